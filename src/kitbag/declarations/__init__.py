@@ -1,0 +1,1 @@
+"""What a skill folder declares: frontmatter, tools.json, scripts/ and its manifest."""

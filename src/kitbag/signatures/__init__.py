@@ -1,0 +1,1 @@
+"""What a script says about itself, read without running it."""

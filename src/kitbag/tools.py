@@ -1,0 +1,108 @@
+"""A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kitbag.argv import ArgvPlan
+from kitbag.languages import Language
+from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
+
+Effect = Literal["read", "write", "network", "destructive", "execute"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A file of the skill, run by its interpreter."""
+
+    path: Path
+    language: Language
+    convention: Convention
+    plan: ArgvPlan | None = None
+    shebang: tuple[str, ...] = ()
+    dependencies: Dependencies | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineScript:
+    """Program text from the declaration itself."""
+
+    interpreter: str
+    text: str
+    interpreter_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """An executable: a path, or a URL it is fetched from."""
+
+    path: str | None = None
+    url: str | None = None
+    args_template: str | None = None
+    sha256: str | Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """A request to a web service; `extra` keeps fields that shape the body."""
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body_template: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stub:
+    """Nothing to run: the tool tells its caller to load the skill and follow it."""
+
+    skill: str
+
+
+Runs = Script | InlineScript | Binary | Http | Stub
+
+_KINDS: dict[type, str] = {
+    Script: "script",
+    InlineScript: "inline",
+    Binary: "binary",
+    Http: "http",
+    Stub: "stub",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A callable capability of one skill.
+
+    `id` names it for people and records (`skill.tool`), `name` for models (letters, digits, `_`
+    and `-` only). `missing` says what this machine lacks before a call could succeed.
+    """
+
+    id: str
+    name: str
+    skill: str
+    description: str
+    input_schema: JsonSchema
+    runs: Runs
+    output_schema: JsonSchema | None = None
+    effects: tuple[Effect, ...] = ("read", "write", "execute")
+    timeout_ms: int | None = None
+    examples: tuple[str, ...] = ()  # usage lines that SKILL.md shows for it
+    variables: tuple[str, ...] = ()  # environment variables it reads
+    declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
+    read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
+    missing: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return _KINDS[type(self.runs)]
+
+    @property
+    def convention(self) -> Convention | None:
+        return self.runs.convention if isinstance(self.runs, Script) else None
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
