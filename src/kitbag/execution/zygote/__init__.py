@@ -1,0 +1,1 @@
+"""The program that starts every tool: run by path with `-I -S`, importing nothing else of kitbag."""
