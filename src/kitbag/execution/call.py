@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-
 from collections.abc import Callable
 from pathlib import Path
 

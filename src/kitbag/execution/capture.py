@@ -1,7 +1,6 @@
 """Bounded capture: the head and the tail of a stream in memory, all of a long one in a file."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from kitbag.execution.command import Captured
 from kitbag.execution.saved_output import SavedOutput
@@ -52,7 +51,7 @@ class Capture:
             return Captured(head=bytes(self._kept), total_bytes=self.total_bytes)
         room = self._keep_bytes - len(self._kept)
         tail = bytes(self._tail[len(self._tail) - room :]) if room else b""
-        saved_to: Path | None = self._file.close() if self._file is not None else None
+        saved_to = self._file.close() if self._file is not None else None
         return Captured(
             head=_without_broken_end(bytes(self._kept)),
             tail=_without_broken_start(tail),

@@ -96,7 +96,9 @@ class Engine:
         self._pool.abandon()
 
 
-def _finished(reply: Finished | NotStarted | Lost, zygote: Zygote, command: Command) -> Finished | None:
+def _finished(
+    reply: Finished | NotStarted | Lost, zygote: Zygote, command: Command
+) -> Finished | None:
     """Return how the program ended, None when it was lost; raise when it never ran."""
     match reply:
         case Finished():

@@ -37,6 +37,7 @@ Reply = Finished | NotStarted | Lost
 
 
 def read_reply(packet: bytes) -> Reply:
+    """Read one packet; whatever it holds, the result is a reply."""
     kind, body = packet[:1], packet[1:]
     if kind == wire.FAILED:
         return Lost(reason=body.strip().decode(errors="replace"))

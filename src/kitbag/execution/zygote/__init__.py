@@ -1,1 +1,1 @@
-"""The program that starts every tool: run by path with `-I -S`, importing nothing else of kitbag."""
+"""The program that starts every tool: run by path, importing nothing else of kitbag."""

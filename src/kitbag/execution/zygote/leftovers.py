@@ -9,8 +9,10 @@ from kitbag.execution.zygote import own_view
 
 
 class OwnFolders:
-    """Folders mounted for this slot alone: a slot in which a file was left ends, and its folders
-    with it, so that nothing is ever deleted by walking a tree with a workspace inside.
+    """Folders mounted for this slot alone.
+
+    A slot in which a file was left ends, and its folders with it, so that nothing is ever
+    deleted by walking a tree that may have a workspace inside.
     """
 
     def __init__(self, granted: list[str]) -> None:

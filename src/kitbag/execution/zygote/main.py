@@ -9,7 +9,11 @@ _CONTROL = 3
 
 def _import_only_this_folder() -> None:
     here = __file__.rpartition("/")[0]
-    for name, folder in (("kitbag", ""), ("kitbag.execution", ""), ("kitbag.execution.zygote", here)):
+    for name, folder in (
+        ("kitbag", ""),
+        ("kitbag.execution", ""),
+        ("kitbag.execution.zygote", here),
+    ):
         package = types.ModuleType(name)
         package.__path__ = [folder] if folder else []
         sys.modules[name] = package

@@ -26,9 +26,7 @@ def make_slot(sock: _socket.socket, config: Fields, limits: Fields, granted: lis
     return _as_adopter(sock, config, limits)
 
 
-def _in_namespace(
-    sock: _socket.socket, config: Fields, limits: Fields, granted: list[str]
-) -> Slot:
+def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, granted: list[str]) -> Slot:
     kernel.unshare(kernel.NEWNS)
     if config["own_proc"]:
         own_view.mount_processes(limits["processes"] if config["pid_limit"] else None)

@@ -24,6 +24,8 @@ _STANDARD_STREAMS = (
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
 )
+
+
 def leave(user: bool, network: str) -> None:
     """Move into namespaces of our own; the next child is process 1 of a new process table."""
     uid, gid = os.getuid(), os.getgid()

@@ -24,7 +24,9 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PRIO_USER = 2
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 
-Instruction = tuple  # (code, jump if true, jump if false, operand)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
 def _argument(index: int) -> int:

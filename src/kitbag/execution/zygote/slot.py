@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import _socket
 import os
 import select
 import signal
 
 from kitbag.execution.zygote import alarm, wire
-from kitbag.execution.zygote.leftovers import OwnFolders, SharedFolder
-from kitbag.execution.zygote.spawn import ForkThenSeal, Job, SpawnSealed
-from kitbag.execution.zygote.tree import AdoptedTree, NamespaceTree
+from kitbag.execution.zygote.spawn import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from resource import struct_rusage
+
+    from kitbag.execution.zygote.leftovers import OwnFolders, SharedFolder
+    from kitbag.execution.zygote.spawn import ForkThenSeal, SpawnSealed
+    from kitbag.execution.zygote.tree import AdoptedTree, NamespaceTree
 
 
 class Slot:

@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 
-from kitbag.execution.zygote.seal import Seal
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kitbag.execution.zygote.seal import Seal
 
 # The interpreter ignores these two; a program must find them as a shell leaves them.
 _IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ)

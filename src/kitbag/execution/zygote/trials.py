@@ -9,6 +9,7 @@ import resource
 import signal
 
 from kitbag.execution.zygote import kernel, landlock, namespaces, own_view, seccomp, tree
+from kitbag.execution.zygote.syscalls import NUMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def try_landlock() -> int:
 
 def try_seccomp() -> int:
     machine = os.uname().machine
-    if machine not in seccomp.NUMBERS:
+    if machine not in NUMBERS:
         raise OSError(errno.ENOSYS, f"no system call table for {machine}")
     program = seccomp.assemble(machine, seccomp.arms("none", (1,), False))
     kernel.forbid_new_privileges()

@@ -58,7 +58,7 @@ def _read_all(fd: int) -> bytes:
     return data
 
 
-def send_value(sock: _socket.socket, kind: bytes, value: object, fds: tuple[int, ...] = ()) -> None:
+def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:
     body = marshal.dumps(value, _MARSHAL_FORMAT)
     if len(body) < _INLINE_BYTES:
         send(sock, kind + b" " + body, fds)
