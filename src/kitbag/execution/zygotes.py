@@ -120,16 +120,20 @@ class Zygote:
             self._forget(slot)
 
     def _read(self) -> None:
-        try:
-            packet = self._control.recv(1024)
-        except BlockingIOError:
-            return
-        except OSError:
-            packet = b""
-        if packet[:1] == wire.FAILED:
-            self.failure = packet[1:].strip().decode(errors="replace")
-        elif packet[:1] != wire.READY:
+        if not self._hear():
             self.close()
+
+    def _hear(self) -> bool:
+        """Take what the zygote says; whether it is still there."""
+        try:
+            while packet := self._control.recv(1024):
+                if packet[:1] == wire.FAILED:
+                    self.failure = packet[1:].strip().decode(errors="replace")
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -145,6 +149,7 @@ class Zygote:
         if not self.alive:
             return
         self.alive = False
+        self._hear()  # a slot's end may be noticed before the reason for it
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
         for _, slot in self._idle:

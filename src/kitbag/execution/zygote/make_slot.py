@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     import _socket
 
     from kitbag.execution.zygote.fields import Fields
+    from kitbag.execution.zygote.namespaces import NewRoot
 
 _FIRST_PROCESS = 1
 
 
-def make_slot(sock: _socket.socket, config: Fields, limits: Fields, granted: list[str]) -> Slot:
+def make_slot(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
     if config["namespaces"]:
-        return _in_namespace(sock, config, limits, granted)
+        return _in_namespace(sock, config, limits, root)
     return _as_adopter(sock, config, limits)
 
 
-def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, granted: list[str]) -> Slot:
+def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
     kernel.unshare(kernel.NEWNS)
     if config["own_proc"]:
         own_view.mount_processes(limits["processes"] if config["pid_limit"] else None)
     else:
         own_view.hide_processes()
-    own_view.mount_temporary(granted, config["temporary_bytes"])
-    leftovers = OwnFolders(granted)
+    own_view.mount_temporary(root.paths, root.links, config["temporary_bytes"])
+    leftovers = OwnFolders(root.paths)
     Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
     kernel.hide_from_peers()
     return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers)

@@ -7,7 +7,7 @@ import stat
 
 from kitbag.execution.zygote import kernel
 from kitbag.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
-from kitbag.execution.zygote.own_view import TEMPORARY, make_mount_point
+from kitbag.execution.zygote.own_view import TEMPORARY, make_link, make_mount_point
 
 _ATTRIBUTES = {
     "read": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC,
@@ -56,7 +56,8 @@ class NewRoot:
 
     def __init__(self) -> None:
         self._trees: list[tuple[str, int, bool]] = []
-        self._links: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self.paths: list[str] = []  # what is in it, without what is inside another of them
 
     def open(self, path: str, right: str, required: bool) -> None:
         """Clone the mounts at `path`, remembering the symbolic links that lead to it."""
@@ -76,18 +77,10 @@ class NewRoot:
         for part in path.strip("/").split("/"):
             step = real + "/" + part
             if os.path.islink(step):
-                self._links[step] = os.readlink(step)
+                self.links[step] = os.readlink(step)
                 step = os.path.realpath(step)
             real = step
         return real or "/"
-
-    def granted(self) -> list[str]:
-        """Return the real paths that will be there, without those inside another one."""
-        paths: list[str] = []
-        for real, _, _ in sorted(self._trees):
-            if not any(real.startswith(path + "/") for path in paths):
-                paths.append(real)
-        return paths
 
     def enter(self, base: str) -> None:
         # The old process table stays below every slot's own: a kernel mounts a new one in a user
@@ -100,26 +93,21 @@ class NewRoot:
             make_mount_point(base + real, folder)
             kernel.attach_tree(tree, base + real)
             os.close(tree)
-        for link, target in self._links.items():
-            _make_link(base + link, target)
+            if not any(real.startswith(path + "/") for path in self.paths):
+                self.paths.append(real)
+        for link, target in self.links.items():
+            make_link(base + link, target)
         for name, target in _STANDARD_STREAMS:
             os.symlink(target, base + "/dev/" + name)
         kernel.enter_root(base)
         kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def enter_new_root(paths: list[tuple[str, str, bool]]) -> list[str]:
-    """Enter a root of the given (path, right, required); return the real paths in it."""
+def enter_new_root(paths: list[tuple[str, str, bool]]) -> NewRoot:
+    """Enter a root of the given (path, right, required)."""
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     root = NewRoot()
     for path, right, required in paths:
         root.open(path, right, required)
-    granted = root.granted()
     root.enter(_BASE)
-    return granted
-
-
-def _make_link(path: str, target: str) -> None:
-    if not os.path.lexists(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.symlink(target, path)
+    return root

@@ -51,7 +51,7 @@ def _mask(path: str) -> None:
         kernel.mount("/dev/null", path, None, kernel.MS_BIND)
 
 
-def mount_temporary(granted: list[str], size: int) -> None:
+def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> None:
     """Mount an empty folder over each temporary one, and what was granted below it back on top."""
     for target in TEMPORARY:
         if target in granted:
@@ -63,6 +63,9 @@ def mount_temporary(granted: list[str], size: int) -> None:
             make_mount_point(path, folder)
             kernel.attach_tree(tree, path)
             os.close(tree)
+    for link, destination in links.items():
+        if link.startswith(tuple(target + "/" for target in TEMPORARY)):
+            make_link(link, destination)
 
 
 def make_mount_point(path: str, folder: bool) -> None:
@@ -72,6 +75,12 @@ def make_mount_point(path: str, folder: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+
+
+def make_link(path: str, target: str) -> None:
+    if not os.path.lexists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(target, path)
 
 
 def used_inodes(granted: list[str]) -> int:

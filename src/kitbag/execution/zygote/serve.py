@@ -45,7 +45,7 @@ def keep_only(wanted: tuple[int, ...]) -> None:
 def _prepare(control: _socket.socket, config: Fields) -> Zygote:
     if not config["namespaces"]:
         kernel.adopt_orphans()
-        return Zygote(control, config, [])
+        return Zygote(control, config, namespaces.NewRoot())
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()
     if pid:
@@ -60,10 +60,10 @@ def _prepare(control: _socket.socket, config: Fields) -> Zygote:
 class Zygote:
     """Makes slots. It never reads a job and never runs anything itself."""
 
-    def __init__(self, control: _socket.socket, config: Fields, granted: list[str]) -> None:
+    def __init__(self, control: _socket.socket, config: Fields, root: namespaces.NewRoot) -> None:
         self._control = control
         self._config = config
-        self._granted = granted
+        self._root = root
         self._slots: set[int] = set()
         self._own_table = -1
         if config["namespaces"]:
@@ -140,7 +140,7 @@ class Zygote:
     def _become_slot(self, sock: _socket.socket, limits: Fields) -> None:
         try:
             keep_only((0, 1, 2, sock.fileno()))
-            make_slot(sock, self._config, limits, self._granted).serve()
+            make_slot(sock, self._config, limits, self._root).serve()
         except BaseException as error:
             wire.send_failure(sock, error)
         finally:

@@ -139,7 +139,7 @@ def _try_process_table() -> int:
     if os.getpid() != 1:
         raise NotEnforcedError("not the first process of its table")
     kernel.unshare(kernel.NEWNS)
-    own_view.mount_temporary([], 1 << 20)
+    own_view.mount_temporary([], {}, 1 << 20)
     try:
         own_view.mount_processes(None)
     except OSError:
