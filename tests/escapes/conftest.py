@@ -1,0 +1,77 @@
+"""Hosts in processes of their own, each with a layer really taken away."""
+
+import functools
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kitbag
+
+Said = dict[str, Any]
+PYTHON = "/usr/bin/python3"
+
+
+class Hosts:
+    """Starts `host.py` from a copy that any user can read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.token = secrets.token_hex(16)
+        self._folder = folder
+        shutil.copytree(Path(kitbag.__file__).parent, folder / "source" / "kitbag")
+        for name in ("host.py", "attacks.py"):
+            shutil.copy(Path(__file__).parent / name, folder)
+        for path in folder.parents[:-2]:
+            path.chmod(path.stat().st_mode | 0o055)
+        subprocess.run(["/bin/chmod", "-R", "a+rX", str(folder)], check=True)
+
+    def start(self, tier: str, *mode: str) -> "subprocess.Popen[bytes]":
+        if tier.startswith("user") and os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        workplace = self._folder / secrets.token_hex(4)
+        workplace.mkdir()
+        workplace.chmod(0o777)
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "KITBAG_SOURCE": str(self._folder / "source"),
+            "TOKEN": self.token,
+        }
+        command = [PYTHON, "-I", str(self._folder / "host.py"), tier, str(workplace), *mode]
+        return subprocess.Popen(command, env=env, cwd="/", stdout=subprocess.PIPE)
+
+    def alive(self) -> list[str]:
+        """The command lines of processes started by any call of these hosts."""
+        mark = f"CALL={self.token}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    return Hosts(tmp_path_factory.mktemp("hosts"))
+
+
+@pytest.fixture(scope="session")
+def said_in(hosts: Hosts) -> Callable[[str], Said]:
+    """What every attempt said on a tier; the tier's host runs once for all tests."""
+
+    @functools.cache
+    def said(tier: str) -> Said:
+        host = hosts.start(tier)
+        output, _ = host.communicate(timeout=120)
+        result: Said = json.loads(output)
+        return result
+
+    return said
