@@ -75,7 +75,8 @@ def _without_broken_start(data: bytes) -> bytes:
     for place, byte in enumerate(data[:_LONGEST_CHARACTER]):
         if byte & 0xC0 != 0x80:  # noqa: PLR2004
             return data[place:]
-    return data
+    # Nothing but continuation bytes: the rest of one character, or no text at all.
+    return data if len(data) >= _LONGEST_CHARACTER else b""
 
 
 def _length(first: int) -> int:

@@ -34,19 +34,32 @@ class SharedFolder:
         os.mkdir(path, 0o700)
 
     def clean(self) -> bool:
-        fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.fchmod(fd, 0o700)
-            _empty(fd)
+            _empty_folder(self._path)
         except OSError:
             return False
-        finally:
-            os.close(fd)
         return True
 
     def remove(self) -> None:
-        if self.clean():
-            os.rmdir(self._path)
+        remove_folder(self._path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a slot's folder, as far as it lets itself be removed."""
+    try:
+        _empty_folder(path)
+        os.rmdir(path)
+    except OSError:
+        return
+
+
+def _empty_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(fd, 0o700)
+        _empty(fd)
+    finally:
+        os.close(fd)
 
 
 def _empty(folder: int) -> None:

@@ -9,6 +9,7 @@ import select
 import signal
 
 from kitbag.execution.zygote import alarm, kernel, namespaces, tree, wire
+from kitbag.execution.zygote.leftovers import remove_folder
 from kitbag.execution.zygote.make_slot import make_slot
 
 TYPE_CHECKING = False
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 
 def serve(control: _socket.socket) -> None:
+    # The interpreter's own handler would let a tool interrupt its slot: process 1 is deaf only to
+    # signals it has no handler for.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     keep_only((0, 1, 2, control.fileno()))
     message = wire.receive(control)
     if message is None:
@@ -64,7 +68,7 @@ class Zygote:
         self._control = control
         self._config = config
         self._root = root
-        self._slots: set[int] = set()
+        self._slots: dict[int, str | None] = {}  # and the folder it has to itself, if any
         self._own_table = -1
         if config["namespaces"]:
             self._own_table = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -89,11 +93,16 @@ class Zygote:
                 pid = os.waitpid(-1, os.WNOHANG)[0]
                 if pid == 0:
                     break
-                self._slots.discard(pid)
+                self._bury(pid)
         except ChildProcessError:
             return
         if self._own_table < 0:
             self._kill_strays()
+
+    def _bury(self, pid: int) -> None:
+        folder = self._slots.pop(pid, None)
+        if folder is not None:
+            remove_folder(folder)  # it is still there if the slot was killed
 
     def _kill_strays(self) -> None:
         """Kill what a slot that was itself killed left behind: it was handed to us."""
@@ -108,7 +117,7 @@ class Zygote:
         With a process namespace there is nothing to wait for: it ends with this process.
         """
         while self._own_table < 0 and self._slots:
-            self._slots.discard(os.wait()[0])
+            self._bury(os.wait()[0])
             self._kill_strays()
 
     def _take_order(self) -> bool:
@@ -132,7 +141,7 @@ class Zygote:
             pid = os.fork()
             if pid == 0:
                 self._become_slot(sock, limits)
-            self._slots.add(pid)
+            self._slots[pid] = limits["temporary"]
         finally:
             if self._own_table >= 0:
                 kernel.setns(self._own_table, kernel.NEWPID)
