@@ -85,12 +85,19 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
         tasks.append(task)
         task.add_done_callback(lambda done: _settle(done, result))
 
-    thread.loop.call_soon_threadsafe(start)
+    def cancel() -> None:
+        if tasks:
+            tasks[0].cancel()
+        else:  # interrupted before it was handed over
+            coroutine.close()
+            result.cancel()
+
     try:
+        thread.loop.call_soon_threadsafe(start)
         return result.result()
     except BaseException:
         if not result.done():
-            thread.loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            thread.loop.call_soon_threadsafe(cancel)
             _wait(result)
         raise
 

@@ -12,7 +12,8 @@ HOST, SIBLING, TCP, UDP = int(E["HOST"]), int(E["SIBLING"]), int(E["TCP"]), int(
 libc = ctypes.CDLL(None, use_errno=True)
 class Unreachable(OSError): pass
 def call(number, *arguments):
-    if libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]) < 0:
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in (number, *arguments)]
+    if libc.syscall(*words) < 0:
         raise OSError(ctypes.get_errno(), "refused")
 def must_not(seen):
     if not seen:
@@ -114,7 +115,7 @@ PROCESSES = {
     "trace its own first process": ("proc-6", "call(101, 16, 1, 0, 0)"),
     "read the memory of the host": (
         "proc-6",
-        "call(310, HOST, ctypes.create_string_buffer(16), 1, ctypes.create_string_buffer(16), 1, 0)",
+        "a = ctypes.create_string_buffer(16)\n    call(310, HOST, a, 1, a, 1, 0)",
     ),
     "open the memory of the host": ("proc-6", "os.open(f'/proc/{HOST}/mem', os.O_RDONLY)"),
     "read the environment of the host": ("proc-6", "read(f'/proc/{HOST}/environ')"),
@@ -123,8 +124,8 @@ PROCESSES = {
     "read the environment of the slot": ("proc-6", "read(f'/proc/{os.getppid()}/environ')"),
     "see the processes of others": (
         "proc-6",
-        "own = {os.getpid(), os.getppid()}\n"
-        "must_not([p for p in os.listdir('/proc') if p.isdigit() and int(p) not in own])",
+        "seen = {int(p) for p in os.listdir('/proc') if p.isdigit()}\n"  # noqa: ISC004
+        "    must_not(seen - {os.getpid(), os.getppid()})",
     ),
     "stop the host": ("proc-5", "os.kill(HOST, signal.SIGSTOP)"),
     "signal the host": ("proc-5", "os.kill(HOST, 0)"),
@@ -138,11 +139,13 @@ PROCESSES = {
         "proc-6",
         "call(438, os.pidfd_open(HOST), 0, 0)",
     ),
-    "limit the slot": ("proc-5", "import resource\n"
-     "    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))"),
+    "limit the slot": (
+        "proc-5",
+        "import resource\n    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))",
+    ),
     "write to a terminal's input": (
         "proc-7",
-        "try: fcntl.ioctl(0, 0x5412, b'x')\n"
+        "try: fcntl.ioctl(0, 0x5412, b'x')\n"  # noqa: ISC004
         "    except OSError as error:\n"
         "        if error.errno == errno.EPERM: raise\n",
     ),
@@ -165,14 +168,17 @@ PRIVILEGES = {
     ),
     "change the root": ("priv-1", "os.chroot(WORKSPACE)"),
     "open a file by its handle": ("priv-1", "call(304, -100, ctypes.create_string_buffer(64), 0)"),
-    "load a program into the kernel": ("priv-1", "call(321, 5, ctypes.create_string_buffer(128), 128)"),
+    "load a program into the kernel": (
+        "priv-1",
+        "call(321, 5, ctypes.create_string_buffer(128), 128)",
+    ),
     "watch the machine": ("priv-1", "call(298, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
     "handle page faults": ("priv-1", "call(323, 0)"),
     "use the keyring": ("priv-1", "call(250, 0, -3, 1)"),
     "become another user": ("priv-2", "os.setuid(12345 if os.getuid() != 12345 else 12346)"),
     "hold a capability": (
         "priv-2",
-        "data = ctypes.create_string_buffer(24)\n"
+        "data = ctypes.create_string_buffer(24)\n"  # noqa: ISC004
         "    libc.capget(struct.pack('Ii', 0x20080522, 0), data)\n"
         "    must_not(any(data.raw))",
     ),

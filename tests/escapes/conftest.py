@@ -25,8 +25,7 @@ class Hosts:
         self.token = secrets.token_hex(16)
         self._folder = folder
         shutil.copytree(Path(kitbag.__file__).parent, folder / "source" / "kitbag")
-        for name in ("host.py", "attacks.py"):
-            shutil.copy(Path(__file__).parent / name, folder)
+        shutil.copytree(Path(__file__).parent, folder / "source" / "tests" / "escapes")
         for path in folder.parents[:-2]:
             path.chmod(path.stat().st_mode | 0o055)
         subprocess.run(["/bin/chmod", "-R", "a+rX", str(folder)], check=True)
@@ -42,7 +41,14 @@ class Hosts:
             "KITBAG_SOURCE": str(self._folder / "source"),
             "TOKEN": self.token,
         }
-        command = [PYTHON, "-I", str(self._folder / "host.py"), tier, str(workplace), *mode]
+        command = [
+            PYTHON,
+            "-I",
+            str(self._folder / "source" / "tests" / "escapes" / "host.py"),
+            tier,
+            str(workplace),
+            *mode,
+        ]
         return subprocess.Popen(command, env=env, cwd="/", stdout=subprocess.PIPE)
 
     def alive(self) -> list[str]:

@@ -1,15 +1,11 @@
 import os
 import signal
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from attacks import EVERYTHING, METADATA, PRIVILEGES  # noqa: E402
+from tests.escapes.attacks import EVERYTHING, METADATA, PRIVILEGES
 
 SaidIn = Callable[[str], dict[str, Any]]
 
@@ -45,9 +41,7 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.promise("priv-1")
-def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(
-    said_in: SaidIn, tier: str
-) -> None:
+def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn, tier: str) -> None:
     refused = {name: said_in(tier)[name] for name, (to, _) in PRIVILEGES.items() if to == "priv-1"}
     allowed = {"denied PermissionError"}
 
@@ -66,8 +60,13 @@ def test_nothing_outside_was_reached_as_seen_from_outside(said_in: SaidIn, tier:
 @pytest.mark.promise("proc-1")
 @pytest.mark.promise("proc-2")
 def test_daemons_that_hop_are_dead_when_the_call_returns(said_in: SaidIn, tier: str) -> None:
-    at_the_end = {"outcome": "ok", "code": None, "said": "left", "alive": []}
-    at_the_timeout = {"outcome": "timed_out", "code": "timeout", "said": "", "alive": []}
+    at_the_end: dict[str, Any] = {"outcome": "ok", "code": None, "said": "left", "alive": []}
+    at_the_timeout: dict[str, Any] = {
+        "outcome": "timed_out",
+        "code": "timeout",
+        "said": "",
+        "alive": [],
+    }
 
     assert said_in(tier)["daemon at the end"] == at_the_end
     assert said_in(tier)["daemon at the timeout"] == at_the_timeout

@@ -35,7 +35,12 @@ def test_a_full_machine_uses_every_layer() -> None:
         "syscalls": "seccomp",
         "temp": "private",
     }
-    assert (chosen.namespaces, chosen.user, chosen.landlock, chosen.seccomp) == (True, True, 7, True)
+    assert (chosen.namespaces, chosen.user, chosen.landlock, chosen.seccomp) == (
+        True,
+        True,
+        7,
+        True,
+    )
 
 
 def test_a_container_is_left_with_landlock_seccomp_and_adoption() -> None:

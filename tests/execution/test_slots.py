@@ -111,7 +111,10 @@ async def test_programs_find_what_they_expect_in_their_root(bash: Bash) -> None:
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("/usr/bin/python3", ("-c", "import multiprocessing as m; print(m.Pool(2).map(abs, [-1]))")),
+        (
+            "/usr/bin/python3",
+            ("-c", "import multiprocessing as m; print(m.Pool(2).map(abs, [-1]))"),
+        ),
         ("/usr/bin/node", ("-e", "console.log([require('os').cpus().length > 0, fetch ? 1 : 0])")),
         ("/usr/bin/perl", ("-e", "print 'perl'")),
         ("/usr/bin/ruby", ("-e", "puts `echo ruby`")),

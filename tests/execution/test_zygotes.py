@@ -231,9 +231,9 @@ async def test_ten_thousand_calls_leave_memory_descriptors_and_processes_flat(
                 assert ended.stdout.text == word + "\n"
 
         await asyncio.gather(*(calls(task, 30) for task in range(64)))
-        before = _resident_kib(), len(os.listdir("/proc/self/fd")), len(all_pids())
+        before = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
         await asyncio.gather(*(calls(task, 126) for task in range(64)))
-        after = _resident_kib(), len(os.listdir("/proc/self/fd")), len(all_pids())
+        after = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
 
     assert after[0] - before[0] < 4096
     assert after[1] == before[1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kitbag.execution.capture import Capture
 from kitbag.execution.command import Command, Stream
+from kitbag.execution.plain import PlainSlot
 from kitbag.execution.replies import Reply
 from kitbag.execution.saved_output import save_output
 from kitbag.execution.slots import Slot
@@ -21,7 +22,7 @@ class Call:
 
     def __init__(
         self,
-        slot: Slot,
+        slot: Slot | PlainSlot,
         command: Command,
         *,
         workspace: Path,

@@ -47,6 +47,7 @@ class Confinement:
 class Plan:
     """How a zygote is to hold its tools; equal plans share a zygote."""
 
+    zygote: bool  # false where only process groups are known
     confined: bool
     namespaces: bool
     user: bool
@@ -92,6 +93,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
     on = confinement.sandbox == "on"
     namespaces = on and machine.namespaces
     chosen = Plan(
+        zygote=machine.adoption,
         confined=on,
         namespaces=namespaces,
         user=namespaces and machine.user_namespace,
@@ -147,7 +149,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
     seccomp = "seccomp" if chosen.seccomp else ""
     pidns = "pidns" if chosen.namespaces else ""
     closed = chosen.network == "none"
-    tree = pidns or ("subreaper" if machine.adoption else NOTHING)
+    tree = pidns or ("subreaper" if machine.adoption else "process_group")
     scoped = landlock if chosen.landlock >= _SIGNAL_SCOPE else ""
     netns = "netns" if chosen.namespaces else ""
     return {
@@ -158,7 +160,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "memory": "rlimit_data" if machine.memory else NOTHING,
         "processes": _process_limit(chosen),
         "syscalls": seccomp or NOTHING,
-        "temp": "private" if chosen.namespaces else "folder",
+        "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
     }
 
 

@@ -11,10 +11,10 @@ from kitbag.errors import CommandStartError, SandboxUnavailableError
 from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Outcome, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
+from kitbag.execution.machine import Machine
 from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
 from kitbag.execution.replies import Finished, Lost, NotStarted
-from kitbag.execution.zygotes import Zygote
 
 _MOST_ZYGOTES = 32
 _MOST_RUNNING = 128  # each holds four descriptors, and 1024 are what a process usually may have
@@ -24,6 +24,7 @@ class Engine:
     """Belongs to the event loop it is first used on; other threads go through a loop thread.
 
     A timeout is SIGTERM, and `grace_seconds` later SIGKILL, to everything the call started.
+    `machine` is what to believe about this machine instead of finding out.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class Engine:
         most_running: int = _MOST_RUNNING,
         idle_seconds: float = 60.0,
         grace_seconds: float = 0.5,
+        machine: Machine | None = None,
     ) -> None:
+        self._machine = machine
         self._pool = ZygotePool(most=most_zygotes, idle_seconds=idle_seconds)
         self._running = asyncio.Semaphore(most_running)
         self._grace_seconds = grace_seconds
@@ -52,8 +55,7 @@ class Engine:
         started = time.monotonic()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
         async with self._running:
-            zygote = await self._pool.get(chosen)
-            slot = zygote.take(chosen.limit_fields(command.limits))
+            slot = await self._pool.take(chosen, chosen.limit_fields(command.limits))
             call = Call(
                 slot,
                 command,
@@ -66,14 +68,15 @@ class Engine:
                 reply = await call.run()
                 reusable = not isinstance(reply, Finished) or reply.reusable
             finally:
-                zygote.give_back(slot, reusable=reusable)
+                slot.give_back(reusable=reusable)
                 self._pool.released()
-        finished = _finished(reply, zygote, command)
+        finished = _finished(reply, slot.failure, command)
         return _ended(finished, call, chosen, time.monotonic() - started)
 
     async def _plan(self, confinement: Confinement) -> Plan:
-        machine = await asyncio.to_thread(probe)
-        chosen = self._plans[confinement] = plan(confinement, machine)
+        if self._machine is None:
+            self._machine = await asyncio.to_thread(probe)
+        chosen = self._plans[confinement] = plan(confinement, self._machine)
         return chosen
 
     async def close(self) -> None:
@@ -97,7 +100,7 @@ class Engine:
 
 
 def _finished(
-    reply: Finished | NotStarted | Lost, zygote: Zygote, command: Command
+    reply: Finished | NotStarted | Lost, failure: str, command: Command
 ) -> Finished | None:
     """Return how the program ended, None when it was lost; raise when it never ran."""
     match reply:
@@ -106,7 +109,7 @@ def _finished(
         case NotStarted():
             raise CommandStartError(command.argv[0], os.strerror(reply.errno))
         case Lost():
-            reason = zygote.failure or reply.reason
+            reason = failure or reply.reason
             if reason:
                 raise SandboxUnavailableError(("confinement",), reason)
             return None
@@ -143,7 +146,7 @@ def _verdict(
 
 
 def _usage(finished: Finished | None) -> Usage | None:
-    if finished is None:
+    if finished is None or not finished.peak_memory_bytes:
         return None
     return Usage(
         user_seconds=finished.user_seconds,

@@ -4,7 +4,11 @@ import asyncio
 from collections import OrderedDict
 
 from kitbag.execution.confinement import Plan
-from kitbag.execution.zygotes import Zygote
+from kitbag.execution.plain import PlainSlot, PlainZygote
+from kitbag.execution.slots import Slot
+from kitbag.execution.zygotes import LimitFields, Zygote
+
+AnyZygote = Zygote | PlainZygote
 
 
 class ZygotePool:
@@ -13,12 +17,21 @@ class ZygotePool:
     def __init__(self, *, most: int, idle_seconds: float) -> None:
         self._most = most
         self._idle_seconds = idle_seconds
-        self._zygotes: OrderedDict[Plan, Zygote] = OrderedDict()
-        self._ending: set[Zygote] = set()
+        self._zygotes: OrderedDict[Plan, AnyZygote] = OrderedDict()
+        self._ending: set[AnyZygote] = set()
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
 
-    async def get(self, plan: Plan) -> Zygote:
+    async def take(self, plan: Plan, limits: LimitFields) -> Slot | PlainSlot:
+        """Return a slot of the plan's zygote, which may die while it is asked for one."""
+        while True:
+            zygote = await self._get(plan)
+            try:
+                return zygote.take(limits)
+            except (BrokenPipeError, ConnectionResetError):
+                zygote.close()
+
+    async def _get(self, plan: Plan) -> AnyZygote:
         """Return the plan's zygote, starting it when there is none; wait when all are busy."""
         while True:
             zygote = self._zygotes.get(plan)
@@ -32,9 +45,10 @@ class ZygotePool:
             self._room.clear()
             await self._room.wait()
 
-    def _start(self, plan: Plan) -> Zygote:
+    def _start(self, plan: Plan) -> AnyZygote:
         loop = asyncio.get_running_loop()
-        zygote = self._zygotes[plan] = Zygote(loop, plan)
+        zygote: AnyZygote = Zygote(loop, plan) if plan.zygote else PlainZygote(loop)
+        self._zygotes[plan] = zygote
         if self._clock is None:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
         return zygote

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from typing import Protocol
 
 from kitbag.execution.command import Command
 from kitbag.execution.replies import Finished, Lost, Reply, read_reply
@@ -12,23 +12,35 @@ from kitbag.execution.zygote import wire
 _LONGEST_REPLY = 1024
 
 
-class Slot:
-    """A place a program can run in.
+class Owner(Protocol):
+    """Who made a slot, and takes it back."""
 
-    `on_gone` is told when that place is gone unasked. It must see to it that what ran there is
-    dead, and then call `confirm_lost`: a socket closes before its process has quite ended.
-    """
+    @property
+    def failure(self) -> str: ...
+
+    def give_back(self, slot: "Slot", *, reusable: bool) -> None: ...
+
+    def lose(self, slot: "Slot") -> None:
+        """Hear that a slot is gone unasked.
+
+        See to it that what ran there is dead, and then call its `confirm_lost`: a socket closes
+        before its process has quite ended.
+        """
+
+
+class Slot:
+    """A place a program can run in."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         temporary: str | None,
-        on_gone: Callable[["Slot"], None],
+        owner: Owner,
     ) -> None:
         self._loop = loop
         self._sock = sock
-        self._on_gone = on_gone
+        self._owner = owner
         self._answer: asyncio.Future[Reply] | None = None
         self._calls = 0
         self._lost = Lost()
@@ -50,6 +62,14 @@ class Slot:
         except OSError:
             self._gone()
         return self._answer
+
+    def give_back(self, *, reusable: bool) -> None:
+        self._owner.give_back(self, reusable=reusable)
+
+    @property
+    def failure(self) -> str:
+        """Why slots like this one cannot be made, if that is so."""
+        return self._owner.failure
 
     def terminate(self) -> None:
         self._send(wire.TERMINATE)
@@ -83,7 +103,7 @@ class Slot:
     def _gone(self) -> None:
         if self.alive:
             self.close()
-            self._on_gone(self)
+            self._owner.lose(self)
 
     def confirm_lost(self) -> None:
         """Answer the call that was running: its processes are known to be gone."""

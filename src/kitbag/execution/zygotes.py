@@ -53,7 +53,6 @@ class Zygote:
         self._idle: list[tuple[LimitFields, Slot]] = []
         self._busy: dict[Slot, LimitFields] = {}
         self._pid, self._control = start_program("serve")
-        self._control.setblocking(False)
         self._pidfd = os.pidfd_open(self._pid)
         self.ended = loop.create_future()
         self.alive = True
@@ -69,7 +68,7 @@ class Zygote:
         return bool(self._busy)
 
     def take(self, limits: LimitFields) -> Slot:
-        """Return a slot sealed with these limits for the caller alone."""
+        """Return a slot sealed with these limits for the caller alone; OSError if we are gone."""
         self.used_at = self._loop.time()
         slot = self._idle_slot(limits) or self._new_slot(limits)
         self._busy[slot] = limits
@@ -91,10 +90,14 @@ class Zygote:
             temporary = str(Path(tempfile.gettempdir()).resolve() / name)
         fields = {**dict(limits), "temporary": temporary}
         # Nothing waits for the zygote to be ready: it reads this when it is.
-        with contextlib.suppress(OSError):  # it is gone, and so is the slot: its first use says so
+        try:
             wire.send_value(self._control, wire.NEW_SLOT, fields, (theirs.fileno(),))
-        theirs.close()
-        return Slot(self._loop, ours, temporary, self._lose)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return Slot(self._loop, ours, temporary, self)
 
     def give_back(self, slot: Slot, *, reusable: bool) -> None:
         limits = self._busy.pop(slot, None)
@@ -104,7 +107,7 @@ class Zygote:
         else:
             slot.close()
 
-    def _lose(self, slot: Slot) -> None:
+    def lose(self, slot: Slot) -> None:
         """End with a slot that was lost: only our own end proves that its programs are dead."""
         self._forget(slot)
         self.close()
@@ -126,7 +129,7 @@ class Zygote:
     def _hear(self) -> bool:
         """Take what the zygote says; whether it is still there."""
         try:
-            while packet := self._control.recv(1024):
+            while packet := self._control.recv(1024, socket.MSG_DONTWAIT):
                 if packet[:1] == wire.FAILED:
                     self.failure = packet[1:].strip().decode(errors="replace")
         except BlockingIOError:
