@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
 
 FOLDERS = (".kitbag", "output")
@@ -33,7 +32,7 @@ def save_output(workspace: Path, name: str) -> SavedOutput | None:
     The host writes here unconfined and the tool may write the workspace, so no symbolic link
     is followed below it and no existing file is opened.
     """
-    file_name = f"{secrets.token_hex(8)}.{name}"
+    file_name = f"{os.urandom(8).hex()}.{name}"
     folders = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     new_file = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     opened: list[int] = []

@@ -3,10 +3,7 @@
 import asyncio
 import contextlib
 import os
-import secrets
 import socket
-import tempfile
-from pathlib import Path
 
 from kitbag.execution.confinement import Plan
 from kitbag.execution.interpreter import zygote_command
@@ -42,6 +39,12 @@ def start_program(mode: str) -> tuple[int, socket.socket]:
         os.close(nothing)
         theirs.close()
     return pid, ours
+
+
+def _new_folder_name() -> str:
+    import tempfile
+
+    return f"{os.path.realpath(tempfile.gettempdir())}/kitbag-{os.urandom(8).hex()}"
 
 
 class Zygote:
@@ -84,10 +87,7 @@ class Zygote:
     def _new_slot(self, limits: LimitFields) -> Slot:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        temporary = None
-        if not self._plan.namespaces:
-            name = f"kitbag-{secrets.token_hex(8)}"
-            temporary = str(Path(tempfile.gettempdir()).resolve() / name)
+        temporary = None if self._plan.namespaces else _new_folder_name()
         fields = {**dict(limits), "temporary": temporary}
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:

@@ -6,9 +6,8 @@ import _socket
 import gc
 import os
 import select
-import signal
 
-from kitbag.execution.zygote import alarm, kernel, namespaces, tree, wire
+from kitbag.execution.zygote import alarm, kernel, namespaces, signals, tree, wire
 from kitbag.execution.zygote.leftovers import remove_folder
 from kitbag.execution.zygote.make_slot import make_slot
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def serve(control: _socket.socket) -> None:
     # The interpreter's own handler would let a tool interrupt its slot: process 1 is deaf only to
     # signals it has no handler for.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signals.leave_to_kernel(signals.INTERRUPT)
     keep_only((0, 1, 2, control.fileno()))
     message = wire.receive(control)
     if message is None:
@@ -109,7 +108,7 @@ class Zygote:
         for child in tree.children(os.getpid()):
             if child not in self._slots:
                 for pid in (child, *tree.descendants(child)):
-                    tree.send(pid, signal.SIGKILL)
+                    tree.send(pid, signals.KILL)
 
     def _outlive_slots(self) -> None:
         """Stay until the slots have ended; they see the same end of file.

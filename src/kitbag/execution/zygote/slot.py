@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 
-from kitbag.execution.zygote import alarm, wire
+from kitbag.execution.zygote import alarm, signals, wire
 from kitbag.execution.zygote.spawn import Job
 
 TYPE_CHECKING = False
@@ -97,10 +96,10 @@ class Slot:
             return False
         if int(message.body) == call:
             if message.kind == wire.KILL:
-                self._tree.signal(signal.SIGKILL)
+                self._tree.signal(signals.KILL)
             elif message.kind == wire.TERMINATE:
-                self._tree.signal(signal.SIGTERM)
-                self._tree.signal(signal.SIGCONT)
+                self._tree.signal(signals.TERMINATE)
+                self._tree.signal(signals.CONTINUE)
         return True
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
+
+from kitbag.execution.zygote import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kitbag.execution.zygote.seal import Seal
 
 # The interpreter ignores these two; a program must find them as a shell leaves them.
-_IGNORED_HERE = (signal.SIGPIPE, signal.SIGXFSZ)
+_IGNORED_HERE = (signals.PIPE, signals.FILE_TOO_LARGE)
 
 
 class Job:
@@ -67,8 +67,8 @@ class ForkThenSeal:
             os.chdir(job.cwd)
             for place, fd in enumerate(streams):
                 os.dup2(fd, place)
-            for number in (*_IGNORED_HERE, signal.SIGCHLD):
-                signal.signal(number, signal.SIG_DFL)
+            for number in (*_IGNORED_HERE, signals.CHILD):
+                signals.leave_to_kernel(number)
             self._seal.apply()
             os.execve(job.argv[0], job.argv, job.env)  # noqa: S606 - this is where tools start
         except OSError as error:
@@ -77,5 +77,4 @@ class ForkThenSeal:
             os.write(2, repr(error).encode(errors="replace"))
             os.write(report, b"1")
         finally:
-            sys.stderr.flush()
             os._exit(127)

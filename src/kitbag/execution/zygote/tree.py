@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
+
+from kitbag.execution.zygote import signals
 
 
 class NamespaceTree:
@@ -20,7 +21,7 @@ class NamespaceTree:
     def end(self) -> None:
         """Kill and reap until nothing is left."""
         while reap_ended():
-            self.signal(signal.SIGKILL)
+            self.signal(signals.KILL)
             os.wait()
 
 
@@ -38,8 +39,8 @@ class AdoptedTree:
         """Kill and reap until nothing is left."""
         while reap_ended():
             # Stopped first: a stopped process cannot fork away from the kill.
-            self.signal(signal.SIGSTOP)
-            self.signal(signal.SIGKILL)
+            self.signal(signals.STOP)
+            self.signal(signals.KILL)
             os.wait()
 
 

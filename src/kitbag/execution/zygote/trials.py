@@ -6,9 +6,8 @@ import _socket
 import errno
 import os
 import resource
-import signal
 
-from kitbag.execution.zygote import kernel, landlock, namespaces, own_view, seccomp, tree
+from kitbag.execution.zygote import kernel, landlock, namespaces, own_view, seccomp, signals, tree
 from kitbag.execution.zygote.syscalls import NUMBERS
 
 TYPE_CHECKING = False
@@ -23,20 +22,25 @@ _FEW_PROCESSES, _MORE_PROCESSES = 4, 20
 
 def report(control: _socket.socket) -> None:
     """Send one line per layer: its name, what it gives (0 is nothing), why not."""
-    lines = [
-        attempt("landlock", try_landlock),
-        attempt("seccomp", try_seccomp),
-        attempt("memory", try_memory),
+    under_way = [
+        begin("user_namespaces", lambda: try_namespaces(user=True)),
+        begin("landlock", try_landlock),
+        begin("seccomp", try_seccomp),
+        begin("memory", try_memory),
+        begin("adoption", try_adoption),
     ]
-    found = attempt("user_namespaces", lambda: try_namespaces(user=True))
-    lines.append(found)
-    if found.startswith("user_namespaces 0") and os.geteuid() == 0:
+    lines = [finish(*trial) for trial in under_way]
+    if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
         lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
-    lines.append(attempt("adoption", try_adoption))
     control.send("\n".join(lines).encode(errors="replace")[:4000])
 
 
 def attempt(name: str, trial: Callable[[], int]) -> str:
+    return finish(*begin(name, trial))
+
+
+def begin(name: str, trial: Callable[[], int]) -> tuple[str, int, int]:
+    """Try in a child; return the name, the child and where it answers."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -47,6 +51,10 @@ def attempt(name: str, trial: Callable[[], int]) -> str:
         finally:
             os._exit(0)
     os.close(write_end)
+    return name, pid, read_end
+
+
+def finish(name: str, pid: int, read_end: int) -> str:
     answer = os.read(read_end, 400).decode(errors="replace")
     os.close(read_end)
     status = os.waitpid(pid, 0)[1]
@@ -107,7 +115,7 @@ def try_adoption() -> int:
     if pid == 0:
         if os.fork() == 0:
             os.write(write_end, b"%d" % os.getpid())
-            signal.pause()
+            signals.wait_for_ever()
         os._exit(0)
     orphan = int(os.read(read_end, 20))
     os.waitpid(pid, 0)
@@ -159,7 +167,7 @@ def _processes_are_limited() -> bool:
     try:
         for _ in range(_MORE_PROCESSES):
             if os.fork() == 0:
-                signal.pause()
+                signals.wait_for_ever()
             started += 1
     except OSError:
         return started <= _FEW_PROCESSES
