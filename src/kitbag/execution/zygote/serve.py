@@ -115,9 +115,12 @@ class Zygote:
 
         With a process namespace there is nothing to wait for: it ends with this process.
         """
-        while self._own_table < 0 and self._slots:
+        if self._own_table >= 0:
+            return
+        while self._slots:
             self._bury(os.wait()[0])
             self._kill_strays()
+        tree.AdoptedTree().end()
 
     def _take_order(self) -> bool:
         """Make one slot; whether there still is a host."""
