@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import SandboxUnavailableError
+from kitbag.errors import CommandStartError, SandboxUnavailableError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
@@ -243,3 +244,86 @@ async def test_ten_thousand_calls_leave_memory_descriptors_and_processes_flat(
 def _resident_kib() -> int:
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0])
+
+
+async def test_a_workspace_that_was_made_again_is_the_new_one(bash: Bash, workspace: Path) -> None:
+    await bash("echo old > file")
+    (workspace / "file").unlink()
+    workspace.rename(workspace.with_name("old"))
+    workspace.mkdir()
+
+    ended = await bash("ls; echo new > file")
+
+    assert ended.stdout.text == ""
+    assert (workspace / "file").read_text() == "new\n"
+
+
+def test_an_engine_outlives_a_loop_that_was_closed(workspace: Path) -> None:
+    engine = Engine()
+
+    async def run() -> str:
+        return (await engine.run(true_in(workspace), Confinement(workspace=workspace))).outcome
+
+    async def run_and_close() -> str:
+        outcome = await run()
+        await engine.close()
+        return outcome
+
+    assert asyncio.run(run()) == "ok"
+    assert asyncio.run(run_and_close()) == "ok"
+    assert zygotes() == []
+
+
+async def test_an_error_in_the_callback_ends_the_call_and_comes_back(
+    bash: Bash, survivors: Survivors
+) -> None:
+    def fail(_stream: str, _piece: bytes) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await bash("echo x; sleep 1000", on_output=fail)
+
+    assert survivors() == []
+    assert (await bash("echo next")).stdout.text == "next\n"
+
+
+async def test_words_that_no_program_can_be_given_are_refused(
+    engine: Engine, workspace: Path
+) -> None:
+    command = Command(argv=("/bin/echo", "a\0b"), env={}, cwd=workspace)
+
+    with pytest.raises(CommandStartError, match="Invalid argument"):
+        await engine.run(command, Confinement(workspace=workspace))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_while_zygotes_are_killed_every_call_is_right_or_said_to_be_lost(
+    bash: Bash, survivors: Survivors
+) -> None:
+    done = asyncio.Event()
+
+    async def calls(task: int) -> list[str]:
+        outcomes = []
+        for number in range(25):
+            ended = await bash(f"echo {task}-{number}")
+            right = ended.stdout.text == f"{task}-{number}\n"
+            assert right or ended.code == "zygote_lost"
+            outcomes.append(ended.code or ended.outcome)
+        return outcomes
+
+    async def kill() -> None:
+        while not done.is_set():
+            await asyncio.sleep(0.05)
+            for pid in zygotes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    killer = asyncio.ensure_future(kill())
+    outcomes = await asyncio.gather(*(calls(task) for task in range(32)))
+    done.set()
+    await killer
+
+    said = {outcome for some in outcomes for outcome in some}
+    assert said <= {"ok", "zygote_lost"}
+    assert survivors() == []

@@ -43,6 +43,7 @@ class Call:
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
         self.ended_by: str | None = None  # why Kitbag ended it
+        self._complaint: Exception | None = None  # what the caller's callback raised
 
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
@@ -60,6 +61,8 @@ class Call:
         finally:
             self._clock.cancel()
             self._close()
+        if self._complaint is not None:
+            raise self._complaint
         if cancelled is not None:
             raise cancelled
         return answer.result()
@@ -123,9 +126,18 @@ class Call:
         if self.ended_by != "output_limit":
             self.captures[stream].add(piece)
             self._count()
-            if self._on_output is not None:
-                self._on_output(stream, piece)
+            self._tell(stream, piece)
         return True
+
+    def _tell(self, stream: Stream, piece: bytes) -> None:
+        if self._on_output is None:
+            return
+        try:
+            self._on_output(stream, piece)
+        except Exception as error:  # noqa: BLE001 - the caller's own code; it is given back below
+            self._on_output = None
+            self._complaint = error
+            self._end("cancelled")
 
     def _count(self) -> None:
         total = sum(capture.total_bytes for capture in self.captures.values())

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 import weakref
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -37,8 +38,11 @@ class Engine:
         machine: Machine | None = None,
     ) -> None:
         self._machine = machine
-        self._pool = ZygotePool(most=most_zygotes, idle_seconds=idle_seconds)
+        self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
+        self._pool = self._new_pool()
+        self._most_running = most_running
         self._running = asyncio.Semaphore(most_running)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._grace_seconds = grace_seconds
         self._plans: dict[Confinement, Plan] = {}
         _engines.add(self)
@@ -53,6 +57,7 @@ class Engine:
             CommandStartError: there is no such program or folder; nothing ran.
         """
         started = time.monotonic()
+        self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
         async with self._running:
             slot = await self._pool.take(chosen, chosen.limit_fields(command.limits))
@@ -72,6 +77,19 @@ class Engine:
                 self._pool.released()
         finished = _finished(reply, slot.failure, command)
         return _ended(finished, call, chosen, time.monotonic() - started)
+
+    def _settle_on_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None:
+            if not self._loop.is_closed():
+                raise RuntimeError("this engine belongs to another event loop that is still open")
+            for zygote in self._pool.abandon():
+                zygote.reap()
+            self._pool = self._new_pool()
+            self._running = asyncio.Semaphore(self._most_running)
+        self._loop = loop
 
     async def _plan(self, confinement: Confinement) -> Plan:
         if self._machine is None:

@@ -130,3 +130,6 @@ class PlainZygote:
 
     def abandon(self) -> None:
         """Nothing is open between calls."""
+
+    def reap(self) -> None:
+        """No process stands behind this."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 
@@ -53,8 +54,10 @@ class Slot:
         call, argv, env, cwd = message.value()
         try:
             pid = self._starter.start(Job(argv, env, cwd), message.fds)
-        except OSError as error:
-            self._answer(wire.NOT_STARTED + b" %d %d" % (call, error.errno or 1))
+        except (OSError, ValueError) as error:
+            # ValueError: a word with a zero byte, a variable with an equals sign.
+            reason = getattr(error, "errno", None) or errno.EINVAL
+            self._answer(wire.NOT_STARTED + b" %d %d" % (call, reason))
             return True
         finally:
             for fd in message.fds:
