@@ -63,7 +63,7 @@ FILES = {
         "os.mknod(WORKSPACE + '/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))",
     ),
     "mark a program setuid root for others": (
-        "priv-2",
+        "proc-10",
         "os.chown(WORKSPACE, 12345, 12345)",
     ),
 }
@@ -152,37 +152,37 @@ PROCESSES = {
 }
 
 PRIVILEGES = {
-    "make a user namespace": ("priv-1", "call(272, 0x10000000)"),
-    "make a user namespace by clone": ("priv-1", "call(56, 0x10000000 | 17, 0, 0, 0, 0)"),
-    "make a user namespace by clone3": ("priv-1", "call(435, ctypes.create_string_buffer(88), 88)"),
+    "make a user namespace": ("proc-9", "call(272, 0x10000000)"),
+    "make a user namespace by clone": ("proc-9", "call(56, 0x10000000 | 17, 0, 0, 0, 0)"),
+    "make a user namespace by clone3": ("proc-9", "call(435, ctypes.create_string_buffer(88), 88)"),
     "enter the namespaces of another": (
-        "priv-1",
+        "proc-9",
         "call(308, os.open(f'/proc/{os.getppid()}/ns/mnt', os.O_RDONLY), 0)",
     ),
-    "mount": ("priv-1", "call(165, b'tmpfs', WORKSPACE.encode(), b'tmpfs', 0, None)"),
-    "unmount": ("priv-1", "call(166, b'/proc', 2)"),
-    "mount by the new calls": ("priv-1", "call(430, b'tmpfs', 0)"),
+    "mount": ("proc-9", "call(165, b'tmpfs', WORKSPACE.encode(), b'tmpfs', 0, None)"),
+    "unmount": ("proc-9", "call(166, b'/proc', 2)"),
+    "mount by the new calls": ("proc-9", "call(430, b'tmpfs', 0)"),
     "make the root writable": (
-        "priv-1",
+        "proc-9",
         "call(442, -100, b'/', 0x8000, struct.pack('QQQQ', 0, 1, 0, 0), 32)",
     ),
-    "change the root": ("priv-1", "os.chroot(WORKSPACE)"),
-    "open a file by its handle": ("priv-1", "call(304, -100, ctypes.create_string_buffer(64), 0)"),
+    "change the root": ("proc-9", "os.chroot(WORKSPACE)"),
+    "open a file by its handle": ("proc-9", "call(304, -100, ctypes.create_string_buffer(64), 0)"),
     "load a program into the kernel": (
-        "priv-1",
+        "proc-9",
         "call(321, 5, ctypes.create_string_buffer(128), 128)",
     ),
-    "watch the machine": ("priv-1", "call(298, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
-    "handle page faults": ("priv-1", "call(323, 0)"),
-    "use the keyring": ("priv-1", "call(250, 0, -3, 1)"),
-    "become another user": ("priv-2", "os.setuid(12345 if os.getuid() != 12345 else 12346)"),
+    "watch the machine": ("proc-9", "call(298, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
+    "handle page faults": ("proc-9", "call(323, 0)"),
+    "use the keyring": ("proc-9", "call(250, 0, -3, 1)"),
+    "become another user": ("proc-10", "os.setuid(12345 if os.getuid() != 12345 else 12346)"),
     "hold a capability": (
-        "priv-2",
+        "proc-10",
         "data = ctypes.create_string_buffer(24)\n"  # noqa: ISC004
         "    libc.capget(struct.pack('Ii', 0x20080522, 0), data)\n"
         "    must_not(any(data.raw))",
     ),
-    "gain privileges by exec": ("priv-2", "must_not(libc.prctl(39, 0, 0, 0, 0) != 1)"),
+    "gain privileges by exec": ("proc-10", "must_not(libc.prctl(39, 0, 0, 0, 0) != 1)"),
     "leave shared memory behind": ("limit-6", "call(29, 4711, 4096, 0o1600)"),
     "leave a message queue behind": ("limit-6", "call(240, b'queue', 0o102, 0o600, None)"),
 }

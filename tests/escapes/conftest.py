@@ -6,7 +6,8 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,6 @@ class Hosts:
         self._folder = folder
         shutil.copytree(Path(kitbag.__file__).parent, folder / "source" / "kitbag")
         shutil.copytree(Path(__file__).parent, folder / "source" / "tests" / "escapes")
-        for path in folder.parents[:-2]:
-            path.chmod(path.stat().st_mode | 0o055)
         subprocess.run(["/bin/chmod", "-R", "a+rX", str(folder)], check=True)
 
     def start(self, tier: str, *mode: str) -> "subprocess.Popen[bytes]":
@@ -65,8 +64,10 @@ class Hosts:
 
 
 @pytest.fixture(scope="session")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("hosts"))
+def hosts() -> Iterator[Hosts]:
+    # Not pytest's own folder, which only its user may enter.
+    with tempfile.TemporaryDirectory(prefix="kitbag-escapes-") as name:
+        yield Hosts(Path(name))
 
 
 @pytest.fixture(scope="session")

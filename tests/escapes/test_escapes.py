@@ -40,9 +40,9 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
 
 
 @pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.promise("priv-1")
+@pytest.mark.promise("proc-9")
 def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn, tier: str) -> None:
-    refused = {name: said_in(tier)[name] for name, (to, _) in PRIVILEGES.items() if to == "priv-1"}
+    refused = {name: said_in(tier)[name] for name, (to, _) in PRIVILEGES.items() if to == "proc-9"}
     allowed = {"denied PermissionError"}
 
     del refused["make a user namespace by clone3"]  # ENOSYS, so that libraries fall back
