@@ -40,6 +40,13 @@ def take_away(tier: str) -> None:
     if tier in {"no-landlock", "old-container"}:
         NUMBERS["x86_64"]["landlock_create_ruleset"] = 444
         blocked["landlock_create_ruleset"] = refuse
+    if tier == "no-users":
+        blocked["unshare"] = seccomp._without(0, kernel.NEWUSER, errno.EPERM)
+    if tier == "user-masked":
+        # As container runtimes do; a user namespace may then mount no /proc of its own.
+        kernel.unshare(kernel.NEWNS)
+        kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+        kernel.mount("tmpfs", "/proc/driver", "tmpfs", 0)
     if tier.startswith("user"):
         os.setgroups([])
         os.setgid(65534)

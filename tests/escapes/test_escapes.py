@@ -11,7 +11,7 @@ SaidIn = Callable[[str], dict[str, Any]]
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(120)]
 
-WITH_MOUNTS = ("full", "user", "no-landlock")
+WITH_MOUNTS = ("full", "user", "no-landlock", "no-users", "user-masked")
 WITHOUT_NAMESPACES = ("container", "user-container")
 TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
 

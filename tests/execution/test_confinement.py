@@ -139,6 +139,8 @@ def test_processes_are_counted_per_user_only_where_that_is_ours_to_do() -> None:
 def test_the_root_folder_is_no_workspace() -> None:
     with pytest.raises(ValueError, match="workspace"):
         Confinement(workspace=Path("/"))
+    with pytest.raises(ValueError, match="not absolute"):
+        Confinement(workspace=Path("/work"), readable=(Path("data"),))
 
 
 def test_a_report_becomes_a_machine_with_reasons() -> None:

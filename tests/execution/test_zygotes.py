@@ -172,19 +172,19 @@ async def test_a_skill_inside_the_workspace_stays_read_only(bash: Bash, workspac
     assert "Read-only file system" in ended.stderr.text
 
 
-async def test_a_granted_path_behind_a_symbolic_link_is_found_by_both_names(
+async def test_a_granted_path_behind_a_symbolic_link_is_found_by_every_name(
     bash: Bash, tmp_path: Path
 ) -> None:
     real = tmp_path / "real"
     real.mkdir()
     (real / "file").write_text("text")
-    (tmp_path / "link").symlink_to(real)
+    (tmp_path / "second").symlink_to("real")
+    (tmp_path / "link").symlink_to(tmp_path / "second")
 
-    ended = await bash(
-        f"cat {tmp_path}/link/file {real}/file", confinement={"readable": (tmp_path / "link",)}
-    )
+    names = " ".join(f"{tmp_path}/{name}/file" for name in ("real", "second", "link"))
+    ended = await bash(f"cat {names}", confinement={"readable": (tmp_path / "link",)})
 
-    assert ended.stdout.text == "texttext"
+    assert ended.stdout.text == "texttexttext"
 
 
 async def test_a_forked_child_of_the_host_can_start_its_own_engine(

@@ -41,6 +41,10 @@ class Confinement:
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
             raise ValueError("the workspace cannot be /: everything would be writable")
+        named = (self.workspace, *self.interpreters, *self.readable, *self.writable)
+        for path in (*named, self.skill) if self.skill else named:
+            if not path.is_absolute():
+                raise ValueError(f"{path} is not absolute: a zygote has another current folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

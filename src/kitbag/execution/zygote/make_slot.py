@@ -37,7 +37,7 @@ def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: Ne
     leftovers = OwnFolders(root.paths)
     Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
     kernel.hide_from_peers()
-    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers)
+    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
 
 
 def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:
@@ -47,4 +47,4 @@ def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:
     starter = ForkThenSeal(Seal(config, limits, guarded, [limits["temporary"]]))
     if config["confined"]:
         kernel.hide_from_peers()
-    return Slot(sock, starter, AdoptedTree(), leftovers)
+    return Slot(sock, starter, AdoptedTree(), leftovers, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -18,6 +19,7 @@ _ATTRIBUTES = {
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 # Where the new root is put together: any folder will do, for all that is granted is open by then.
 _BASE = "/dev"
+_MOST_LINKS = 40  # as the kernel
 _STANDARD_STREAMS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -72,15 +74,18 @@ class NewRoot:
         kernel.set_attributes(tree, _ATTRIBUTES[right])
         self._trees.append((real, tree, stat.S_ISDIR(mode)))
 
-    def _resolve(self, path: str) -> str:
+    def _resolve(self, path: str, followed: int = 0) -> str:
+        if followed > _MOST_LINKS:
+            raise OSError(errno.ELOOP, f"{path}: {os.strerror(errno.ELOOP)}")
         real = ""
         for part in path.strip("/").split("/"):
             step = real + "/" + part
             if os.path.islink(step):
                 self.links[step] = os.readlink(step)
-                step = os.path.realpath(step)
+                target = os.path.normpath(os.path.join(real or "/", self.links[step]))
+                step = self._resolve(target, followed + 1)
             real = step
-        return real or "/"
+        return real
 
     def enter(self, base: str) -> None:
         # The old process table stays below every slot's own: a kernel mounts a new one in a user

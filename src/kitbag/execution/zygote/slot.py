@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import time
 
 from kitbag.execution.zygote import alarm, signals, wire
 from kitbag.execution.zygote.spawn import Job
@@ -28,7 +29,10 @@ class Slot:
         starter: SpawnSealed | ForkThenSeal,
         tree: NamespaceTree | AdoptedTree,
         leftovers: OwnFolders | SharedFolder,
+        cpu_seconds: int | None,
     ) -> None:
+        # Sealed like its programs, a slot uses up the limit too, a little with every call.
+        self._worn_after = float("inf") if cpu_seconds is None else cpu_seconds / 2
         self._sock = sock
         self._starter = starter
         self._tree = tree
@@ -66,7 +70,7 @@ class Slot:
         self._tree.end()
         if ended is None:
             return False
-        clean = self._leftovers.clean()
+        clean = self._leftovers.clean() and time.process_time() < self._worn_after
         status, usage = ended
         milliseconds = (int(usage.ru_utime * 1000), int(usage.ru_stime * 1000))
         figures = (call, status, *milliseconds, usage.ru_maxrss, clean)
