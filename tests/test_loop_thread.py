@@ -60,6 +60,7 @@ def test_a_blocking_call_on_the_loop_thread_itself_is_refused() -> None:
         run_blocking(nested())
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_it_works_after_a_fork() -> None:
     run_blocking(answer())
 

@@ -25,16 +25,20 @@ class LoopThread:
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(_cancel_others())
         self.loop.close()
 
     def stop(self) -> None:
         """Cancel what is running, so that its processes end, and leave the thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(_JOIN_SECONDS)
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class _Running:

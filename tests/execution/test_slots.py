@@ -130,3 +130,10 @@ async def test_interpreters_run(
 
     assert (ended.outcome, ended.stderr.text) == ("ok", "")
     assert ended.stdout.text.strip() in {"[1]", "[ true, 1 ]", "perl", "ruby"}
+
+
+@pytest.mark.slow
+async def test_processor_time_can_be_limited(bash: Bash) -> None:
+    ended = await bash("while :; do :; done", limits={"cpu_seconds": 1})
+
+    assert (ended.outcome, ended.signal) == ("failed", 9)

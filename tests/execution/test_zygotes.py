@@ -187,6 +187,7 @@ async def test_a_granted_path_behind_a_symbolic_link_is_found_by_every_name(
     assert ended.stdout.text == "texttexttext"
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 async def test_a_forked_child_of_the_host_can_start_its_own_engine(
     bash: Bash, workspace: Path
 ) -> None:
