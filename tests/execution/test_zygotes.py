@@ -328,3 +328,43 @@ async def test_while_zygotes_are_killed_every_call_is_right_or_said_to_be_lost(
     said = {outcome for some in outcomes for outcome in some}
     assert said <= {"ok", "zygote_lost"}
     assert survivors() == []
+
+
+@pytest.mark.parametrize("sandbox", ["on", "off"])
+async def test_closing_the_engine_ends_the_calls_that_are_running(
+    engine: Engine, bash: Bash, survivors: Survivors, sandbox: str
+) -> None:
+    started = asyncio.Event()
+    script = "(setsid sleep 1000 &); echo go; sleep 1000"
+    confined = {"sandbox": sandbox}
+    tasks = [
+        asyncio.ensure_future(
+            bash(script, confinement=confined, on_output=lambda *_: started.set())
+        )
+        for _ in range(3)
+    ]
+    await started.wait()
+
+    await engine.close()
+    results = await asyncio.gather(*tasks)
+
+    assert {(ended.outcome, ended.code) for ended in results} == {("killed", "zygote_lost")}
+    assert survivors() == []
+    assert zygotes() == []
+
+
+async def test_a_cancelled_call_with_long_output_leaves_no_descriptor_open(bash: Bash) -> None:
+    await bash("true")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        started = asyncio.Event()
+        task = asyncio.ensure_future(
+            bash("yes", limits={"keep_bytes": 10}, on_output=lambda *_: started.set())  # noqa: B023
+        )
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await bash("true")
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kitbag.execution.capture import Capture
-from kitbag.execution.command import Command, Stream
+from kitbag.execution.command import Captured, Command, Stream
 from kitbag.execution.plain import PlainSlot
 from kitbag.execution.replies import Reply
 from kitbag.execution.saved_output import save_output
@@ -38,10 +38,11 @@ class Call:
         self._stdin = memoryview(command.stdin)
         self._stdin_fd = -1
         keep = command.limits.keep_bytes
-        self.captures: dict[Stream, Capture] = {
+        self._captures: dict[Stream, Capture] = {
             "stdout": Capture(keep, lambda: save_output(workspace, "stdout")),
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
+        self.output: dict[Stream, Captured] = {}  # once it has run
         self.ended_by: str | None = None  # why Kitbag ended it
         self._complaint: Exception | None = None  # what the caller's callback raised
 
@@ -71,7 +72,7 @@ class Call:
         theirs: list[int] = []
         try:
             theirs.append(self._open_stdin())
-            for stream in self.captures:
+            for stream in self._captures:
                 read_end, write_end = os.pipe2(os.O_CLOEXEC)
                 theirs.append(write_end)
                 os.set_blocking(read_end, False)
@@ -124,7 +125,7 @@ class Call:
             self._close_reader(fd)
             return False
         if self.ended_by != "output_limit":
-            self.captures[stream].add(piece)
+            self._captures[stream].add(piece)
             self._count()
             self._tell(stream, piece)
         return True
@@ -140,7 +141,7 @@ class Call:
             self._end("cancelled")
 
     def _count(self) -> None:
-        total = sum(capture.total_bytes for capture in self.captures.values())
+        total = sum(capture.total_bytes for capture in self._captures.values())
         if total > self._command.limits.kill_bytes:
             self._end("output_limit")
 
@@ -168,3 +169,4 @@ class Call:
             if fd in self._readers:
                 self._close_reader(fd)
         self._close_stdin()
+        self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

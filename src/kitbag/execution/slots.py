@@ -60,7 +60,7 @@ class Slot:
         try:
             wire.send_value(self._sock, wire.RUN, job, streams)
         except OSError:
-            self._gone()
+            self.drop()
         return self._answer
 
     def give_back(self, *, reusable: bool) -> None:
@@ -89,18 +89,19 @@ class Slot:
         except OSError:
             packet = b""
         if not packet:
-            self._gone()
+            self.drop()
             return
         reply = read_reply(packet)
         if isinstance(reply, Lost):
             self._lost = reply
-            self._gone()
+            self.drop()
         elif self._answer is not None and reply.call == self._calls and not self._answer.done():
             if isinstance(reply, Finished) and not reply.reusable:
                 self.close()  # it is ending by itself, which is not being lost
             self._answer.set_result(reply)
 
-    def _gone(self) -> None:
+    def drop(self) -> None:
+        """Let go of it unfinished; its call is lost."""
         if self.alive:
             self.close()
             self._owner.lose(self)

@@ -127,7 +127,7 @@ class Zygote:
 
     def _read(self) -> None:
         if not self._hear():
-            self.close()
+            self._let_go()
 
     def _hear(self) -> bool:
         """Take what the zygote says; whether it is still there."""
@@ -146,12 +146,18 @@ class Zygote:
         os.close(self._pidfd)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
-        self.close()
+        self._let_go()
         if not self.ended.done():
             self.ended.set_result(None)
 
     def close(self) -> None:
-        """Let go: the zygote ends, and every slot with what it runs."""
+        """End the zygote, and every slot with what it runs."""
+        if self.alive:
+            self._let_go()
+            for slot in list(self._busy):
+                slot.drop()
+
+    def _let_go(self) -> None:
         if not self.alive:
             return
         self.alive = False
