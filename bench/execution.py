@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Self
 
 from kitbag.execution.command import Command
 from kitbag.execution.confinement import Confinement
@@ -28,6 +29,7 @@ import time
 start = time.perf_counter()
 import asyncio, sys
 from pathlib import Path
+from typing import Self
 from kitbag.execution.command import Command
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
@@ -87,7 +89,7 @@ def resident_bytes() -> int:
 class Watch:
     """The highest memory this process had while inside."""
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> Self:
         self.before = self.highest = resident_bytes()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look)

@@ -39,11 +39,10 @@ class Engine:
     ) -> None:
         self._machine = machine
         self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
-        self._pool = self._new_pool()
         self._most_running = most_running
-        self._running = asyncio.Semaphore(most_running)
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._grace_seconds = grace_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._start_over()
         self._plans: dict[Confinement, Plan] = {}
         _engines.add(self)
 
@@ -87,9 +86,13 @@ class Engine:
                 raise RuntimeError("this engine belongs to another event loop that is still open")
             for zygote in self._pool.abandon():
                 zygote.reap()
-            self._pool = self._new_pool()
-            self._running = asyncio.Semaphore(self._most_running)
+            self._start_over()
         self._loop = loop
+
+    def _start_over(self) -> None:
+        self._pool = self._new_pool()
+        self._running = asyncio.Semaphore(self._most_running)
+        self._loop = None
 
     async def _plan(self, confinement: Confinement) -> Plan:
         if self._machine is None:
@@ -115,6 +118,7 @@ class Engine:
     def abandon(self) -> None:
         """Forget everything without touching it: in a forked child it is the parent's."""
         self._pool.abandon()
+        self._start_over()
 
 
 def _finished(
