@@ -73,7 +73,7 @@ class Call:
         try:
             theirs.append(self._open_stdin())
             for stream in self._captures:
-                read_end, write_end = os.pipe2(os.O_CLOEXEC)
+                read_end, write_end = os.pipe()
                 theirs.append(write_end)
                 os.set_blocking(read_end, False)
                 self._readers[read_end] = stream
@@ -90,7 +90,7 @@ class Call:
     def _open_stdin(self) -> int:
         if not self._stdin:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        read_end, self._stdin_fd = os.pipe2(os.O_CLOEXEC)
+        read_end, self._stdin_fd = os.pipe()
         os.set_blocking(self._stdin_fd, False)
         self._feed()
         if self._stdin_fd >= 0:

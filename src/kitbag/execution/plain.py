@@ -70,12 +70,16 @@ class PlainSlot:
                     resource.setrlimit(_RLIMITS[name], (most, most))
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
-        # Not yet reaped, the program still holds its number: its group cannot be a stranger's.
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        self.kill()
+        if hasattr(os, "waitid"):
+            # Not yet reaped, the program still holds its number: its group cannot be a stranger's.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            self.kill()
+        status = process.wait()
+        if not hasattr(os, "waitid"):
+            self.kill()
         return Finished(
             call=1,
-            status=process.wait(),
+            status=status,
             user_seconds=0.0,
             system_seconds=0.0,
             peak_memory_bytes=0,

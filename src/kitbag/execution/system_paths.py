@@ -26,6 +26,7 @@ SYSTEM = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
     "/etc/locale.alias",
     "/etc/localtime",
     "/etc/magic",
