@@ -23,6 +23,8 @@ class Hosts:
     """Starts `host.py` from a copy that any user can read."""
 
     def __init__(self, folder: Path) -> None:
+        if not Path(PYTHON).exists():
+            pytest.skip("needs a Python that every user may run")
         self.token = secrets.token_hex(16)
         self._folder = folder
         shutil.copytree(Path(kitbag.__file__).parent, folder / "source" / "kitbag")
