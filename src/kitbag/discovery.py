@@ -1,0 +1,113 @@
+"""Roots become skills: walked, read, or remembered from the last time."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kitbag.declarations.skill_md import SkillFile, read_skill_md
+from kitbag.index import Index, is_settled
+from kitbag.problems import Problem
+from kitbag.reading import CannotReadError, stamp_of
+from kitbag.records import pack_skill_file, unpack_skill_file
+from kitbag.skills import Skill
+from kitbag.walk import Folder, Found, Walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """What lies below one root: every skill that loads, shadowed or not, in order of path."""
+
+    skills: tuple[Skill, ...]
+    problems: tuple[Problem, ...]
+    found: int
+    skipped: int
+
+
+def find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
+    """Find and read the skills below `root`; links may lead into `boundaries`, nowhere else."""
+    memory = _Memory(root, index)
+    walk = Walk(root=root, boundaries=boundaries, known=memory.folders)
+    walk.run()
+    problems = list(walk.problems)
+    skills: list[Skill] = []
+    skipped = walk.unreadable
+    for found in walk.found:
+        try:
+            file = memory.read(found)
+        except CannotReadError as error:
+            skipped += 1
+            problems.append(_skipped(found.path, error))
+            continue
+        problems += file.problems
+        skills.append(_skill(found, file, root))
+    memory.save(walk)
+    return Discovered(
+        skills=tuple(skills),
+        problems=tuple(problems),
+        found=len(walk.found) + walk.unreadable,
+        skipped=skipped,
+    )
+
+
+def _skill(found: Found, file: SkillFile, root: str) -> Skill:
+    return Skill(
+        name=f"{found.plugin}:{file.name}" if found.plugin else file.name,
+        description=file.metadata.description,
+        file=found.path,
+        source=root,
+        metadata=file.metadata,
+        degraded=file.degraded,
+        declarations_lost=file.declarations_lost,
+    )
+
+
+def _skipped(path: str, error: CannotReadError) -> Problem:
+    message = f"skipped: {error.reason}"
+    return Problem(path=path, code=f"skill-{error.code}", severity="error", message=message)
+
+
+class _Memory:
+    """What an earlier walk of this root left in the index, and what this one will leave."""
+
+    def __init__(self, root: str, index: Index) -> None:
+        self._key = f"root:{root}"
+        self._index = index
+        kept = index.get([self._key]).get(self._key)
+        kept = kept if isinstance(kept, dict) else {}
+        folders = kept.get("folders", {})
+        self.folders = dict(zip(folders, map(Folder._make, folders.values()), strict=True))
+        self._files: dict[str, Any] = kept.get("files", {})
+        self._fresh: dict[str, Any] = {}
+        self._read_any = False
+
+    def read(self, found: Found) -> SkillFile:
+        record = self._files.get(found.path)
+        if record is not None:
+            try:
+                unchanged = record[0] == stamp_of(os.stat(found.path))
+            except OSError as error:
+                raise CannotReadError.of(error) from None
+            if unchanged:
+                self._fresh[found.path] = record
+                return unpack_skill_file(found.path, record)
+        self._read_any = True
+        file = read_skill_md(found.path, found.folder)
+        if is_settled(file.stamp):
+            self._fresh[found.path] = pack_skill_file(file)
+        return file
+
+    def save(self, walk: Walk) -> None:
+        """Keep what was seen, if it differs from what was known."""
+        if (
+            not self._read_any
+            and walk.seen == self.folders
+            and len(self._fresh) == len(self._files)
+        ):
+            return
+        now = time.time_ns()
+        settled = {
+            path: folder for path, folder in walk.seen.items() if is_settled(folder.stamp, now)
+        }
+        self._index.put({self._key: {"folders": settled, "files": self._fresh}})

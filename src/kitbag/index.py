@@ -1,0 +1,138 @@
+"""The warm index: what was read before, kept in the cache directory. Losing it costs only time."""
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import kitbag
+from kitbag.reading import Stamp
+
+_FORMAT = 1
+_CHUNK = 400  # keys in one SELECT; SQLite takes 999 in its oldest builds
+_MOST_ENTRIES = 100_000
+# A file changed again within one tick of the file system's clock keeps its stamp. What is
+# younger than this when read is read again next time.
+_TICK_NS = 50_000_000
+_COARSE_TICK_NS = 2_000_000_000
+
+
+def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:
+    """Tell whether a stamp is old enough to tell the version it was read under from the next."""
+    newest = max(int(time_ns) for time_ns in stamp.split()[2:])
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return newest < (now_ns or time.time_ns()) - tick
+
+
+class Index:
+    """Keys (paths) and JSON values in one SQLite file.
+
+    A damaged, foreign or unwritable file is ignored, never an error.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0  # the process the connection belongs to: it must not cross a fork
+        self._broken = directory is None
+
+    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Return what is known under the keys."""
+        wanted = [os.fsencode(key) for key in keys]
+        found: dict[str, Any] = {}
+        with self._lock:
+            try:
+                for start in range(0, len(wanted), _CHUNK):
+                    found |= self._select(wanted[start : start + _CHUNK])
+            except (sqlite3.Error, OSError) as error:
+                self._give_up(error)
+                return {}
+        return found
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Keep the values for next time, if that is possible."""
+        today = time.time_ns() // 86_400_000_000_000
+        rows = [(os.fsencode(key), json.dumps(values[key]), today) for key in values]
+        with self._lock:
+            try:
+                self._insert(rows)
+            except (sqlite3.Error, OSError) as error:
+                self._give_up(error)
+
+    def _select(self, keys: list[bytes]) -> dict[str, Any]:
+        connection = self._open()
+        if connection is None:
+            return {}
+        marks = ",".join("?" * len(keys))
+        # Only question marks are put into the text.
+        query = f"SELECT key, value FROM entries WHERE key IN ({marks})"  # noqa: S608
+        found = {}
+        for key, value in connection.execute(query, keys):
+            try:
+                found[os.fsdecode(key)] = json.loads(value)
+            except (ValueError, TypeError, RecursionError):
+                continue  # one damaged value; the file is read instead
+        return found
+
+    def _insert(self, rows: list[tuple[bytes, str, int]]) -> None:
+        connection = self._open()
+        if connection is None or not rows:
+            return
+        with connection:
+            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
+            (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+            if count > _MOST_ENTRIES:
+                oldest = "SELECT key FROM entries ORDER BY used LIMIT ?"
+                query = f"DELETE FROM entries WHERE key IN ({oldest})"  # noqa: S608 - both ours
+                connection.execute(query, (count - _MOST_ENTRIES // 2,))
+
+    def _open(self) -> sqlite3.Connection | None:
+        if self._broken or self._directory is None:
+            return None
+        if self._connection is None or self._owner != os.getpid():
+            self._connection = _connect(self._directory)
+            self._owner = os.getpid()
+        return self._connection
+
+    def _give_up(self, error: Exception) -> None:
+        """Do without the index in this process; drop the file when it is damaged."""
+        connection, self._connection, self._broken = self._connection, None, True
+        if connection is not None and self._owner == os.getpid():
+            connection.close()
+        if self._directory is not None and type(error) is sqlite3.DatabaseError:
+            for suffix in ("", "-wal", "-shm"):
+                (self._directory / f"index.sqlite3{suffix}").unlink(missing_ok=True)
+
+
+def _connect(directory: Path) -> sqlite3.Connection:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.geteuid():
+        raise PermissionError(f"{directory} belongs to somebody else")
+    connection = sqlite3.connect(directory / "index.sqlite3", timeout=0.2, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    # A crash of the machine may lose the index; the index can be made again.
+    connection.execute("PRAGMA synchronous=OFF")
+    version = _version()
+    if connection.execute("PRAGMA user_version").fetchone() != (version,):
+        with connection:
+            connection.execute("DROP TABLE IF EXISTS entries")
+            connection.execute(
+                "CREATE TABLE entries (key BLOB PRIMARY KEY, value TEXT NOT NULL, used INTEGER)"
+            )
+            connection.execute(f"PRAGMA user_version={version}")
+    return connection
+
+
+def _version() -> int:
+    text = f"{_FORMAT} {kitbag.__version__}"
+    if "dev" in kitbag.__version__:  # an editable install changes without changing its version
+        package = Path(kitbag.__file__).parent
+        newest = max(file.stat().st_mtime_ns for file in package.rglob("*.py"))
+        text = f"{text} {newest}"
+    return int.from_bytes(sha256(text.encode()).digest()[:4]) >> 1

@@ -1,0 +1,58 @@
+"""How tools are named: ids for people and records, wire names for models."""
+
+import re
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from kitbag.languages import EXTENSIONS
+
+# What OpenAI and Anthropic accept; hosts may add prefixes of their own.
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_SEPARATORS = re.compile(r"[.:/]")
+_LONGEST = 64
+_KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
+
+
+def script_tool_name(path: str) -> str:
+    """Return the tool name of a script below `scripts/`: `utils/parse.py` → `utils-parse`."""
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    if parts and parts[0] == "scripts":
+        parts = parts[1:]
+    if not parts:
+        return ""
+    *folders, last = parts
+    stem = PurePosixPath(last)
+    return "-".join([*folders, stem.stem if stem.suffix.lower() in EXTENSIONS else last])
+
+
+def tool_id(skill: str, tool: str) -> str:
+    """Return the canonical name of a tool, the same in every record and at every door."""
+    return f"{skill}.{tool}"
+
+
+def is_wire_name(name: str) -> bool:
+    """Tell whether every model provider accepts `name` as it is."""
+    return 0 < len(name) <= _LONGEST and _ILLEGAL.search(name) is None
+
+
+def wire_name(skill: str, tool: str, *, declared: bool) -> str:
+    """Return the name a model sees.
+
+    A declared name is kept when it is legal. Everything else becomes `skill__tool`; when that is
+    too long, or could stand for two different ids, a hash of the id keeps it unique.
+    """
+    if declared and is_wire_name(tool):
+        return tool
+    return qualified_wire_name(skill, tool)
+
+
+def qualified_wire_name(skill: str, tool: str) -> str:
+    """Return `skill__tool`, made legal and unique."""
+    whole = tool_id(skill, tool)
+    joined = f"{_SEPARATORS.sub('__', skill)}__{_SEPARATORS.sub('__', tool)}"
+    legal = _ILLEGAL.sub("_", joined)
+    if not (legal[0].isascii() and (legal[0].isalpha() or legal[0] == "_")):
+        legal = f"_{legal}"
+    if len(legal) <= _LONGEST and legal.lstrip("_") == joined.lstrip("_") and "__" not in skill:
+        return legal
+    return f"{legal[:_KEPT]}_{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
