@@ -15,10 +15,10 @@ _ESCAPE = (
 )
 _CONTROL = r"\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"
 
-# Soft hyphen, grapheme joiner, bidi controls, word joiner and invisible operators, BOM, fillers,
+# Soft hyphen, bidi controls, word joiner and invisible operators, BOM, fillers,
 # annotation and notation marks, tag characters: never seen, whatever stands beside them.
 _INVISIBLE = (
-    r"\u00ad\u034f\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
 # The only tag characters that are seen: the flags of regions, such as Scotland's (gbsct).
@@ -27,9 +27,9 @@ _FLAG = (
     r"[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,3}\U000e007f"
 )
 
-# Zero-width space and joiners, Mongolian selectors, variation selectors: invisible too, but
+# Zero-width space and joiners, Mongolian and other variation selectors: invisible too, but
 # some scripts and emoji need one in the right place. More than that, or elsewhere, is hidden.
-_SELECTORS = r"\u200b-\u200d\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_SELECTORS = r"\u034f\u200b-\u200d\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _EMOJI = (
     r"\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f"
     r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -45,7 +45,7 @@ _NEEDED = (
     rf"(?:(?<=[{_EMOJI}])\ufe0f?\u200d(?=[{_EMOJI}])"
     rf"|(?<=[{_JOINING}])[\u200c\u200d\u180b-\u180f]|[\u200c\u200d](?=[{_JOINING}])"
     rf"|(?<=[{_SPACELESS}])\u200b|\u200b(?=[{_SPACELESS}])"
-    r"|(?<=[^\x00-\x7f])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    r"|(?<=[^\x00-\x7f])[\u034f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
     rf"|(?<=[#*0-9])[\ufe0e\ufe0f])(?![{_SELECTORS}])"
 )
 

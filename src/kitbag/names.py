@@ -47,12 +47,24 @@ def wire_name(skill: str, tool: str, *, declared: bool) -> str:
 
 
 def qualified_wire_name(skill: str, tool: str) -> str:
-    """Return `skill__tool`, made legal and unique."""
-    whole = tool_id(skill, tool)
-    joined = f"{_SEPARATORS.sub('__', skill)}__{_SEPARATORS.sub('__', tool)}"
-    legal = _ILLEGAL.sub("_", joined)
-    if not (legal[0].isascii() and (legal[0].isalpha() or legal[0] == "_")):
-        legal = f"_{legal}"
-    if len(legal) <= _LONGEST and legal.lstrip("_") == joined.lstrip("_") and "__" not in skill:
+    """Return `skill__tool`, or the hashed form when that is too long or ambiguous."""
+    joined = _joined(skill, tool)
+    legal = _legal(joined)
+    if len(legal) <= _LONGEST and legal == joined and "__" not in skill:
         return legal
-    return f"{legal[:_KEPT]}_{sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return hashed_wire_name(skill, tool)
+
+
+def hashed_wire_name(skill: str, tool: str) -> str:
+    """Return a legal name that no other id has: its beginning and a hash of the id."""
+    digest = sha256(tool_id(skill, tool).encode(errors="surrogatepass")).hexdigest()
+    return f"{_legal(_joined(skill, tool))[:_KEPT]}_{digest[:8]}"
+
+
+def _joined(skill: str, tool: str) -> str:
+    return f"{_SEPARATORS.sub('__', skill)}__{_SEPARATORS.sub('__', tool)}"
+
+
+def _legal(joined: str) -> str:
+    legal = _ILLEGAL.sub("_", joined)
+    return legal if legal[0].isalpha() or legal[0] == "_" else f"_{legal}"

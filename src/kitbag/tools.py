@@ -91,6 +91,7 @@ class Tool:
     timeout_ms: int | None = None
     examples: tuple[str, ...] = ()  # usage lines that SKILL.md shows for it
     variables: tuple[str, ...] = ()  # environment variables it reads
+    origin: str = ""  # the file it comes from: its script, or what declares it
     declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
     read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
     missing: tuple[str, ...] = ()

@@ -154,6 +154,11 @@ class Walk:
         self.problems.append(Problem(path=path, code=code, severity=severity, message=message))
 
 
+def is_skipped_folder(name: str) -> bool:
+    """Tell whether a folder of this name never holds anything of a skill."""
+    return name in _SKIPPED
+
+
 def _scan(path: str, stamp: Stamp) -> Folder:
     skill_files: list[str] = []
     folders: list[str] = []

@@ -13,26 +13,33 @@ _WITH_UNQUOTED_TEXT = frozenset(
     )
 )
 
-_ASSIGNED = re.compile(
+# Two steps, the first on text in lower case: six times faster than one pattern without case.
+_NAME = re.compile(
+    r"(?:api|access|auth|secret|private|encryption|signing|master|account|service)[_-]?key"
+    r"|secret|token|passw(?:or)?d|pwd|passphrase|credential|authorization"
+)
+_VALUE = re.compile(
     r"""
-    (?:(?:api|access|auth|secret|private|encryption|signing|master|account|service)[_-]?key
-      |secret|token|passw(?:or)?d|pwd|passphrase|credentials?|authorization)
     (?P<rest>[\w-]{0,24})
     (?:["']?[ \t]{0,4}(?::[ ]?[\w.\[\]|]{1,24}[ ]?=|=>|:=|=(?!=)|:)  # name: str = , name =>, name:
       |["'],)                                                        # get("name", "default")
-    [ \t]{0,4}(?P<quote>["'`]?)(?:(?:bearer|basic|token)[ ])?
+    [ \t]{0,4}(?P<quote>["'`]?)(?:(?:[Bb]earer|[Bb]asic|[Tt]oken)[ ])?
     (?P<value>[A-Za-z0-9_+/=.~!@\#%^&*:-]{16,512})(?P<closing>["'`]?)
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE,
 )
-# Words around the name which say that the value is about a secret, or is public.
+# Words after and before the name which say that the value is about a secret, or is public.
 _ABOUT = re.compile(
     r"(?:url|uri|path|file|dir|type|name|field|header|prefix|format|pattern|regex|endpoint|ids?"
-    r"|policy|class|hint|label|env|var|arn|ref|version|expir\w*|length|size|at)$",
-    re.IGNORECASE,
+    r"|policy|class|hint|label|env|var|arn|ref|version|expir\w*|length|size|at)$"
 )
 _NOT_SECRET = re.compile(
-    r"public|sha-?\d|md5|hash|digest|checksum|integrity|fingerprint|csrf", re.IGNORECASE
+    r"public|sha-?\d|md5|hash|digest|checksum|integrity|fingerprint|csrf"
+    r"|(?:::|/)[\w-]*$"  # the name of a type, or a path
+)
+_CURSOR = re.compile(
+    r"(?:next|page|paging|continuation|cursor|sync|lock|request|change|update|idempotency|client)"
+    r"[_-]?$"
 )
 _LEFT_CONTEXT = 48
 
@@ -40,22 +47,27 @@ _LEFT_CONTEXT = 48
 def find_assigned(file_name: str, text: str) -> Iterator[Secret]:
     """Yield each value that looks generated and is given to a name for a credential."""
     unquoted = _has_unquoted_text(file_name)
-    for match in _ASSIGNED.finditer(text):
-        if match["quote"] == match["closing"] and (match["quote"] or unquoted):
-            start, end = match.span("value")
-            value = text[start:end]
-            if (
-                looks_random(value)
-                and not is_placeholder(value, text[end : end + 3])
-                and not _is_about_a_secret(text, match)
-            ):
-                yield Secret(start=start, end=end, kind="credential", shown=value[:2])
+    # U+0130 is the only character whose lower case is longer; places must stay the same.
+    lowered = text.replace("\u0130", "i").lower()
+    for name in _NAME.finditer(lowered):
+        match = _VALUE.match(text, name.end())
+        if match is None or match["quote"] != match["closing"] or not (match["quote"] or unquoted):
+            continue
+        start, end = match.span("value")
+        if _is_secret(match["value"], text[end : end + 3]) and not _is_about(lowered, name, match):
+            yield Secret(start=start, end=end, kind="credential", shown=match["value"][:2])
 
 
 def _has_unquoted_text(file_name: str) -> bool:
     return file_name.startswith(".env") or file_name.rpartition(".")[2] in _WITH_UNQUOTED_TEXT
 
 
-def _is_about_a_secret(text: str, match: re.Match[str]) -> bool:
-    left = text[max(0, match.start() - _LEFT_CONTEXT) : match.start("value")]
-    return bool(_ABOUT.search(match["rest"]) or _NOT_SECRET.search(left.rpartition("\n")[2]))
+def _is_secret(value: str, following: str) -> bool:
+    return looks_random(value) and not is_placeholder(value, following)
+
+
+def _is_about(lowered: str, name: re.Match[str], match: re.Match[str]) -> bool:
+    before = lowered[max(0, name.start() - _LEFT_CONTEXT) : name.start()].rpartition("\n")[2]
+    if name[0] == "token" and _CURSOR.search(before):
+        return True
+    return bool(_ABOUT.search(match["rest"].lower()) or _NOT_SECRET.search(before))

@@ -20,9 +20,13 @@ def _token(kind: str, hint: str, pattern: str, accepts: Callable[[str], bool] = 
     return _Shape(kind, hint, re.compile(rf"(?<![A-Za-z0-9_-]){pattern}"), accepts)
 
 
-def _is_known_example(token: str) -> bool:
-    # The token every explanation of JWT shows: subject 1234567890.
-    return "eyJzdWIiOiIxMjM0NTY3ODkw" in token
+# Published for everybody: the token of most explanations of JWT (subject 1234567890), and the
+# demo keys of a local Supabase.
+_PUBLISHED = re.compile(r"eyJzdWIiOiIxMjM0NTY3ODkw|eyJpc3MiOiJzdXBhYmFzZS1kZW1v")
+
+
+def _is_unpublished(token: str) -> bool:
+    return _PUBLISHED.search(token) is None
 
 
 _SHAPES = (
@@ -55,7 +59,7 @@ _SHAPES = (
         "JSON web token",
         ".eyJ",
         r"eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20,1000}",
-        lambda token: not _is_known_example(token),
+        _is_unpublished,
     ),
     _token(
         "Slack webhook",
@@ -72,6 +76,7 @@ _SHAPES = (
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}")
 _KEY_HEADERS = 300  # characters between the first line and the key itself
+_KEY_MATERIAL_SEEN = 80  # enough to meet the "..." of a key that was cut
 
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+=_-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_-])")
 _AWS_NEIGHBOURHOOD = 200
@@ -112,5 +117,5 @@ def _private_keys(text: str) -> Iterator[Secret]:
     for match in _PRIVATE_KEY.finditer(text):
         # Code that looks for such a line holds only the line.
         key = _KEY_MATERIAL.search(text, match.end(), match.end() + _KEY_HEADERS)
-        if key and not is_placeholder(key[0]):
+        if key and not is_placeholder(text[match.end() : key.end() + _KEY_MATERIAL_SEEN]):
             yield Secret(start=match.start(), end=key.end(), kind="private key")

@@ -11,7 +11,7 @@ from itertools import pairwise
 _PLACEHOLDER = re.compile(
     r"example|sample|your|xxxx|placeholder|change[_-]?(?:me|it|this)|dummy|fake|mock|insert|replace"
     r"|redacted|todo|secret|passw|token|(?:api|access|private)[_-]?key|credential|foobar|qwerty"
-    r"|123456|234567|0{6}|1{6}|abcdef|fedcba|deadbeef|lorem|test[_-]|[_-]test"
+    r"|123456|234567|0{6}|1{6}|abcdef|1a2b3c|a1b2c3|fedcba|deadbeef|lorem|test[_-]|[_-]test"
     r"|\.\.\.|…|\*{3}|[<>{}$]|%s|%\(|process\.env|environ|getenv",
     re.IGNORECASE,
 )

@@ -86,7 +86,7 @@ def _resolve(
         return None
     token, following = code[position], code[position + 1]
     if token.text == "{":
-        return _handler_of_object(code, position, names, steps - 1)
+        return _handler_of_object(code, value, names, steps - 1)
     if following.text in {"(", "."}:
         return _wrapped(code, position, names, steps - 1)
     if token.text in names:
@@ -96,11 +96,12 @@ def _resolve(
 
 
 def _handler_of_object(
-    code: Code, position: int, names: dict[str, Declared], steps: int
+    code: Code, value: Declared, names: dict[str, Declared], steps: int
 ) -> DefaultExport | None:
-    for entry in read_entries(code, position):
+    for entry in read_entries(code, value.position):
         if entry.key in _HANDLERS:
-            return _resolve(code, Declared(entry.value[0], entry.doc), names, steps)
+            inner = Declared(entry.value[0], entry.doc or value.doc)
+            return _resolve(code, inner, names, steps)
     return None
 
 

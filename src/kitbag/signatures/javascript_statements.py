@@ -10,8 +10,24 @@ _LONGEST_TYPE = 400  # tokens of a type annotation
 _LONGEST_IMPORT = 10  # `import type Default, { …any number… } from`
 _PREFIXES = frozenset({"export", "default", "async", "declare", "abstract"})
 _DECLARES = frozenset(
-    "import export function async class interface type enum namespace declare abstract"
-    " const let var module exports".split()
+    [
+        "import",
+        "export",
+        "function",
+        "async",
+        "class",
+        "interface",
+        "type",
+        "enum",
+        "namespace",
+        "declare",
+        "abstract",
+        "const",
+        "let",
+        "var",
+        "module",
+        "exports",
+    ]
 )
 _CONTINUES = frozenset({"extends", "implements", "from", "as", "in", "of", "instanceof"})
 
@@ -89,8 +105,13 @@ def _is_module(code: Code, position: int) -> bool:
 
 
 def does_something(code: Code) -> bool:
-    """Whether any top-level statement is more than an import, a declaration or an export."""
-    return any(_acts(code, position) for position in _statements(code))
+    """Whether any top-level statement is more than an import, a declaration or an export.
+
+    A declaration that waits for its value, or reads the command line for it, is more.
+    """
+    return any(_acts(code, position) for position in _statements(code)) or any(
+        code[position].text in {"await", "argv", "parseArgs"} for position in top_level(code)
+    )
 
 
 def _statements(code: Code) -> Iterator[int]:

@@ -45,7 +45,22 @@ _OPENERS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
 # After these words a slash opens a regular expression; after any other word it divides.
 _BEFORE_OPERAND = frozenset(
-    "return typeof case do else in instanceof new void delete throw yield await of".split()
+    [
+        "return",
+        "typeof",
+        "case",
+        "do",
+        "else",
+        "in",
+        "instanceof",
+        "new",
+        "void",
+        "delete",
+        "throw",
+        "yield",
+        "await",
+        "of",
+    ]
 )
 _BEFORE_CONDITION = frozenset({"if", "while", "for", "with"})
 

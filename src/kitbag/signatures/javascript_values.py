@@ -11,7 +11,9 @@ NOT_LITERAL: Final = object()
 _DEEPEST = 12  # arrays in arrays; deeper ones are nobody's default value
 _LONGEST_NUMBER = 30
 _WORDS = {"true": True, "false": False, "null": None}
-_ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.S)
+_ESCAPE = re.compile(
+    r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL
+)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 
 
@@ -24,7 +26,7 @@ class Entry(NamedTuple):
 
 
 def text_of(token: Token) -> str:
-    """The text that a string or template token stands for."""
+    """The text that a string, a template or a key stands for."""
     body = token.text
     if token.kind == "string":
         body = body[1:-1] if len(body) > 1 and body[-1] == body[0] else body[1:]
@@ -48,7 +50,7 @@ def read_literal(code: Code, span: Span, depth: int = 0) -> Any:
     first = code[start]
     if end - start == 1:
         return _read_word(first)
-    if end - start == 2 and first.text == "-" and code[start + 1].kind == "number":
+    if first.text == "-" and end == start + 2 and code[start + 1].kind == "number":
         value = _read_number(code[start + 1].text)
         return value if value is NOT_LITERAL else -value
     if depth < _DEEPEST and code.after(start) == end:
@@ -104,8 +106,7 @@ def _read_entry(code: Code, part: Span) -> Entry:
     start, end = part
     token = code[start]
     if token.kind in {"name", "string", "number"} and code[start + 1].text == ":":
-        key = text_of(token) if token.kind == "string" else token.text
-        return Entry(key, (min(start + 2, end), end), token.doc)
+        return Entry(text_of(token), (min(start + 2, end), end), token.doc)
     if token.text == "async" and code[start + 1].kind == "name":
         return Entry(code[start + 1].text, part, token.doc)
     if token.kind == "name" and (end - start == 1 or code[start + 1].text == "("):

@@ -75,14 +75,14 @@ def _read_parameter(text: str) -> DocParameter:
         known = default.strip() if equals else None
         optional = True
     else:
-        name, _, description = rest.partition(" ") if " " in rest else (rest, "", "")
+        name, description = [*rest.split(None, 1), "", ""][:2]
         known, optional = None, kind.endswith("=")
     return DocParameter(
         name=name.strip(),
         type=kind.removesuffix("=").removeprefix("..."),
         optional=optional,
         default=known,
-        description=" ".join(description.lstrip(" \t\n-–—:").split()),
+        description=" ".join(description.lstrip(" \t\n-–—:").split()),  # noqa: RUF001
     )
 
 

@@ -1,10 +1,12 @@
 """TypeScript and JSDoc types turned into JSON Schema; what is not understood allows anything."""
 
 from collections import Counter
+from typing import NamedTuple
 
+from kitbag.signatures.argument_list import object_schema
 from kitbag.signatures.first_paragraph import first_paragraph
 from kitbag.signatures.javascript_tokens import Code, Span
-from kitbag.signatures.javascript_values import NOT_LITERAL, read_literal, text_of
+from kitbag.signatures.javascript_values import read_literal, text_of
 from kitbag.signatures.jsdoc import read_doc
 from kitbag.signatures.signature import JsonSchema
 
@@ -21,12 +23,19 @@ _SIMPLE = {
     "object": "object",
     "array": "array",
 }
+_KEYS = frozenset({"name", "string"})
 _NOTHING = frozenset({"null", "undefined", "void"})
 _LISTS = frozenset({"array", "readonlyarray", "set", "iterable"})
 _TRANSPARENT = frozenset({"readonly", "required", "nonnullable"})
 _DEEPEST = 12
 _LONGEST_ALIAS = 1_000  # tokens, brackets with all they hold counted once
 _MOST_USES = 8  # of one named type, which could otherwise multiply without end
+
+
+class _Member(NamedTuple):
+    name: str
+    schema: JsonSchema
+    required: bool
 
 
 class TypeReader:
@@ -82,7 +91,7 @@ class TypeReader:
 
     def _single(self, span: Span, depth: int) -> JsonSchema:
         start, end = span
-        if self.code.texts(end - 2, 2) == ("[", "]") and end - start > 2:
+        if self.code.texts(end - 2, 2) == ("[", "]") and start < end - 2:
             items = self.read((start, end - 2), depth + 1)
             return {"type": "array", "items": items} if items else {"type": "array"}
         first = self.code[start]
@@ -125,26 +134,33 @@ class TypeReader:
         if name in {"record", "object"}:
             return {"type": "object"}
         if name == "partial" and len(inner) == 1:
-            return {**self.read(inner[0], depth + 1), "required": []}
+            whole = self.read(inner[0], depth + 1)
+            return {key: value for key, value in whole.items() if key != "required"}
         return self.read(inner[0], depth + 1) if name in _TRANSPARENT and inner else {}
 
     def members(self, opener: int, depth: int = 0) -> JsonSchema:
         """The object type whose brace opens here."""
-        schema: JsonSchema = {"type": "object", "properties": {}, "required": []}
-        for start, end in self._member_spans(opener):
-            name, colon = self.code[start], start + 1
-            optional = self.code[colon].text == "?"
-            colon += optional
-            if name.kind not in {"name", "string"} or self.code[colon].text != ":":
-                continue
-            value = (colon + 1, end)
-            key = text_of(name) if name.kind == "string" else name.text
-            description = first_paragraph(read_doc(name.doc).description)
-            member = self.read(value, depth + 1)
-            schema["properties"][key] = member | ({"description": description} if description else {})
-            if not optional and not self.allows_nothing(value):
-                schema["required"].append(key)
-        return schema
+        properties: dict[str, JsonSchema] = {}
+        required: list[str] = []
+        for span in self._member_spans(opener):
+            if member := self._member(span, depth):
+                properties[member.name] = member.schema
+                required += [member.name] if member.required else []
+        return object_schema(properties, required)
+
+    def _member(self, span: Span, depth: int) -> _Member | None:
+        start, doc = span[0], self.code[span[0]].doc
+        if self.code[start].text == "readonly" and self.code[start + 1].kind in _KEYS:
+            start += 1
+        name, optional = self.code[start], self.code[start + 1].text == "?"
+        colon = start + 1 + optional
+        if name.kind not in _KEYS or self.code[colon].text != ":":
+            return None
+        value = (colon + 1, span[1])
+        schema = self.read(value, depth + 1)
+        if description := first_paragraph(read_doc(doc).description):
+            schema = {**schema, "description": description}
+        return _Member(text_of(name), schema, not optional and not self.allows_nothing(value))
 
     def _member_spans(self, opener: int) -> list[Span]:
         """Members end at `;`, at `,` or, with neither, at the next line that begins with a name."""
@@ -181,13 +197,14 @@ def _constant(code: Code, span: Span) -> JsonSchema:
 
 def _merged(schemas: list[JsonSchema]) -> JsonSchema:
     """An intersection of object types; anything else allows anything."""
-    merged: JsonSchema = {"type": "object", "properties": {}, "required": []}
+    properties: dict[str, JsonSchema] = {}
+    required: list[str] = []
     for schema in schemas:
         if schema.get("type") != "object":
             return {}
-        merged["properties"] |= schema.get("properties", {})
-        merged["required"] += schema.get("required", [])
-    return merged
+        properties |= schema.get("properties", {})
+        required += schema.get("required", [])
+    return object_schema(properties, required)
 
 
 def named_types(code: Code) -> dict[str, Span]:

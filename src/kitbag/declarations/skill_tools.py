@@ -1,0 +1,178 @@
+"""All tools of one skill: declarations over discovered scripts, every decision on record."""
+
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from kitbag.declarations.declared import Declared, Report
+from kitbag.declarations.discovered import DiscoveredScripts
+from kitbag.declarations.frontmatter import cut
+from kitbag.declarations.frontmatter_tools import read_frontmatter_tools
+from kitbag.declarations.manifest import MANIFEST_FILES, read_manifest
+from kitbag.declarations.script_paths import find_script
+from kitbag.declarations.scripts_folder import ScriptsFolder, Selection
+from kitbag.declarations.strict_yaml import line_of
+from kitbag.declarations.tool_making import ToolMaker
+from kitbag.declarations.tools_json import read_tools_json
+from kitbag.errors import SkillUnreadableError
+from kitbag.problems import Problem, Severity
+from kitbag.reading import (
+    DECLARATION_BYTES,
+    SKILL_FILE_BYTES,
+    CannotReadError,
+    Stamp,
+    read_whole,
+    stamp_of,
+)
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTools:
+    """The tools of a skill and what was noticed; `stamps` tell when to read them again."""
+
+    tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+    stamps: dict[str, Stamp]
+
+
+def read_skill_tools(skill: Skill) -> SkillTools:
+    """Read every declaration and every script of a skill, without running anything."""
+    try:
+        return _Reading(skill).run()
+    except OSError as error:  # the folder went away since it was found
+        reason = (error.strerror or str(error)).lower()
+        raise SkillUnreadableError(skill.file, reason) from None
+
+
+@dataclass(slots=True)
+class _Reading:
+    skill: Skill
+    problems: list[Problem] = field(default_factory=list)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+
+    def run(self) -> SkillTools:
+        home = str(self.skill.home)
+        self.stamps[""] = stamp_of(self.skill.home.stat())
+        body, frontmatter = self._skill_file()
+        declared = self._settle([*self._manifest(), *self._tools_json(), *frontmatter])
+        folder = ScriptsFolder(home=home, selection=Selection.of(self.skill.metadata.frontmatter))
+        maker = ToolMaker(skill=self.skill, body=body)
+        tools = self._declared_tools(declared, folder, maker)
+        discovered = DiscoveredScripts(folder=folder, maker=maker)
+        tools += discovered.tools(
+            taken={tool.script for tool in declared if tool.script},
+            names={tool.name for tool in declared},
+        )
+        self._check_restriction(tools)
+        return SkillTools(
+            tools=tuple(tools),
+            problems=(*self.problems, *folder.problems, *maker.problems, *discovered.problems),
+            stamps=self.stamps | folder.stamps,
+        )
+
+    def _skill_file(self) -> tuple[str, list[Declared]]:
+        """Return the body, for its usage lines, and what the frontmatter declares."""
+        try:
+            content = read_whole(self.skill.file, SKILL_FILE_BYTES)
+        except CannotReadError:
+            return "", []  # it was there when the skill was found; its scripts still are
+        self.stamps[PurePath(self.skill.file).name] = content.stamp
+        parts = cut(content.data)
+        if self.skill.declarations_lost:
+            return parts.body, []
+        report = Report(
+            self.skill.file,
+            lambda at: line_of(parts.front or "", at, first_line=parts.first_line),
+        )
+        tools = self.skill.metadata.frontmatter.get("tools")
+        declared = read_frontmatter_tools(tools, report)
+        self.problems += report.problems
+        return parts.body, declared
+
+    def _tools_json(self) -> list[Declared]:
+        raw = self._file("tools.json")
+        if raw is None:
+            return []
+        declared, problems = read_tools_json(f"{self.skill.home}/tools.json", raw)
+        self.problems += problems
+        return declared
+
+    def _manifest(self) -> list[Declared]:
+        for name in MANIFEST_FILES:
+            raw = self._file(f"scripts/{name}")
+            if raw is not None:
+                declared, problems = read_manifest(f"{self.skill.home}/scripts/{name}", raw)
+                self.problems += problems
+                return declared
+        return []
+
+    def _file(self, name: str) -> bytes | None:
+        path = f"{self.skill.home}/{name}"
+        try:
+            content = read_whole(path, DECLARATION_BYTES)
+        except CannotReadError as error:
+            if error.code != "absent":
+                self._report(path, f"declaration-{error.code}", "error", error.reason)
+            return None
+        self.stamps[name] = content.stamp
+        return content.data
+
+    def _settle(self, declared: list[Declared]) -> list[Declared]:
+        """Of two declarations of one script or one name, the one of higher rank counts.
+
+        `declared` comes in order of rank, so what was taken before wins.
+        """
+        kept: list[Declared] = []
+        names: dict[str, Declared] = {}
+        manifest_scripts = {tool.script: tool for tool in declared if tool.source == "manifest"}
+        for tool in declared:
+            over = manifest_scripts.get(tool.script) if tool.source != "manifest" else None
+            over = over or names.get(tool.name)
+            if over is None:
+                kept.append(tool)
+                names[tool.name] = tool
+                continue
+            message = (
+                f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
+            )
+            self._report(self.skill.file, "declaration-replaced", "info", message)
+        return kept
+
+    def _declared_tools(
+        self, declared: list[Declared], folder: ScriptsFolder, maker: ToolMaker
+    ) -> list[Tool]:
+        tools: list[Tool] = []
+        for tool in declared:
+            if not tool.script or tool.runs is not None:
+                tools.append(maker.without_script(tool))
+                continue
+            try:
+                path = find_script(folder.home, tool.script)
+            except CannotReadError as error:
+                message = f"no tool {tool.name!r}: script {tool.script!r}: {error.reason}"
+                self._report(self.skill.file, f"script-{error.code}", "error", message)
+                continue
+            script = folder.read(path)
+            if script is not None:
+                tools.append(maker.declared(tool, script))
+        return tools
+
+    def _check_restriction(self, tools: list[Tool]) -> None:
+        allowed = self.skill.metadata.allowed_tools
+        discovered = [tool.id for tool in tools if tool.declared_in == "scripts"]
+        if allowed is None or not discovered or any(is_bash(item) for item in allowed):
+            return
+        message = (
+            f"`allowed-tools` leaves out Bash, so {len(discovered)} discovered script(s) will be "
+            f"refused: {', '.join(discovered[:5])}"
+        )
+        self._report(self.skill.file, "scripts-restricted", "warning", message)
+
+    def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
+        self.problems.append(Problem(path=path, code=code, severity=severity, message=message))
+
+
+def is_bash(item: str) -> bool:
+    """Tell whether an item of `allowed-tools` lets scripts run."""
+    return item == "Bash" or item.startswith("Bash(") or item == "*"

@@ -1,0 +1,115 @@
+"""Names → tools: ids, wire names and short names, with every collision settled and on record."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kitbag.errors import AmbiguousNameError, UnknownToolError
+from kitbag.names import hashed_wire_name, qualified_wire_name
+from kitbag.problems import Problem
+from kitbag.tools import Tool
+
+# Names of tools that Kitbag itself provides; no skill can take one of them.
+BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+
+
+class ToolRegistry:
+    """Every tool under its id; look-ups cost the same however many there are.
+
+    When two tools want one wire name, the one of higher rank (loaded later) has it, and the other
+    is called `skill__tool`. A name that Kitbag's own tools use is never given away.
+    """
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._ranks: dict[str, int] = {}
+        self._wanting: dict[str, list[str]] = {}  # wire name → ids, the owner last
+        self._short: dict[str, list[str]] = {}  # tool name without its skill → ids
+        self._fallback: dict[str, str] = {}  # what a tool is called when its name is taken → id
+
+    def __iter__(self) -> Iterator[Tool]:
+        return (self._named(tool) for tool in self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self._ids(name))
+
+    def register(self, tool: Tool, *, rank: int | None = None) -> None:
+        """Add a tool, or replace the one of the same id. The default rank is the highest."""
+        if tool.id in self._tools:
+            self.remove(tool.id)
+        self._tools[tool.id] = tool
+        self._ranks[tool.id] = len(self._tools) if rank is None else rank
+        wanting = self._wanting.setdefault(tool.name, [])
+        wanting.append(tool.id)
+        wanting.sort(key=self._ranks.__getitem__)
+        self._short.setdefault(_short_name(tool), []).append(tool.id)
+        for name in _fallback_names(tool):
+            self._fallback.setdefault(name, tool.id)
+
+    def remove(self, tool_id: str) -> bool:
+        """Take a tool out; a tool that it had shadowed gets the wire name back."""
+        tool = self._tools.pop(tool_id, None)
+        if tool is None:
+            return False
+        del self._ranks[tool_id]
+        for table, name in ((self._wanting, tool.name), (self._short, _short_name(tool))):
+            table[name].remove(tool_id)
+            if not table[name]:
+                del table[name]
+        for name in _fallback_names(tool):
+            if self._fallback.get(name) == tool_id:
+                del self._fallback[name]
+        return True
+
+    def get(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or its bare name when only one skill has it."""
+        ids = self._ids(name)
+        if len(ids) > 1:
+            raise AmbiguousNameError(name, sorted(ids))
+        if not ids:
+            raise UnknownToolError(name, known=self._known_names())
+        return self._named(self._tools[ids[0]])
+
+    def problems(self) -> list[Problem]:
+        """Name both sides of every wire name that more than one tool wants."""
+        found: list[Problem] = []
+        for name, ids in self._wanting.items():
+            taken = name in BUILT_IN_NAMES
+            losers = ids if taken else ids[:-1]
+            owner = "Kitbag's own tool" if taken else ids[-1]
+            found += [self._collision(name, owner, loser) for loser in losers]
+        return found
+
+    def _collision(self, name: str, owner: str, loser: str) -> Problem:
+        tool = self._named(self._tools[loser])
+        message = f"{owner} has the name {name!r}: {loser} is called {tool.name!r}"
+        return Problem(path=tool.origin, code="tool-shadowed", severity="warning", message=message)
+
+    def _ids(self, name: str) -> list[str]:
+        if name in self._tools:
+            return [name]
+        if name in self._wanting and name not in BUILT_IN_NAMES:
+            return self._wanting[name][-1:]
+        if name in self._fallback:
+            return [self._fallback[name]]
+        return self._short.get(name, [])
+
+    def _named(self, tool: Tool) -> Tool:
+        if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
+            return tool
+        free = [name for name in _fallback_names(tool) if name not in self._wanting]
+        return replace(tool, name=free[0])
+
+    def _known_names(self) -> list[str]:
+        return [*self._tools, *self._short]
+
+
+def _short_name(tool: Tool) -> str:
+    return tool.id.removeprefix(f"{tool.skill}.")
+
+
+def _fallback_names(tool: Tool) -> tuple[str, str]:
+    short = _short_name(tool)
+    return qualified_wire_name(tool.skill, short), hashed_wire_name(tool.skill, short)

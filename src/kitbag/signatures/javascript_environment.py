@@ -1,0 +1,97 @@
+"""What a JavaScript program takes from its surroundings: variables, words, answers of a person."""
+
+from collections.abc import Iterator
+
+from kitbag.signatures.javascript_patterns import read_pattern
+from kitbag.signatures.javascript_tokens import Code
+from kitbag.signatures.javascript_values import text_of
+
+_DOTS = frozenset({".", "?."})
+_ASSIGNS = frozenset({"=", "??=", "||=", "+="})
+_WORD_LISTS = frozenset({("process", "argv"), ("Bun", "argv"), ("Deno", "args")})
+_ENVIRONMENTS = frozenset({("process", "env"), ("Bun", "env")})
+_PROCESS = frozenset({"process", "node:process"})
+# They read the words of the command line themselves.
+COMMAND_LINE_PACKAGES = frozenset(
+    [
+        "commander",
+        "yargs",
+        "yargs/yargs",
+        "minimist",
+        "meow",
+        "arg",
+        "cac",
+        "sade",
+        "mri",
+        "getopts",
+        "command-line-args",
+        "@oclif/core",
+        "clipanion",
+        "citty",
+    ]
+)
+_PROMPT_PACKAGES = frozenset(
+    ["inquirer", "@inquirer/prompts", "prompts", "enquirer", "@clack/prompts"]
+)
+_LINE_PACKAGES = frozenset(
+    ["readline", "node:readline", "readline/promises", "node:readline/promises"]
+)
+
+
+def variables_read(code: Code) -> tuple[str, ...]:
+    """`process.env.X`, `process.env["X"]`, `const { X } = process.env`, `Deno.env.get("X")`."""
+    names: set[str] = set()
+    for position in range(len(code)):
+        if _member_of(code, position) in _ENVIRONMENTS:
+            names.update(_names_at(code, position))
+        elif code.texts(position, 6) == ("Deno", ".", "env", ".", "get", "("):
+            names.add(text_of(code[position + 6]))
+    return tuple(sorted(name for name in names if name.isidentifier()))
+
+
+def _member_of(code: Code, position: int) -> tuple[str, str]:
+    if code[position + 1].text not in _DOTS or code[position - 1].text in _DOTS:
+        return "", ""
+    return code[position].text, code[position + 2].text
+
+
+def _names_at(code: Code, position: int) -> Iterator[str]:
+    after = position + 3
+    if code[after].text in _DOTS and code[after + 1].text == "[":  # process.env?.["X"]
+        after += 1
+    name = code[after + 1]
+    if code[after].text in _DOTS and name.kind == "name":
+        after += 2
+    elif code[after].text == "[" and name.kind == "string":
+        after += 3
+    elif code[position - 1].text == "=" and (opener := code.partners.get(position - 2)) is not None:
+        yield from read_pattern(code, opener) or ()
+        return
+    if code[after].text not in _ASSIGNS:
+        yield text_of(name)
+
+
+def reads_words(code: Code, modules: frozenset[str]) -> bool:
+    """Whether the program looks at its command line."""
+    if modules & COMMAND_LINE_PACKAGES:
+        return True
+    own_name = bool(modules & _PROCESS)  # import { argv } from "node:process"
+    for position, token in enumerate(code.tokens):
+        if token.text == "parseArgs" and code[position + 1].text == "(":
+            return True
+        if token.kind == "name" and _member_of(code, position) in _WORD_LISTS:
+            return True
+        if own_name and token.text == "argv":
+            return True
+    return False
+
+
+def asks_questions(code: Code, modules: frozenset[str]) -> bool:
+    """Whether a person has to answer while it runs."""
+    if modules & _PROMPT_PACKAGES:
+        return True
+    questions = any(
+        token.text == "question" and code[position - 1].text in _DOTS
+        for position, token in enumerate(code.tokens)
+    )
+    return questions and bool(modules & _LINE_PACKAGES)

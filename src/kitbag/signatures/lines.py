@@ -1,0 +1,68 @@
+"""Which lines of a text hold a word: what lets readers skip most of a script unread."""
+
+import ast
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+
+class Lines:
+    """The lines of one text; a `word` is found only where no longer name contains it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = [0]
+        position = text.find("\n")
+        while position >= 0:
+            self._starts.append(position + 1)
+            position = text.find("\n", position + 1)
+
+    def offsets(self, word: str) -> list[int]:
+        text, length, found = self._text, len(word), []
+        position = text.find(word)
+        while position >= 0:
+            if not _in_name(text[position - 1 : position]) and not _in_name(
+                text[position + length : position + length + 1]
+            ):
+                found.append(position)
+            position = text.find(word, position + length)
+        return found
+
+    def of(self, word: str) -> list[int]:
+        return [bisect_right(self._starts, offset) for offset in self.offsets(word)]
+
+    def receivers(self, method: str) -> set[str]:
+        """Return the names that stand right before `.method`."""
+        names = set()
+        for offset in self.offsets(method):
+            start = end = offset - 1
+            if self._text[end : end + 1] != ".":
+                continue
+            while start > 0 and _in_name(self._text[start - 1]):
+                start -= 1
+            names.add(self._text[start:end])
+        return names - {""}
+
+
+class Marks:
+    """A growing set of line numbers that can be asked about a range."""
+
+    def __init__(self) -> None:
+        self._lines: list[int] = []
+
+    def add(self, lines: Iterable[int]) -> None:
+        self._lines = sorted({*self._lines, *lines})
+
+    def within(self, first: int, last: int) -> bool:
+        position = bisect_left(self._lines, first)
+        return position < len(self._lines) and self._lines[position] <= last
+
+    def within_node(self, node: ast.AST) -> bool:
+        """Tell whether a node of a tree covers a line of the set; a case of a match may."""
+        if not self._lines:
+            return False
+        last: int | None = getattr(node, "end_lineno", None)
+        return last is None or self.within(node.lineno, last)  # type: ignore[attr-defined]  # has both or neither
+
+
+def _in_name(character: str) -> bool:
+    return character.isalnum() or character == "_"
