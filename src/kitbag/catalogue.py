@@ -4,8 +4,8 @@ import os
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kitbag.declarations.skill_tools import SkillTools
 from kitbag.discovery import Discovered
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError
 from kitbag.index import Index
@@ -13,8 +13,10 @@ from kitbag.problems import Problem
 from kitbag.readiness import Machine
 from kitbag.registry import ToolRegistry
 from kitbag.skills import Skill
-from kitbag.tool_reading import read_tools
 from kitbag.tools import Tool
+
+if TYPE_CHECKING:
+    from kitbag.declarations.skill_tools import SkillTools
 
 
 class Catalogue:
@@ -83,6 +85,9 @@ class Catalogue:
             self.skills[skill.name] = skill
 
     def _read(self, skills: Iterable[Skill]) -> None:
+        # Here, so that finding skills does not load what reads scripts.
+        from kitbag.tool_reading import read_tools
+
         with self._reading:
             unread = [skill for skill in skills if skill.name not in self._tools]
             for name, read in read_tools(unread, self._index).items():

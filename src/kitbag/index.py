@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ _COARSE_TICK_NS = 2_000_000_000
 
 def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:
     """Tell whether a stamp is old enough to tell the version it was read under from the next."""
-    newest = max(int(time_ns) for time_ns in stamp.split()[2:])
+    _, _, modified, changed = stamp.split()
+    newest = max(int(modified), int(changed))
     tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
     return newest < (now_ns or time.time_ns()) - tick
 
@@ -129,6 +131,7 @@ def _connect(directory: Path) -> sqlite3.Connection:
     return connection
 
 
+@cache
 def _version() -> int:
     text = f"{_FORMAT} {kitbag.__version__}"
     if "dev" in kitbag.__version__:  # an editable install changes without changing its version

@@ -31,8 +31,7 @@ class Folder(NamedTuple):
     is_plugin: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """A skill file: where it is, the name of its folder, the plugin it belongs to."""
 
     path: str
@@ -72,18 +71,21 @@ class Walk:
             folder = self._listing(path)
             if folder is None:
                 continue
-            if folder.is_plugin:
+            _, skill_file, folders, links, is_plugin = folder
+            if is_plugin:
                 name, problems = read_plugin_name(path)
                 self.problems += problems
                 plugin = name or plugin
-            if folder.skill_file:
-                self._take(path, folder.skill_file, plugin)
-            self._links += [(f"{path}/{name}", plugin, depth + 1) for name in folder.links]
-            if folder.folders and depth >= MAX_DEPTH:
+            if skill_file:
+                self._take(path, skill_file, plugin)
+            if links:
+                self._links += [(f"{path}/{name}", plugin, depth + 1) for name in links]
+            if folders and depth >= MAX_DEPTH:
                 self._report(path, "too-deep", "warning", f"not searched below {MAX_DEPTH} levels")
-                continue
-            # The last one pushed is visited first: reversed keeps the order of names.
-            pending += [(f"{path}/{name}", plugin, depth + 1) for name in reversed(folder.folders)]
+            elif folders:
+                # The last one pushed is visited first: reversed keeps the order of names.
+                below = depth + 1
+                pending += [(f"{path}/{name}", plugin, below) for name in reversed(folders)]
 
     def _listing(self, path: str) -> Folder | None:
         if self._is_full():
@@ -120,7 +122,7 @@ class Walk:
         path = f"{home}/{name}"
         if name != _SKILL_FILE:
             self._report(path, "file-name", "warning", f"{name!r} should be spelt {_SKILL_FILE!r}")
-        self.found.append(Found(path=path, folder=os.path.basename(home), plugin=plugin))
+        self.found.append(Found(path, home[home.rfind("/") + 1 :], plugin))
 
     def _follow(self, path: str, plugin: str, depth: int) -> None:
         is_skill_file = os.path.basename(path).lower() == _SKILL_FILE.lower()

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections import Counter
+from itertools import islice
 
 from kitbag.hidden_text import find_hidden
 from kitbag.problems import Problem, Severity
@@ -17,33 +18,40 @@ _ESCAPE_STARTS = frozenset("\x1b\x9b\x90\x98\x9d\x9e\x9f")
 _TAG_BLOCK = range(0xE0000, 0xE0080)
 _TAG_PRINTABLE = range(0x20, 0x7F)
 
+_LINES_AT_MOST = 100
 _NAMED_AT_MOST = 6
 _SPELLED_AT_MOST = 200
 
 
 def find_hidden_text(path: str, text: str) -> list[Problem]:
-    """Give one problem per line that hides something."""
+    """Give one problem per line that hides something; past a hundred, one for all the rest."""
+    by_line = _hidden_by_line(text)
+    reported = dict(islice(by_line.items(), _LINES_AT_MOST))
+    right_to_left = _lines_written_right_to_left(text, reported)
+    problems = [
+        _problem(path, number, _severity(pieces, number in right_to_left), _message(pieces))
+        for number, pieces in reported.items()
+    ]
+    if len(by_line) > len(reported):
+        more = len(by_line) - len(reported)
+        next_line = next(islice(by_line, len(reported), None))
+        problems.append(_problem(path, next_line, "warning", f"{more:,} more lines hide text"))
+    return problems
+
+
+def _problem(path: str, line: int, severity: Severity, message: str) -> Problem:
+    return Problem(path=path, code="hidden-text", severity=severity, message=message, line=line)
+
+
+def _hidden_by_line(text: str) -> dict[int, list[str]]:
     by_line: dict[int, list[str]] = {}
     line, counted = 1, 0
     for place, piece in find_hidden(text):
         line += text.count("\n", counted, place)
         counted = place
-        seen = _without_harmless(piece, first=place == 0)
-        if seen:
+        if seen := _without_harmless(piece, first=place == 0):
             by_line.setdefault(line, []).append(seen)
-    if not by_line:
-        return []
-    right_to_left = _lines_written_right_to_left(text, by_line)
-    return [
-        Problem(
-            path=path,
-            code="hidden-text",
-            severity=_severity(pieces, right_to_left=number in right_to_left),
-            message=_message(pieces),
-            line=number,
-        )
-        for number, pieces in by_line.items()
-    ]
+    return by_line
 
 
 def _without_harmless(piece: str, *, first: bool) -> str:
@@ -69,7 +77,7 @@ def _lines_written_right_to_left(text: str, by_line: dict[int, list[str]]) -> se
     }
 
 
-def _severity(pieces: list[str], *, right_to_left: bool) -> Severity:
+def _severity(pieces: list[str], right_to_left: bool) -> Severity:
     mild = _MILD | _DIRECTION_MARKS if right_to_left else _MILD
     return "info" if mild.issuperset("".join(pieces)) else "warning"
 

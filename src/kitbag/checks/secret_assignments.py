@@ -21,17 +21,17 @@ _NAME = re.compile(
 _VALUE = re.compile(
     r"""
     (?P<rest>[\w-]{0,24})
-    (?:["']?[ \t]{0,4}(?::[ ]?[\w.\[\]|]{1,24}[ ]?=|=>|:=|=(?!=)|:)  # name: str = , name =>, name:
-      |["'],)                                                        # get("name", "default")
+    (?:["']?\]?[ \t]{0,4}(?::[ ]?[\w.\[\]|]{1,24}[ ]?=|=>|:=|=(?!=)|:)  # name: str = , name =>
+      |["'],)                                                           # ("name", "default")
     [ \t]{0,4}(?P<quote>["'`]?)(?:(?:[Bb]earer|[Bb]asic|[Tt]oken)[ ])?
-    (?P<value>[A-Za-z0-9_+/=.~!@\#%^&*:-]{16,512})(?P<closing>["'`]?)
+    (?P<value>[A-Za-z0-9_+/.~!@\#%^*-]{16,512}={0,2})(?P<closing>["'`]?)
     """,
     re.VERBOSE,
 )
 # Words after and before the name which say that the value is about a secret, or is public.
 _ABOUT = re.compile(
     r"(?:url|uri|path|file|dir|type|name|field|header|prefix|format|pattern|regex|endpoint|ids?"
-    r"|policy|class|hint|label|env|var|arn|ref|version|expir\w*|length|size|at)$"
+    r"|hash|digest|policy|class|hint|label|env|var|arn|ref|version|expir\w*|length|size|at)$"
 )
 _NOT_SECRET = re.compile(
     r"public|sha-?\d|md5|hash|digest|checksum|integrity|fingerprint|csrf"

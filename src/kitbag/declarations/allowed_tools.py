@@ -13,6 +13,8 @@ def parse_allowed_tools(value: Any) -> tuple[str, ...] | None:
 
 
 def _split(text: str) -> list[str]:
+    if "(" not in text:
+        return text.replace(",", " ").split()
     items: list[str] = []
     item, depth = "", 0
     for character in text:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitbag.declarations.plain_yaml import read_plain
 from kitbag.declarations.scavenge import scavenge
 from kitbag.declarations.strict_yaml import Document, YamlError, drop_control_characters, load
 from kitbag.problems import Problem, Severity
@@ -130,6 +131,10 @@ def _report_bytes(path: str, raw: bytes, parts: Cut, result: Frontmatter) -> Non
 
 
 def _read_text(path: str, front: str, first_line: int, result: Frontmatter) -> None:
+    plain = read_plain(front, first_line)
+    if plain is not None:
+        result.values, result.lines = plain
+        return
     try:
         document = load(front, first_line=first_line)
     except YamlError as error:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import yaml
@@ -23,24 +22,14 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from kitbag.declarations.scalars import plain_scalar
+
 try:
     from yaml import CSafeLoader as _Parser
 except ImportError:  # PyYAML built without libyaml: ten times slower, same events
     from yaml import SafeLoader as _Parser  # type: ignore[assignment]  # the same interface
 
 _MAX_DEPTH = 64
-_NUMBER_START = frozenset("-+.0123456789")
-# 300 digits: what a person could mean, and far from Python's limit for int().
-_INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]{1,300}|[0-9]{1,300}(?:\.[0-9]{0,300})?)(?:[eE][-+]?[0-9]{1,3})?\Z"
-)
-_BASED = re.compile(r"0(?:x[0-9a-fA-F]{1,300}|o[0-7]{1,300})\Z")
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
 # Control characters that YAML forbids; the parser would refuse the whole text for one of them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -146,7 +135,7 @@ class _Builder:
             if len(self._open) == 1:
                 self.lines.setdefault(event.value, event.start_mark.line + self._first_line)
         else:
-            self._put(_scalar_value(event) if event.implicit[0] else event.value, event)
+            self._put(plain_scalar(event.value) if event.implicit[0] else event.value, event)
 
     def _put(self, value: Any, event: Any) -> None:
         current = self._current
@@ -195,21 +184,6 @@ class _Builder:
 
     def _refusal(self, message: str, event: Any) -> YamlError:
         return YamlError(message, event.start_mark.line + self._first_line, refused=True)
-
-
-def _scalar_value(event: Any) -> Any:
-    text: str = event.value
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] in _NUMBER_START:
-        if _INTEGER.match(text):
-            return int(text)
-        if _FLOAT.match(text):
-            number = float(text)
-            return number if isfinite(number) else text  # 1e999 is no number anyone meant
-        if _BASED.match(text):
-            return int(text, 0)
-    return text
 
 
 class _LineFinder:

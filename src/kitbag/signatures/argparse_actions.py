@@ -82,7 +82,11 @@ def _inherited(action: Class) -> Action | Printing:
 
 def _init(node: ast.ClassDef) -> FunctionNode | None:
     return next(
-        (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"),
+        (
+            part
+            for part in node.body
+            if isinstance(part, ast.FunctionDef) and part.name == "__init__"
+        ),
         None,
     )
 

@@ -49,17 +49,21 @@ class Declared:
     @property
     def flag(self) -> str | None:
         """The flag a command line is written with: the first long one, else the first."""
-        return next((flag for flag in self.flags if _is_long(flag)), self.flags[0]) if (
-            self.flags
-        ) else None
+        return (
+            next((flag for flag in self.flags if _is_long(flag)), self.flags[0])
+            if (self.flags)
+            else None
+        )
 
 
 def declare(call: Call, prefix_chars: str) -> Declared | None:
     """Return the argument a call declares, None for one that only prints (help, version)."""
     if not call.complete:
-        raise UncertainError("an argument is declared with values known only at run time", call.line)
+        raise UncertainError(
+            "an argument is declared with values known only at run time", call.line
+        )
     action, nargs = read_action(call)
-    if action in ("help", "version"):
+    if action == "help" or action == "version":  # noqa: PLR1714 - narrows the type
         return None
     flags = _flags(call, prefix_chars)
     kind = call.get("type", None)

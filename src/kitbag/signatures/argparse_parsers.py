@@ -9,7 +9,12 @@ from kitbag.signatures.literals import items_of
 from kitbag.signatures.tracked import Tracked
 from kitbag.signatures.values import UNKNOWN, Function, Reference, UncertainError
 
-_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args")
+_PARSING = (
+    "parse_args",
+    "parse_known_args",
+    "parse_intermixed_args",
+    "parse_known_intermixed_args",
+)
 
 
 @dataclass(slots=True, eq=False)

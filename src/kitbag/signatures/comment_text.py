@@ -17,14 +17,14 @@ _ABOUT_FILE = re.compile(
     r"@?(?:authors?|version|date|created|(?:last\s+)?(?:updated|modified)|licen[cs]e|maintainer"
     r"|since|contact|e-?mail|website|homepage|url|repository|repo|module|package)\b\s*[:=@]"
     r"|@(?:authors?|version|date|licen[cs]e|copyright|since|module|package|preserve)\b"
-    r"|copyright\b|\(c\)|©|.*SPDX-|all rights reserved",
+    r"|copyright\b|\(c\)|©|.*SPDX-|all rights reserved|module dependencies",
     re.IGNORECASE,
 )
 _LICENCE = re.compile(
     r"licen[cs]ed under|under the terms of|permission is hereby granted|redistribut"
     r"|warrant(?:y|ies)\b|you may obtain a copy|copyright notice|(?:this|the) software is provided"
-    r"|apache\.org/licenses|should have received a copy|published by the free software|(?:see|in) the licen[cs]e"
-    r"|governed by a|use this file except",
+    r"|apache\.org/licenses|should have received a copy|published by the free software"
+    r"|(?:see|in) the licen[cs]e|governed by a|use this file except",
     re.IGNORECASE,
 )
 _SECTION = re.compile(

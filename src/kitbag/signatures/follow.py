@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitbag.signatures.calls import Call
-from kitbag.signatures.follow_calls import Calls, Maker
+from kitbag.signatures.follow_calls import Calls, Maker, Unfollowed
 from kitbag.signatures.literals import items_of, unpack
 from kitbag.signatures.outline import Outline
 from kitbag.signatures.relevance import Relevance
@@ -35,13 +35,21 @@ class Frame:
 
 
 class Follower:
-    """Follows one script; `makers` make the objects that are followed, `words` say where."""
+    """Follows one script; `makers` make the objects that are followed, `words` say where.
+
+    `on_unfollowed` hears of methods called on what came from elsewhere.
+    """
 
     def __init__(
-        self, outline: Outline, *, words: Sequence[str], makers: Mapping[str, Maker]
+        self,
+        outline: Outline,
+        *,
+        words: Sequence[str],
+        makers: Mapping[str, Maker],
+        on_unfollowed: Unfollowed,
     ) -> None:
         self.relevance = Relevance(outline, words)
-        self.calls = Calls(makers, self._run_function)
+        self.calls = Calls(makers, self._run_function, on_unfollowed)
         self.module = Scope(outline, outline.tree.body, call=self.calls)
         self._statements: dict[type[ast.stmt], Callable[[Any, Frame], Ending]] = {
             ast.Assign: self._assignment,
@@ -66,14 +74,16 @@ class Follower:
         self._run(self.module.outline.tree.body, Frame(self.module))
 
     def run_definition(self, name: str) -> None:
-        """Follow a function, or a class and its methods, that nothing in the file calls."""
+        """Follow a function, or a class and its methods, unless something already led there."""
         value = self.module.lookup(name)
-        unknown = Call(line=0, complete=False)
-        made = self.calls.apply(value, unknown) if isinstance(value, Class | Function) else None
-        if isinstance(value, Class) and isinstance(made, Instance | Tracked):
+        if not isinstance(value, Class | Function) or value.node in self.calls.reached:
+            return
+        nothing = Call(line=value.node.lineno)
+        made = self.calls.apply(value, nothing)
+        if isinstance(value, Class):
             for node in value.node.body:
                 if isinstance(node, FunctionNode) and node not in self.calls.reached:
-                    self.calls.use(made, node.name, unknown)
+                    self.calls.use(made, node.name, nothing)
 
     def _run(self, body: Sequence[ast.stmt], frame: Frame) -> Ending:
         for node in body:
@@ -97,6 +107,8 @@ class Follower:
     def _run_function(self, node: FunctionNode, scope: Scope) -> Any:
         frame = Frame(scope)
         self._run(node.body, frame)
+        if not frame.returned and isinstance(node.body[-1], ast.Return):
+            self._return(node.body[-1], frame)  # a line that did not matter until now
         first = frame.returned[0] if frame.returned else UNKNOWN
         tracked = [value for value in frame.returned if holds_tracked(value)]
         if len(frame.returned) == 1 or all(value is first for value in frame.returned):
@@ -219,11 +231,13 @@ class Follower:
         return None
 
     def _class(self, node: ast.ClassDef, frame: Frame) -> Ending:
-        value = frame.scope.lookup(node.name)
+        value = self.module.lookup(node.name) if frame.scope is self.module else UNKNOWN
         inner = Frame(Scope(frame.scope.outline, node.body, outer=frame.scope))
         self._run(node.body, inner)
         if isinstance(value, Class):
             value.attributes.update(inner.scope.bound)
+        else:
+            frame.scope.bound[node.name] = Class(node, frame.scope, inner.scope.bound)
         return None
 
 

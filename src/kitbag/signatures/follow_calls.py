@@ -17,10 +17,12 @@ from kitbag.signatures.values import (
     FunctionNode,
     Reference,
     UncertainError,
+    Unknown,
 )
 
 Run = Callable[[FunctionNode, Scope], Any]
 Maker = Callable[[Call], Tracked]
+Unfollowed = Callable[[Foreign | Unknown, str, Call], None]
 
 _DEEPEST = 25
 # Functions outside the file that look at an object but add nothing to it.
@@ -35,9 +37,10 @@ _HARMLESS = frozenset(
 class Calls:
     """Decides what each call is worth; `run` follows the body of a function of the script."""
 
-    def __init__(self, makers: Mapping[str, Maker], run: Run) -> None:
+    def __init__(self, makers: Mapping[str, Maker], run: Run, on_unfollowed: Unfollowed) -> None:
         self._makers = makers
         self._run = run
+        self._on_unfollowed = on_unfollowed
         self._active: list[FunctionNode] = []
         self._selves: list[Any] = []
         self.reached: set[FunctionNode | ast.ClassDef] = set()
@@ -50,10 +53,12 @@ class Calls:
         name = node.func.attr
         if isinstance(owner, Tracked | Instance | Class):
             return self.use(owner, name, call)
+        if name == "append" and any(map(holds_tracked, call.arguments)):
+            return _append(node.func.value, call, scope)
         if isinstance(owner, str | list | dict):
-            if name == "append" and isinstance(owner, list):
-                owner.extend(call.arguments)
             return call_method(owner, name, call.arguments)
+        if isinstance(owner, Foreign | Unknown):
+            self._on_unfollowed(owner, name, call)
         return self.apply(scope.value(node.func), call)
 
     def use(self, owner: Any, name: str, call: Call) -> Any:
@@ -182,6 +187,15 @@ def _parameters(function: Function, call: Call) -> dict[str, Any]:
         rest = {name: value for name, value in call.keywords.items() if name not in named}
         bound[arguments.kwarg.arg] = rest if call.complete else UNKNOWN
     return bound
+
+
+def _append(target: ast.expr, call: Call, scope: Scope) -> Any:
+    """Keep a list of objects that are followed, wherever its empty list came from."""
+    kept = scope.bound.setdefault(target.id, []) if isinstance(target, ast.Name) else None
+    if not isinstance(kept, list):
+        raise UncertainError("a parser is kept where it could not be followed", call.line)
+    kept += call.arguments
+    return None
 
 
 def _with_self(method: FunctionNode, owner: Any, call: Call) -> Call:

@@ -81,7 +81,8 @@ def _resolve(
 ) -> DefaultExport | None:
     position, doc = value
     if function := function_at(code, position, doc):
-        return DefaultExport(position=position, function=function)
+        is_class = function.name[:1].isupper()  # one written before the language had them
+        return None if is_class else DefaultExport(position=position, function=function)
     if steps == 0:
         return None
     token, following = code[position], code[position + 1]

@@ -32,12 +32,14 @@ def call_builtin(name: str, arguments: list[Any]) -> Any:
 
 def call_method(owner: Any, method: str, arguments: list[Any]) -> Any:
     """Return what a method of a known string, list or dict gives, UNKNOWN for anything else."""
-    if isinstance(owner, dict) and not arguments:
-        return _dict_view(owner, method)
+    if isinstance(owner, str):
+        return _call_string_method(owner, method, arguments)
     if isinstance(owner, list | dict) and method == "copy":
         return owner.copy()
-    if not isinstance(owner, str):
-        return UNKNOWN
+    return _dict_view(owner, method) if isinstance(owner, dict) and not arguments else UNKNOWN
+
+
+def _call_string_method(owner: str, method: str, arguments: list[Any]) -> Any:
     if method in _STRING_METHODS and not arguments:
         return _STRING_METHODS[method](owner)
     if method == "split" and all(isinstance(part, str) and part for part in arguments[:1]):

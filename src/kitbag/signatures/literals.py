@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from kitbag.signatures.values import UNKNOWN, Enumeration, Foreign, Reference, is_plain
+from kitbag.signatures.values import UNKNOWN, Enumeration, Foreign, Reference, Unknown, is_plain
 
 # Enough for any list of choices or help text; too little for a program that grows one to harm us.
 LONGEST_VALUE = 50_000
@@ -159,20 +159,23 @@ def _unary(node: ast.UnaryOp, names: Names) -> Any:
 
 
 def _either(node: ast.IfExp, names: Names) -> Any:
+    test = names.value(node.test)
+    if is_plain(test):
+        return names.value(node.body if test else node.orelse)
     body, orelse = names.value(node.body), names.value(node.orelse)
     return body if body is orelse or (type(body) is type(orelse) and body == orelse) else UNKNOWN
 
 
 def _any_or_all(node: ast.BoolOp, names: Names) -> Any:
     """Compute `a or b` and `a and b` the way Python does: up to the first that decides."""
+    certain = True
     value: Any = UNKNOWN
     for part in node.values:
         value = names.value(part)
-        if value is UNKNOWN or isinstance(value, Reference | Foreign):
-            return UNKNOWN
-        if bool(value) is isinstance(node.op, ast.Or):
+        certain = certain and not isinstance(value, Unknown | Reference | Foreign)
+        if certain and bool(value) is isinstance(node.op, ast.Or):
             return value
-    return value
+    return value if certain else UNKNOWN
 
 
 def _comparison(node: ast.Compare, names: Names) -> Any:
@@ -228,12 +231,44 @@ def _formatted(node: ast.FormattedValue, names: Names) -> Any:
 
 def _subscript(node: ast.Subscript, names: Names) -> Any:
     value = names.value(node.value)
-    if not isinstance(value, list | tuple | dict | str) or isinstance(node.slice, ast.Slice):
+    if isinstance(node.slice, ast.Slice):
+        return _slice(value, node.slice, names)
+    if not isinstance(value, list | tuple | dict | str):
         return UNKNOWN
     try:
         return value[names.value(node.slice)]
     except (TypeError, LookupError):
         return UNKNOWN
+
+
+def _slice(value: Any, part: ast.Slice, names: Names) -> Any:
+    start = names.value(part.lower) if part.lower else 0
+    if isinstance(value, Reference):
+        # Enough to tell `sys.argv[1:]` from any other part of it.
+        whole = part.upper is None and part.step is None and type(start) is int
+        return Reference(f"{value.name}[{start if whole else '?'}:]")
+    if part.upper or part.step or type(start) is not int:
+        return UNKNOWN
+    return value[start:] if isinstance(value, list | tuple | str) else UNKNOWN
+
+
+def _awaited(node: ast.Await, names: Names) -> Any:
+    return names.value(node.value)
+
+
+def _table(node: ast.DictComp, names: Names) -> Any:
+    loop = node.generators[0]
+    items = items_of(names.value(loop.iter))
+    if items is None or len(node.generators) > 1 or loop.ifs:
+        return UNKNOWN
+    table: dict[Any, Any] = {}
+    for item in items:
+        inner = names.given(unpack(loop.target, item))
+        key = inner.value(node.key)
+        if not isinstance(key, str | int):
+            return UNKNOWN
+        table[key] = inner.value(node.value)
+    return table
 
 
 def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, names: Names) -> Any:
@@ -258,6 +293,8 @@ _FOLDERS: dict[type[ast.expr], Callable[..., Any]] = {
     ast.JoinedStr: _joined,
     ast.FormattedValue: _formatted,
     ast.Subscript: _subscript,
+    ast.Await: _awaited,
+    ast.DictComp: _table,
     ast.ListComp: _comprehension,
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,

@@ -87,6 +87,9 @@ class Scope:
             return owner.attribute(node.attr) if isinstance(owner, Thing) else UNKNOWN
         if isinstance(node, ast.Call):
             return self.call(node, self)
+        if isinstance(node, ast.NamedExpr):
+            self.bound[node.target.id] = self.value(node.value)
+            return self.bound[node.target.id]
         return fold(node, self)
 
     def lookup(self, name: str) -> Any:

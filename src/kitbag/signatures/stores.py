@@ -23,7 +23,7 @@ def stores_of(body: Iterable[ast.stmt]) -> Stores:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    pending: list[ast.AST] = [*body][::-1]
+    pending = list[ast.AST](body)[::-1]
     while pending:
         node = pending.pop()
         yield node
@@ -36,18 +36,27 @@ def _sets(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _targets(target, node.value)
-    elif isinstance(node, ast.AnnAssign) and node.value:
-        yield from _targets(node.target, node.value)
-    elif isinstance(node, ast.AugAssign | ast.For | ast.AsyncFor):
-        yield from _targets(node.target, None)
-    elif isinstance(node, ast.With | ast.AsyncWith):
-        for item in node.items:
-            if item.optional_vars:
-                yield from _targets(item.optional_vars, None)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        yield from _targets(node.target, node.value if isinstance(node, ast.AnnAssign) else None)
     elif isinstance(node, ast.Expr):
         yield from _changes(node.value)
+    else:
+        yield from _sets_to_parts(node)
+
+
+def _sets_to_parts(node: ast.AST) -> Iterator[tuple[str, None]]:
+    """Yield the names that a loop, a `with` or an `except` sets."""
+    targets: list[ast.expr | None] = []
+    if isinstance(node, ast.For | ast.AsyncFor):
+        targets = [node.target]
+    elif isinstance(node, ast.With | ast.AsyncWith):
+        targets = [item.optional_vars for item in node.items]
     elif isinstance(node, ast.ExceptHandler) and node.name:
         yield node.name, None
+    for target in targets:
+        if target:
+            for name, _ in _targets(target, None):
+                yield name, None
 
 
 def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
