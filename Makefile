@@ -9,8 +9,8 @@ PROGRAMS := .cache/programs/.ready
 # Languages whose scripts the tests check with their own interpreters: command=package
 INTERPRETERS := node=nodejs ruby=ruby perl=perl bash=bash
 
-.PHONY: all lint types test fast demo bench wheel programs interpreters clean help
-all: lint types test
+.PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
+all: lint types test docs
 
 help:  ## show what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,docs]'
 	@touch $@
 
 $(PROGRAMS): $(READY) tests/programs.txt
@@ -47,6 +47,12 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 
 fast: $(READY)  ## the tests that take under a second each
 	$(BIN)/pytest -q -m "not slow" --ignore tests/test_examples.py
+
+docs: $(READY)  ## build the pages, strictly
+	$(BIN)/zensical build --clean --strict
+
+reference: $(READY)  ## write docs/reference/cli.md from the commands
+	$(BIN)/python docs/make_reference.py
 
 demo: $(READY)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py

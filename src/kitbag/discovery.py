@@ -11,8 +11,8 @@ from typing import Any
 from kitbag.declarations.skill_md import SkillFile, read_skill_md
 from kitbag.index import Index, is_settled
 from kitbag.problems import Problem
-from kitbag.reading import CannotReadError, stamp_of
-from kitbag.records import pack_skill_file, unpack_skill_file
+from kitbag.reading import CannotReadError, Stamp, stamp_of
+from kitbag.records import pack_skill_file, unpack_skill
 from kitbag.skills import Skill
 from kitbag.walk import Folder, Found, Walk
 
@@ -54,13 +54,13 @@ def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discover
     skipped = walk.unreadable
     for found in walk.found:
         try:
-            file = memory.read(found)
+            skill, noticed = memory.read(found)
         except CannotReadError as error:
             skipped += 1
             problems.append(_skipped(found.path, error))
             continue
-        problems += file.problems
-        skills.append(_skill(found, file, root))
+        problems += noticed
+        skills.append(skill)
     memory.save(walk)
     return Discovered(
         skills=tuple(skills),
@@ -87,10 +87,18 @@ def _skipped(path: str, error: CannotReadError) -> Problem:
     return Problem(path=path, code=f"skill-{error.code}", severity="error", message=message)
 
 
+def _stamp(path: str) -> Stamp:
+    try:
+        return stamp_of(os.stat(path))
+    except OSError as error:
+        raise CannotReadError.of(error) from None
+
+
 class _Memory:
     """What an earlier walk of this root left in the index, and what this one will leave."""
 
     def __init__(self, root: str, index: Index) -> None:
+        self._root = root
         self._key = f"root:{root}"
         self._index = index
         kept = index.get([self._key]).get(self._key)
@@ -101,21 +109,16 @@ class _Memory:
         self._fresh: dict[str, Any] = {}
         self._read_any = False
 
-    def read(self, found: Found) -> SkillFile:
+    def read(self, found: Found) -> tuple[Skill, Sequence[Problem]]:
         record = self._files.get(found.path)
-        if record is not None:
-            try:
-                unchanged = record[0] == stamp_of(os.stat(found.path))
-            except OSError as error:
-                raise CannotReadError.of(error) from None
-            if unchanged:
-                self._fresh[found.path] = record
-                return unpack_skill_file(found.path, record)
+        if record is not None and record[0] == _stamp(found.path):
+            self._fresh[found.path] = record
+            return unpack_skill(found, record, self._root)
         self._read_any = True
         file = read_skill_md(found.path, found.folder)
         if is_settled(file.stamp):
             self._fresh[found.path] = pack_skill_file(file)
-        return file
+        return _skill(found, file, self._root), file.problems
 
     def save(self, walk: Walk) -> None:
         """Keep what was seen, if it differs from what was known."""
@@ -127,6 +130,8 @@ class _Memory:
             return
         now = time.time_ns()
         settled = {
-            path: folder for path, folder in walk.seen.items() if is_settled(folder.stamp, now)
+            path: tuple(folder)
+            for path, folder in walk.seen.items()
+            if is_settled(folder.stamp, now)
         }
         self._index.put({self._key: {"folders": settled, "files": self._fresh}})

@@ -4,7 +4,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-# "inode size mtime_ns ctime_ns": text, because thousands of them are kept as JSON and compared.
+# "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
 
 _MIB = 1024 * 1024

@@ -1,18 +1,21 @@
 """A skill: a folder with a SKILL.md, known by its frontmatter until somebody asks for more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kitbag.scripts import ScriptMetadata
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillMetadata:
-    """What the frontmatter says. `frontmatter` keeps every key as it was written."""
+class SkillMetadata(NamedTuple):
+    """What the frontmatter says. `frontmatter` keeps every key as it was written.
+
+    A named tuple, because it is made a thousand times at every start.
+    """
 
     name: str
     description: str
@@ -20,7 +23,7 @@ class SkillMetadata:
     version: str | None = None
     license: str | None = None
     compatibility: str | None = None
-    frontmatter: Mapping[str, Any] = field(default_factory=dict)
+    frontmatter: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)

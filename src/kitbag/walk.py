@@ -21,13 +21,13 @@ _SKILL_FILE = "SKILL.md"
 class Folder(NamedTuple):
     """What matters of one folder's listing. `links` are resolved anew on every walk.
 
-    A named tuple, because that is a list in the index's JSON, made again without conversion.
+    A named tuple, because it is made for every folder at every start.
     """
 
     stamp: Stamp
     skill_file: str
-    folders: Sequence[str]
-    links: Sequence[str]
+    folders: tuple[str, ...]
+    links: tuple[str, ...]
     is_plugin: bool
 
 
@@ -179,4 +179,4 @@ def _scan(path: str, stamp: Stamp) -> Folder:
                 folders.append(name)
     # Exact spelling wins; "SKILL.md" also sorts before every other spelling but "SKILL.MD".
     skill_file = _SKILL_FILE if _SKILL_FILE in skill_files else min(skill_files, default="")
-    return Folder(stamp, skill_file, sorted(folders), sorted(links), is_plugin)
+    return Folder(stamp, skill_file, tuple(sorted(folders)), tuple(sorted(links)), is_plugin)

@@ -5,12 +5,12 @@ from kitbag.problems import Problem
 
 
 def test_a_script_named_like_a_standard_module_is_told_what_breaks() -> None:
-    assert find_shadowed_modules("web/scripts/http.py", "http.py") == [
+    assert find_shadowed_modules("web/scripts/http.py", "http") == [
         Problem(
             path="web/scripts/http.py",
             code="shadows-stdlib",
             severity="warning",
-            message="'http.py' has the name of the standard library module 'http': "
+            message="named like the standard library module 'http': "
             "`import http` in this folder finds this file, "
             "and every library that needs the real module breaks; rename it",
         )
@@ -18,18 +18,11 @@ def test_a_script_named_like_a_standard_module_is_told_what_breaks() -> None:
 
 
 def test_a_script_named_like_a_built_in_module_cannot_be_imported() -> None:
-    [problem] = find_shadowed_modules("a/scripts/time.py", "time.py")
+    [problem] = find_shadowed_modules("a/scripts/time.py", "time")
 
     assert "`import time` always finds the built-in module" in problem.message
 
 
-@pytest.mark.parametrize("name", ["json/__init__.py", "tools/json.py"])
-def test_packages_and_nested_scripts_shadow_too(name: str) -> None:
-    assert len(find_shadowed_modules(f"a/scripts/{name}", name)) == 1
-
-
-@pytest.mark.parametrize(
-    "name", ["extract.py", "http.js", "json", "json/load_all.py", "__init__.py", "", "Json.py"]
-)
+@pytest.mark.parametrize("name", ["extract", "Json", "json_tools", "__init__", ""])
 def test_other_names_are_no_problem(name: str) -> None:
-    assert find_shadowed_modules(f"a/scripts/{name}", name) == []
+    assert find_shadowed_modules(f"a/scripts/{name}.py", name) == []

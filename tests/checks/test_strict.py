@@ -166,5 +166,5 @@ def test_a_megabyte_of_accents_as_a_name_is_only_measured() -> None:
     problems = skill_md_problems("SKILL.md", skill(f"name: a{name}\ndescription: d\n"), name)
 
     assert [problem.message for problem in problems] == [
-        "'name' has 500,001 characters; 256 are allowed"
+        "'name' has 500,001 characters; 64 are allowed"
     ]

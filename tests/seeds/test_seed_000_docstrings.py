@@ -123,6 +123,7 @@ def test_the_first_comment_block_describes_a_script_of_any_language(
         ("test.sh", "bash", "#!/bin/bash\n# Convert PDF to images\n", "Convert PDF to images"),
         ("nodoc.py", "python", "print('no words')\n", ""),
     ],
+    ids=["python", "bash", "no-docstring"],
 )
 def test_the_three_unit_tests_of_the_seed_hold(
     tmp_path: Path, file_name: str, script_type: str, text: str, description: str
@@ -226,6 +227,7 @@ def test_a_tool_whose_script_says_nothing_still_has_a_description(write_files: W
             "Extract metadata from files Supports PDF, DOCX, TXT formats",
         ),
     ],
+    ids=["line-comment", "single-quotes", "colon-quote", "jsdoc"],
 )
 def test_a_tool_is_described_by_its_script(
     write_files: WriteFiles, file_name: str, text: str, description: str

@@ -165,6 +165,7 @@ def test_fr_202_4_a_script_that_says_nothing_gets_a_default_description(
         (None, True, "Docstring"),
         (None, False, "Execute run"),
     ],
+    ids=["manifest", "manifest-without-description", "docstring", "file-name"],
 )
 def test_the_manifest_wins_over_the_docstring_and_the_docstring_over_the_file_name(
     write_files: WriteFiles, manifest: str | None, docstring: bool, description: str

@@ -88,6 +88,7 @@ def test_count_words_is_registered_once_under_its_declared_name(write_files: Wri
         ("scripts/count_words.sh", "#!/bin/bash\ncat\n", "stdin"),
         ("handlers/count_words.py", HANDLER_PY, "handler"),
     ],
+    ids=["javascript", "python", "python-with-main-block", "shell", "outside-scripts"],
 )
 def test_the_extension_says_how_a_handler_is_called_wherever_it_lies(
     write_files: WriteFiles, script: str, source: str, convention: str

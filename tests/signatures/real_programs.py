@@ -42,15 +42,22 @@ class Program:
     def is_literal(self) -> bool:
         """Tell whether every argument comes from a call in this file with its names in sight."""
         lines = {argument["line"] for argument in _all_arguments(self.parser)}
-        return bool(lines) and 0 not in lines and None not in lines and lines <= _literal_lines(self.text)
+        return (
+            bool(lines)
+            and 0 not in lines
+            and None not in lines
+            and lines <= _literal_lines(self.text)
+        )
 
 
 def find_programs() -> list[Path]:
     library = Path(sysconfig.get_path("stdlib"))
     found = [
-        path for path in library.rglob("*.py") if not {"site-packages", "dist-packages"} & {*path.parts}
+        path
+        for path in library.rglob("*.py")
+        if not {"site-packages", "dist-packages"} & {*path.parts}
     ]
-    found += PACKAGES.rglob("*.py")
+    found += [path for path in PACKAGES.rglob("*") if path.suffix in ("", ".py") and path.is_file()]
     return sorted(path for path in found if b"ArgumentParser(" in path.read_bytes())
 
 
@@ -145,7 +152,7 @@ def _argument_differences(
     nargs = {0: None, "A...": "+"}.get(real["nargs"], real["nargs"])
     if argument.nargs != nargs:
         yield f"{argument.name}: nargs {nargs} read as {argument.nargs}"
-    required = real["required"] and nargs not in ("?", "*", "...") or _must(real)
+    required = (real["required"] and nargs not in ("?", "*", "...")) or _must(real)
     if (argument.name in schema.get("required", ())) != required:
         yield f"{argument.name}: required is {required}"
     yield from _value_differences(argument, real, own)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 SECONDS = 10
-ROUNDS_OF_A_STAND_IN = 0
 
 
 class StandIn(types.ModuleType):
@@ -89,7 +88,8 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def describe(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    arguments, commands = [], {}
+    arguments: list[dict[str, Any]] = []
+    commands: dict[str, argparse.ArgumentParser] = {}
     exclusive = [
         [action.dest for action in group._group_actions]
         for group in parser._mutually_exclusive_groups
@@ -135,7 +135,6 @@ def _is_plain(choices: Any) -> bool:
 
 def watch(program: str, answer: int) -> None:
     """Make argparse tell what it was given, and stop the program when it parses."""
-    add = argparse._ActionsContainer._add_action
     declare = argparse._ActionsContainer.add_argument
 
     def declare_here(self: Any, *args: Any, **kwargs: Any) -> argparse.Action:
@@ -151,9 +150,8 @@ def watch(program: str, answer: int) -> None:
             out.write(text)
         os._exit(0)
 
-    assert add is not declare
     argparse._ActionsContainer.add_argument = declare_here  # type: ignore[method-assign]  # a watch
-    for name in ("parse_args", "parse_known_args", "parse_intermixed_args"):
+    for name in ("parse_args", "parse_known_args", "parse_intermixed_args", "print_help", "error"):
         setattr(argparse.ArgumentParser, name, stop)
 
 
@@ -208,7 +206,7 @@ def _become(program: str, answer: int) -> NoReturn:
     why = "it never parsed"
     try:
         run(program)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a program may end in any way
         why = f"{type(error).__name__}: {error}"
     with contextlib.suppress(OSError), os.fdopen(answer, "w") as out:
         out.write(json.dumps({"path": program, "parser": None, "why": why}))
@@ -217,7 +215,7 @@ def _become(program: str, answer: int) -> NoReturn:
 
 def main(programs: Sequence[str]) -> None:
     for program in programs:
-        print(record(program), flush=True)
+        sys.stdout.write(record(program) + "\n")
 
 
 if __name__ == "__main__":

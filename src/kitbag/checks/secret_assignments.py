@@ -13,7 +13,7 @@ _WITH_UNQUOTED_TEXT = frozenset(
     )
 )
 
-# Two steps, the first on text in lower case: six times faster than one pattern without case.
+# Two steps, the first on text in lower case: twice as fast as one pattern without case.
 _NAME = re.compile(
     r"(?:api|access|auth|secret|private|encryption|signing|master|account|service)[_-]?key"
     r"|secret|token|passw(?:or)?d|pwd|passphrase|credential|authorization"

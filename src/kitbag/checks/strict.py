@@ -94,8 +94,8 @@ def _is_text_or_texts(value: Value) -> bool:
 
 
 def _name_faults(value: Value, directory: str) -> Iterator[str]:
-    yield from _text_faults("name", value, _NAME_MAX_TO_NORMALISE)
     if not isinstance(value, str) or not 0 < len(value.strip()) <= _NAME_MAX_TO_NORMALISE:
+        yield from _text_faults("name", value, _NAME_MAX)
         return
     name = unicodedata.normalize("NFKC", value.strip())
     if len(name) > _NAME_MAX:

@@ -18,9 +18,11 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name.startswith("-"):
             return None
+        if cmd_name not in _COMMANDS:
+            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_COMMANDS, ctx=ctx)
         command: click.Command = import_module(f"kitbag.cli.{cmd_name}_command").command
         return command
 
@@ -38,9 +40,7 @@ def cli() -> None:
 def main() -> None:
     """Run one command and leave the process with its exit code."""
     try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as request:
-        sys.exit(request.exit_code)
+        sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_WRONG_CALL)

@@ -51,7 +51,7 @@ def whole_skill(skill: Skill, manager: SkillManager) -> dict[str, Any]:
     tools = manager.get_skill_tools(skill.name)
     home = f"{skill.home}/"
     return skill_summary(skill, tools) | {
-        "metadata": dataclasses.asdict(skill.metadata),
+        "metadata": skill.metadata._asdict(),
         "degraded": skill.degraded,
         "digest": skill.digest,
         "body": skill.body,

@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kitbag.checks.report import Checked, check_skills
 from kitbag.cli.as_json import as_dict, print_json
 from kitbag.cli.as_text import print_problems
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.options import common_options
 from kitbag.environment import default_roots
+
+if TYPE_CHECKING:
+    from kitbag.checks.report import Checked
 
 _PATIENCE_SECONDS = 1.0
 
@@ -28,6 +30,9 @@ def command(paths: tuple[Path, ...], strict: bool, roots: tuple[Path, ...], as_j
 
     Exits with 1 when a skill had to be skipped; with --strict, on any problem.
     """
+    # Here, so that `kitbag --help` does not load what reads scripts.
+    from kitbag.checks.report import check_skills
+
     with _progress() as advance:
         checked = check_skills(list(paths or roots or default_roots()), strict, advance)
     if as_json:
@@ -46,7 +51,7 @@ def command(paths: tuple[Path, ...], strict: bool, roots: tuple[Path, ...], as_j
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _print_text(checked: Checked) -> None:
+def _print_text(checked: "Checked") -> None:
     print_problems(checked.problems, err=False)
     click.echo(
         f"{checked.found} found, {checked.loaded} loaded, {checked.skipped} skipped, "

@@ -29,7 +29,7 @@ _NARGS: dict[Any, Nargs] = {
 _KINDS: dict[str, Kind] = {"int": "integer", "float": "number"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Declared:
     """An argument as the script declares it; `flags` is empty for a positional."""
 
@@ -49,11 +49,12 @@ class Declared:
     @property
     def flag(self) -> str | None:
         """The flag a command line is written with: the first long one, else the first."""
-        return (
-            next((flag for flag in self.flags if _is_long(flag)), self.flags[0])
-            if (self.flags)
-            else None
-        )
+        return next(filter(_is_long, self.flags), self.flags[0]) if self.flags else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What no other argument of its parser can have, too."""
+        return self.flags or (self.dest,)
 
 
 def declare(call: Call, prefix_chars: str) -> Declared | None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from kitbag.signatures.argparse_interfaces import interfaces_of
+from kitbag.signatures.argparse_interfaces import command_of
 from kitbag.signatures.argparse_parsers import Parser
 from kitbag.signatures.calls import Call
+from kitbag.signatures.command_tree import interfaces_of
 from kitbag.signatures.follow import Follower
 from kitbag.signatures.lines import Marks
 from kitbag.signatures.outline import Outline
-from kitbag.signatures.signature import Interface, Signature
+from kitbag.signatures.signature import Signature
 from kitbag.signatures.tracked import Tracked
 from kitbag.signatures.values import Foreign, UncertainError, Unknown
 
@@ -29,18 +30,10 @@ def read_argparse(outline: Outline) -> Signature | None:
     """Return the interface an argparse script gives itself, None when it makes no parser."""
     if "argparse" not in outline.text:
         return None
-    try:
-        parser = _find_parser(outline)
-    except UncertainError as error:
-        return Signature(
-            reader="argparse",
-            interface=Interface(convention="stdin"),
-            uncertain=error.reason,
-            uncertain_line=error.line,
-        )
+    parser = _find_parser(outline)
     if parser is None:
         return None
-    interface, commands = interfaces_of(parser)
+    interface, commands = interfaces_of(command_of(parser))
     return Signature(reader="argparse", interface=interface, commands=commands)
 
 

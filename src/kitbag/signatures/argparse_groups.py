@@ -1,4 +1,4 @@
-"""What one argument means for another: exclusive groups, and the order of positionals.
+"""What one argument means for another: groups that exclude or require each other.
 
 Nothing here stands at the root as `anyOf`, `oneOf` or `allOf`: one provider refuses those.
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from kitbag.signatures.argparse_names import Named
 from kitbag.signatures.argparse_parsers import Parser
+from kitbag.signatures.command_tree import Parameter
 from kitbag.signatures.signature import JsonSchema
 
 # A property with this value adds no word, so it does not count as given.
@@ -20,16 +21,15 @@ _OFF: dict[str, Any] = {
 }
 
 
-def constrain(schema: JsonSchema, named: Sequence[Named], parser: Parser) -> None:
-    """Add to a schema what the groups and positionals of one parser ask for."""
+def constrain(schema: JsonSchema, level: Sequence[Parameter], *, parser: Parser) -> None:
+    """Add to a schema what the groups of one parser ask for."""
+    named = [item for item in level if isinstance(item, Named)]
     for group in parser.exclusives:
-        declared = {id(member) for member in group.members}
-        members = [item for item in named if any(id(one) in declared for one in item.declared)]
+        members = [item for item in named if not {*group.members}.isdisjoint(item.declared)]
         if len(members) > 1:
             _exclude(schema, members)
         if members and group.required:
             _require_one(schema, members)
-    _order(schema, [item for item in named if item.declared[0] in parser.arguments])
 
 
 def _exclude(schema: JsonSchema, members: Sequence[Named]) -> None:
@@ -62,14 +62,3 @@ def _require_one(schema: JsonSchema, members: Sequence[Named]) -> None:
         described = schema["properties"][name].get("description", "")
         rule = f"(exactly one of {', '.join(names)} is required)" if names[1:] else "(required)"
         schema["properties"][name]["description"] = f"{described} {rule}".strip()
-
-
-def _order(schema: JsonSchema, named: Sequence[Named]) -> None:
-    """A positional that may be left out can only be given after the ones before it."""
-    before: list[str] = []
-    for item in named:
-        if item.argument.flag is None and item.argument.nargs in ("?", "*", "..."):
-            if before:
-                schema.setdefault("dependentRequired", {})[item.name] = list(before)
-            if item.argument.nargs == "?":
-                before.append(item.name)

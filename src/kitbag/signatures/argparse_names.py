@@ -8,25 +8,14 @@ from kitbag.argv import Argument
 from kitbag.signatures.argparse_arguments import Declared
 from kitbag.signatures.argparse_parsers import Parser
 from kitbag.signatures.argparse_properties import property_schema
-from kitbag.signatures.signature import JsonSchema
+from kitbag.signatures.command_tree import Parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Parameter):
     """A property, and the arguments it stands for: one, or a switch and its opposite."""
 
-    name: str
     declared: tuple[Declared, ...]
-    argument: Argument
-    schema: JsonSchema
-
-    @property
-    def required(self) -> bool:
-        """Tell whether a command line without it is refused."""
-        first = self.declared[0]
-        if first.flags:
-            return first.required
-        return first.nargs not in ("?", "*", "...")
 
 
 def name_arguments(parser: Parser) -> list[Named]:
@@ -63,7 +52,14 @@ def _named(name: str, declared: Declared, parser: Parser) -> Named:
             after_dashes=not declared.flags,
         ),
         schema=property_schema(declared, parser.defaults.get(declared.dest, default), parser.prog),
+        required=_is_required(declared),
     )
+
+
+def _is_required(declared: Declared) -> bool:
+    if declared.flags:
+        return declared.required
+    return declared.nargs not in ("?", "*", "...")
 
 
 def _are_opposites(together: Iterable[Declared]) -> bool:

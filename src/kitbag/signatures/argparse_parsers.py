@@ -36,6 +36,7 @@ class Parser(Tracked):
     prefix_chars: str = "-"
     replaces: bool = False
     arguments: list[Declared] = field(default_factory=list)
+    taken: dict[str, Declared] = field(default_factory=dict)
     exclusives: list[Exclusive] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
     parents: list["Parser"] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Parser(Tracked):
     def _inherit(self, parent: "Parser") -> None:
         self.parents.append(parent)
         self.arguments += parent.arguments
+        self.taken |= parent.taken
         self.defaults |= parent.defaults
         self.exclusives += [
             Exclusive(required=group.required, members=list(group.members))
@@ -101,12 +103,12 @@ class Parser(Tracked):
         return UNKNOWN
 
     def _make_room(self, declared: Declared) -> bool:
-        """Settle two arguments with one flag: only one of them exists when the script runs."""
-        for other in list(self.arguments):
-            if set(other.flags) & set(declared.flags):
-                if not self.replaces:
-                    return False
-                self.arguments.remove(other)
+        """Settle arguments that cannot both be there: they stand in different branches."""
+        taken = [self.taken[key] for key in declared.keys if key in self.taken]
+        if taken and not self.replaces:
+            return False
+        self.arguments = [one for one in self.arguments if one not in taken]
+        self.taken |= dict.fromkeys(declared.keys, declared)
         return True
 
     def _add_subparsers(self, call: Call) -> "Subparsers":

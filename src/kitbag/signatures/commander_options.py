@@ -21,23 +21,21 @@ _PARSERS = {"parseInt": "integer", "parseFloat": "number", "Number": "number"}
 def read_commander(code: Code) -> list[Planned] | None:
     """The arguments that the calls describe; None when one of them is not literal."""
     planned: list[Planned] = []
-    for position, token in enumerate(code.tokens):
+    for position in code.find(*_UNCLEAR, *_READ):
+        method = code[position].text
         if code[position - 1].text != "." or code[position + 1].text != "(":
             continue
-        if token.text in _UNCLEAR:
+        found = None if method in _UNCLEAR else _read_call(code, method, position + 1)
+        if found is None:
             return None
-        if token.text in _READ:
-            found = _read_call(code, token.text, position + 1)
-            if found is None:
-                return None
-            planned += found
+        planned += found
     return planned
 
 
 def described_by_commander(code: Code) -> str:
     """The text that the program gives its own `--help`."""
-    for position, token in enumerate(code.tokens):
-        if token.text == "description" and code.texts(position - 1, 1) == (".",):
+    for position in code.find("description"):
+        if code[position - 1].text == "." and code[position + 1].text == "(":
             text = read_literal(code, (position + 2, code.after(position + 1) - 1))
             return text if isinstance(text, str) else ""
     return ""
@@ -100,9 +98,9 @@ def _read_positional(word: str, values: list[Any]) -> Planned | None:
     name = name.replace("-", "_")
     schema: JsonSchema = {"type": "string"}
     if match.group(2) or match.group(4):
-        argument = Argument(name=name, nargs="+" if required else "*")
+        argument = Argument(name=name, nargs="+" if required else "*", after_dashes=True)
         return Planned(argument, _described({"type": "array", "items": schema}, values), required)
-    argument = Argument(name=name, nargs=None if required else "?")
+    argument = Argument(name=name, nargs=None if required else "?", after_dashes=True)
     return Planned(argument, _described(_with_default(schema, values), values), required)
 
 

@@ -17,14 +17,15 @@ _ABOUT_FILE = re.compile(
     r"@?(?:authors?|version|date|created|(?:last\s+)?(?:updated|modified)|licen[cs]e|maintainer"
     r"|since|contact|e-?mail|website|homepage|url|repository|repo|module|package)\b\s*[:=@]"
     r"|@(?:authors?|version|date|licen[cs]e|copyright|since|module|package|preserve)\b"
-    r"|copyright\b|\(c\)|©|.*SPDX-|all rights reserved|module dependencies",
+    r"|copyright\b|\(c\)|©|.*SPDX-|all rights reserved|module dependencies"
+    r"|.*\bdo not (?:edit|modify)\b|see licen[cs]e|[^<@]{1,60}<\S+@\S+>",
     re.IGNORECASE,
 )
 _LICENCE = re.compile(
     r"licen[cs]ed under|under the terms of|permission is hereby granted|redistribut"
     r"|warrant(?:y|ies)\b|you may obtain a copy|copyright notice|(?:this|the) software is provided"
     r"|apache\.org/licenses|should have received a copy|published by the free software"
-    r"|(?:see|in) the licen[cs]e|governed by a|use this file except",
+    r"|(?:see|in|under) the licen[cs]e\b|^(?:the )?mit licen[cs]e$|governed by a|use this file except",
     re.IGNORECASE,
 )
 _SECTION = re.compile(
@@ -42,7 +43,9 @@ _NAME_LABEL = re.compile(
 )
 _FILE_NAME = re.compile(rf"[\w./-]{{1,100}}{_SCRIPT_ENDING}(?=[\s:]|$)")
 _AFTER_NAME = re.compile(rf"\s*(?:{_DASH}+\s*|$)")
-_DECORATION = re.compile(r"^[=#*~+|/<>─-▟-]{2,}\s+|\s+[=#*~+|/<>─-▟-]{2,}$|^[─-▟]|[─-▟]$")
+_DECORATION = re.compile(
+    r"^=\s+|^[=#*~+|/<>─-▟-]{2,}\s+|(?<!\s)\s++(?:[=#*~+|/<>─-▟-]{2,}+|[#*|])$|^[─-▟]|[─-▟]$"
+)
 
 
 def useful_text(lines: list[str], filename: str = "") -> str:
@@ -65,11 +68,8 @@ def _kept(lines: list[str]) -> list[str]:
         elif in_metadata or _DIRECTIVE.match(line) or _ABOUT_FILE.match(line):
             continue
         else:
-            text = (
-                _LABEL.sub("", _undecorated(line), count=1)
-                if _LABEL.match(line)
-                else _undecorated(line)
-            )
+            label = _LABEL.match(line)
+            text = _undecorated(line[label.end() :] if label else line)
             if text.startswith("@"):  # the tags of JSDoc come after its text
                 break
             kept.append(text)
@@ -96,11 +96,11 @@ def _without_name(line: str, filename: str) -> str:
     """`convert.sh - Convert it` says `Convert it`."""
     label = _NAME_LABEL.match(line)
     text = line[label.end() :] if label else line
-    stem = filename.rpartition("/")[2].rpartition(".")[0]
+    base = filename.rpartition("/")[2].lower()
+    first = (text.split(None, 1) or [""])[0]
+    is_own = first.lower().rstrip(":").rpartition("/")[2] in {base, base.rpartition(".")[0]} - {""}
     name = _FILE_NAME.match(text)
-    length = name.end() if name else 0
-    if not length and stem and text.lower().startswith(stem.lower()):
-        length = len(stem)
+    length = len(first.rstrip(":")) if is_own else name.end() if name else 0
     after = _AFTER_NAME.match(text, length) if length else None
     if after:
         return text[after.end() :]

@@ -9,6 +9,7 @@ from kitbag.signatures.comment_text import useful_text
 from kitbag.signatures.jsdoc import comment_lines
 from kitbag.signatures.pod import described_in_pod
 
+_HEAD = 50_000  # characters; nobody reads further for a description
 _SHELL_SETTING = re.compile(r"(?:set|shopt|setopt|emulate|umask)\s|:\s*$|export LC_ALL=")
 _SHELL_QUOTED = re.compile(r":\s+(['\"])")
 _SHELL_HERE_DOCUMENT = re.compile(r":\s*<<-?\s*(['\"]?)(\w+)\1\s*$")
@@ -36,7 +37,7 @@ def first_comment(text: str, language: Language, filename: str = "") -> str:
     """
     if language == "perl" and (described := described_in_pod(text)):
         return described
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    lines = text[:_HEAD].removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     position = 1 if lines[0].startswith("#!") else 0
     while position < len(lines):
         block = _next_block(lines, position, _READERS[language])

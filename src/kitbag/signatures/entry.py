@@ -33,10 +33,10 @@ def is_main_block(node: ast.stmt) -> bool:
     )
 
 
-def calls_when_run(outline: Outline, name: str) -> bool:
-    """Tell whether running the file calls its own function of that name."""
+def mentions_when_run(outline: Outline, name: str) -> bool:
+    """Tell whether running the file calls its own function of that name, or passes it on."""
     return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+        isinstance(node, ast.Name) and node.id == name
         for statement in _statements_when_run(outline)
         for node in ast.walk(statement)
     )

@@ -4,9 +4,8 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kitbag.signatures.calls import Call
+from kitbag.signatures.calls import Call, read_call
 from kitbag.signatures.literal_calls import call_method
-from kitbag.signatures.literals import items_of
 from kitbag.signatures.scopes import Scope, call_known, defaults_of
 from kitbag.signatures.tracked import Base, Instance, Method, Tracked, holds_tracked, methods_of
 from kitbag.signatures.values import (
@@ -142,29 +141,6 @@ class Calls:
                 if isinstance(value, Class):
                     return Instance(value, owner.attributes)
         return UNKNOWN
-
-
-def read_call(node: ast.Call, scope: Scope) -> Call:
-    """Compute the arguments of a call, `*` and `**` included where they are known."""
-    arguments: list[Any] = []
-    keywords: dict[str, Any] = {}
-    complete = True
-    for argument in node.args:
-        if not isinstance(argument, ast.Starred):
-            arguments.append(scope.value(argument))
-            continue
-        spread = items_of(scope.value(argument.value))
-        complete = complete and spread is not None
-        arguments += spread or []
-    for keyword in node.keywords:
-        value = scope.value(keyword.value)
-        if keyword.arg:
-            keywords[keyword.arg] = value
-        elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
-            keywords |= value
-        else:
-            complete = False
-    return Call(line=node.lineno, arguments=arguments, keywords=keywords, complete=complete)
 
 
 def _parameters(function: Function, call: Call) -> dict[str, Any]:

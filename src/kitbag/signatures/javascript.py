@@ -9,14 +9,14 @@ from kitbag.signatures.first_paragraph import first_paragraph
 from kitbag.signatures.javascript_environment import asks_questions, reads_words, variables_read
 from kitbag.signatures.javascript_exports import DefaultExport, default_export
 from kitbag.signatures.javascript_handler import handler_arguments, takes_an_object
-from kitbag.signatures.javascript_statements import does_something, imported_modules, top_level
+from kitbag.signatures.javascript_statements import does_something, imported_modules
 from kitbag.signatures.javascript_tokens import Code, read_tokens
 from kitbag.signatures.jsdoc import read_doc
 from kitbag.signatures.parse_args_options import find_parse_args, read_parse_args
 from kitbag.signatures.signature import Interface, Signature
 
 # Longer ones are bundles made by a tool: nobody wrote types into them.
-_LONGEST = 200_000
+_LONGEST = 120_000
 _TEST_PACKAGES = frozenset(
     [
         "node:test",
@@ -112,10 +112,7 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
 
 
 def _describes_tests(code: Code) -> bool:
-    return any(
-        code[position].text == "describe" and code[position + 1].text == "("
-        for position in top_level(code)
-    )
+    return any(code[position + 1].text == "(" for position in code.find_outside("describe"))
 
 
 def _line(text: str, code: Code, position: int) -> int:

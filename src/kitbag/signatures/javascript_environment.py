@@ -8,8 +8,6 @@ from kitbag.signatures.javascript_values import text_of
 
 _DOTS = frozenset({".", "?."})
 _ASSIGNS = frozenset({"=", "??=", "||=", "+="})
-_WORD_LISTS = frozenset({("process", "argv"), ("Bun", "argv"), ("Deno", "args")})
-_ENVIRONMENTS = frozenset({("process", "env"), ("Bun", "env")})
 _PROCESS = frozenset({"process", "node:process"})
 # They read the words of the command line themselves.
 COMMAND_LINE_PACKAGES = frozenset(
@@ -41,18 +39,19 @@ _LINE_PACKAGES = frozenset(
 def variables_read(code: Code) -> tuple[str, ...]:
     """`process.env.X`, `process.env["X"]`, `const { X } = process.env`, `Deno.env.get("X")`."""
     names: set[str] = set()
-    for position in range(len(code)):
-        if _member_of(code, position) in _ENVIRONMENTS:
+    for position in code.find("process", "Bun"):
+        if _member_of(code, position) == "env":
             names.update(_names_at(code, position))
-        elif code.texts(position, 6) == ("Deno", ".", "env", ".", "get", "("):
+    for position in code.find("Deno"):
+        if code.texts(position + 1, 5) == (".", "env", ".", "get", "("):
             names.add(text_of(code[position + 6]))
     return tuple(sorted(name for name in names if name.isidentifier()))
 
 
-def _member_of(code: Code, position: int) -> tuple[str, str]:
-    if code[position + 1].text not in _DOTS or code[position - 1].text in _DOTS:
-        return "", ""
-    return code[position].text, code[position + 2].text
+def _member_of(code: Code, position: int) -> str:
+    """The name after the dot; "" when this is itself a member of something else."""
+    is_owner = code[position + 1].text in _DOTS and code[position - 1].text not in _DOTS
+    return code[position + 2].text if is_owner else ""
 
 
 def _names_at(code: Code, position: int) -> Iterator[str]:
@@ -75,23 +74,15 @@ def reads_words(code: Code, modules: frozenset[str]) -> bool:
     """Whether the program looks at its command line."""
     if modules & COMMAND_LINE_PACKAGES:
         return True
-    own_name = bool(modules & _PROCESS)  # import { argv } from "node:process"
-    for position, token in enumerate(code.tokens):
-        if token.text == "parseArgs" and code[position + 1].text == "(":
-            return True
-        if token.kind == "name" and _member_of(code, position) in _WORD_LISTS:
-            return True
-        if own_name and token.text == "argv":
-            return True
-    return False
+    members = {_member_of(code, position) for position in code.find("process", "Bun", "Deno")}
+    calls = any(code[position + 1].text == "(" for position in code.find("parseArgs"))
+    imported = bool(modules & _PROCESS and code.find("argv"))  # import { argv } from "process"
+    return calls or imported or bool(members & {"argv", "args"})
 
 
 def asks_questions(code: Code, modules: frozenset[str]) -> bool:
     """Whether a person has to answer while it runs."""
     if modules & _PROMPT_PACKAGES:
         return True
-    questions = any(
-        token.text == "question" and code[position - 1].text in _DOTS
-        for position, token in enumerate(code.tokens)
-    )
+    questions = any(code[position - 1].text in _DOTS for position in code.find("question"))
     return questions and bool(modules & _LINE_PACKAGES)

@@ -9,7 +9,6 @@ from kitbag.signatures.javascript_statements import (
     Declared,
     declared_names,
     imported_names,
-    top_level,
 )
 from kitbag.signatures.javascript_tokens import Code
 from kitbag.signatures.javascript_values import read_entries
@@ -35,11 +34,11 @@ def default_export(code: Code) -> DefaultExport | None:
 
 
 def _exported_values(code: Code) -> Iterator[Declared]:
-    for position in top_level(code):
+    for position in code.find_outside("export", "module", "exports"):
         token = code[position]
         if token.text == "export":
             yield from _module_exports(code, position)
-        elif token.text in {"module", "exports"} and code[position + 1].text == ".":
+        elif code[position + 1].text == ".":
             value = _after_assignments(code, position)
             if value is not None:
                 yield Declared(value, token.doc)

@@ -29,6 +29,7 @@ _DECLARES = frozenset(
         "exports",
     ]
 )
+_VARIABLES = frozenset({"const", "let", "var"})
 _CONTINUES = frozenset({"extends", "implements", "from", "as", "in", "of", "instanceof"})
 
 
@@ -39,20 +40,13 @@ class Declared(NamedTuple):
     doc: str
 
 
-def top_level(code: Code) -> Iterator[int]:
-    """The positions of all tokens that no bracket encloses."""
-    return (position for position, depth in enumerate(code.depths) if depth == 0)
-
-
 def declared_names(code: Code) -> dict[str, Declared]:
     """The functions and variables of the top level."""
     names: dict[str, Declared] = {}
-    for position in top_level(code):
-        keyword, name = code[position].text, code[position + 1]
-        if name.kind != "name" or keyword not in {"function", "const", "let", "var"}:
-            continue
-        value = position if keyword == "function" else _initial_value(code, position + 2)
-        if value is not None:
+    for position in code.find_outside("function", *_VARIABLES):
+        is_function, name = code[position].text == "function", code[position + 1]
+        value = position if is_function else _initial_value(code, position + 2)
+        if name.kind == "name" and value is not None:
             names.setdefault(name.text, Declared(value, doc_above(code, position)))
     return names
 
@@ -67,7 +61,7 @@ def doc_above(code: Code, position: int) -> str:
 def _initial_value(code: Code, position: int) -> int | None:
     if code[position].text == ":":
         for _ in range(_LONGEST_TYPE):
-            if code[position].text in {"=", ";", ""}:
+            if code[position].text in {"=", ";", ""} | _VARIABLES:
                 break
             position = code.after(position)
     return position + 1 if code[position].text == "=" else None
@@ -76,9 +70,7 @@ def _initial_value(code: Code, position: int) -> int | None:
 def imported_names(code: Code) -> frozenset[str]:
     """The names that `import` statements bring in."""
     names: set[str] = set()
-    for position in top_level(code):
-        if code[position].text != "import" or code[position + 1].text == "(":
-            continue
+    for position in code.find_outside("import"):
         end = position + 1
         for _ in range(_LONGEST_IMPORT):
             if code[end].kind in {"string", "end"} or code[end].text == ";":
@@ -90,18 +82,13 @@ def imported_names(code: Code) -> frozenset[str]:
 
 def imported_modules(code: Code) -> frozenset[str]:
     """What it loads: `import … from`, `export … from`, `import()` and `require()`."""
-    return frozenset(
-        text_of(token)
-        for position, token in enumerate(code.tokens)
-        if token.kind == "string" and _is_module(code, position)
-    )
-
-
-def _is_module(code: Code, position: int) -> bool:
-    before, earlier = code[position - 1], code[position - 2]
-    if before.text == "(":
-        return earlier.text in {"require", "import"} and code[position - 3].text != "."
-    return before.text in {"from", "import"} and before.kind == "name"
+    plain = [code[position + 1] for position in code.find("from", "import")]
+    called = [
+        code[position + 2]
+        for position in code.find("require", "import")
+        if code[position + 1].text == "(" and code[position - 1].text != "."
+    ]
+    return frozenset(text_of(token) for token in plain + called if token.kind == "string")
 
 
 def does_something(code: Code) -> bool:
@@ -109,14 +96,13 @@ def does_something(code: Code) -> bool:
 
     A declaration that waits for its value, or reads the command line for it, is more.
     """
-    return any(_acts(code, position) for position in _statements(code)) or any(
-        code[position].text in {"await", "argv", "parseArgs"} for position in top_level(code)
-    )
+    waits = code.find_outside("await", "argv", "parseArgs")
+    return bool(waits) or any(_acts(code, position) for position in _statements(code))
 
 
 def _statements(code: Code) -> Iterator[int]:
     previous = -1
-    for position in top_level(code):
+    for position in (at for at, depth in enumerate(code.depths) if depth == 0):
         if previous < 0 or _begins_statement(code[position], code[previous]):
             yield position
         previous = position

@@ -72,6 +72,7 @@ class Code:
     tokens: list[Token]
     partners: dict[int, int]
     depths: list[int]
+    places: dict[str, list[int]]  # where each name stands
     docs: list[str]
 
     def __getitem__(self, position: int) -> Token:
@@ -79,6 +80,14 @@ class Code:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def find(self, *names: str) -> list[int]:
+        """All positions of these names, in order."""
+        return sorted(place for name in names for place in self.places.get(name, ()))
+
+    def find_outside(self, *names: str) -> list[int]:
+        """The positions of these names that no bracket encloses."""
+        return [position for position in self.find(*names) if self.depths[position] == 0]
 
     def after(self, position: int) -> int:
         """The position after this token or, for an opening bracket, after its counterpart."""
@@ -111,6 +120,7 @@ class _Scanner:
         self.tokens: list[Token] = []
         self.partners: dict[int, int] = {}
         self.depths: list[int] = []
+        self.places: dict[str, list[int]] = {}
         self.docs: list[str] = []
         self.open: list[int] = []
         self.fresh_line = True
@@ -120,22 +130,25 @@ class _Scanner:
         position = 0
         while match := _LEXEME.match(self.text, position):
             position = self.take(match)
-        return Code(self.tokens, self.partners, self.depths, self.docs)
+        return Code(self.tokens, self.partners, self.depths, self.places, self.docs)
 
     def take(self, match: re.Match[str]) -> int:
-        kind, text, start = match.lastgroup, match.group(), match.start()
+        kind, start = match.lastgroup, match.start()
+        if kind == "punctuation":
+            return self.take_punctuation(match.group(), start)
+        if kind == "block":
+            return self.skip_comment(start)
+        if kind == "template":
+            return self.take_template(start + 1)
+        if kind == "slash":
+            return self.take_slash(start)
         if kind == "newline":
             self.fresh_line = True
-        elif kind == "block":
-            return self.skip_comment(start)
-        elif kind == "template":
-            return self.take_template(start + 1)
-        elif kind == "slash":
-            return self.take_slash(start)
-        elif kind == "punctuation":
-            return self.take_punctuation(text, start)
-        elif kind in {"name", "number", "string"}:
-            self.add(kind, text, start)  # type: ignore[arg-type]  # the three just named
+        elif kind == "name":
+            self.places.setdefault(match.group(), []).append(len(self.tokens))
+            self.add("name", match.group(), start)
+        elif kind in {"number", "string"}:
+            self.add("number" if kind == "number" else "string", match.group(), start)
         return match.end()
 
     def add(self, kind: Kind, text: str, start: int) -> None:

@@ -71,6 +71,10 @@ def _same(known: list[list[Any]]) -> Any:
     return known[0]
 
 
+def _tuple(known: list[list[Any]]) -> Any:
+    return tuple(known[0])
+
+
 def _sorted(known: list[list[Any]]) -> Any:
     try:
         return sorted(known[0])
@@ -103,7 +107,7 @@ def _reversed(known: list[list[Any]]) -> Any:
 
 _BUILDERS: dict[str, Callable[[list[list[Any]]], Any]] = {
     "list": _same,
-    "tuple": _same,
+    "tuple": _tuple,
     "iter": _same,
     "sorted": _sorted,
     "set": _unique,

@@ -20,11 +20,7 @@ _ASKS_FOR_TEXT = frozenset({"help", "version"})
 
 def find_parse_args(code: Code) -> int | None:
     """The position of the only call of `parseArgs` with an object."""
-    calls = [
-        position
-        for position, token in enumerate(code.tokens)
-        if token.text == "parseArgs" and code[position + 1].text == "("
-    ]
+    calls = [at for at in code.find("parseArgs") if code[at + 1].text == "("]
     return calls[0] if len(calls) == 1 else None
 
 
@@ -88,4 +84,4 @@ def _words(options: list[Planned]) -> list[Planned]:
     taken = {option.argument.name for option in options}
     name = next(name for name in ("args", "positionals", "_") if name not in taken)
     words = {"type": "array", "items": {"type": "string"}}
-    return [Planned(Argument(name=name, nargs="*"), words)]
+    return [Planned(Argument(name=name, nargs="*", after_dashes=True), words)]

@@ -10,7 +10,7 @@ from kitbag.signatures.shell_positionals import read_positionals
 from kitbag.signatures.shell_scan import scan_shell
 from kitbag.signatures.signature import Interface, Signature
 
-_LONGEST = 200_000  # longer ones carry their data with them
+_LONGEST = 120_000  # longer ones carry their data with them
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 # Set by the shell, by the login or by Kitbag itself: nobody has to grant them.
 _OWN = frozenset(

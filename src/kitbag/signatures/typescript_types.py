@@ -210,9 +210,9 @@ def _merged(schemas: list[JsonSchema]) -> JsonSchema:
 def named_types(code: Code) -> dict[str, Span]:
     """Where the interfaces and type aliases of the top level are written."""
     known: dict[str, Span] = {}
-    for position, depth in enumerate(code.depths):
+    for position in code.find_outside("interface", "type"):
         name, after = code[position + 1], position + 2
-        if depth or name.kind != "name":
+        if name.kind != "name":
             continue
         if code[position].text == "interface" and code[after].text == "{":
             known[name.text] = (after, code.after(after))
