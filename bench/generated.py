@@ -3,8 +3,34 @@
 import random
 from pathlib import Path
 
-_WORDS = "report table invoice image archive index chart record page letter event order".split()
-_VERBS = "extract convert merge split check rename sort filter count resize parse send".split()
+_WORDS = [
+    "report",
+    "table",
+    "invoice",
+    "image",
+    "archive",
+    "index",
+    "chart",
+    "record",
+    "page",
+    "letter",
+    "event",
+    "order",
+]
+_VERBS = [
+    "extract",
+    "convert",
+    "merge",
+    "split",
+    "check",
+    "rename",
+    "sort",
+    "filter",
+    "count",
+    "resize",
+    "parse",
+    "send",
+]
 
 _HEAD = '''#!/usr/bin/env python3
 """{verb} every {noun} that the user names.

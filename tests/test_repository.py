@@ -15,18 +15,20 @@ SOURCE = REPOSITORY / "src" / "kitbag"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # In the order in which a skill meets them: a module imports only from lines above its own.
-LAYERS = """
-languages problems errors environment hidden_text argv reading
-signatures
-names skills tools
-declarations
-plugins walk index digest
-records discovery
-tool_records tool_reading readiness registry
-scripts activation catalogue checks scaffold
-manager
-cli
-""".split("\n")
+LAYERS = [
+    "",
+    "languages problems errors environment hidden_text argv reading",
+    "signatures",
+    "names skills tools",
+    "declarations",
+    "plugins walk index digest",
+    "records discovery",
+    "tool_records tool_reading readiness registry",
+    "scripts activation catalogue checks scaffold",
+    "manager",
+    "cli",
+    "",
+]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
 
 
@@ -102,7 +104,7 @@ def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     )
 
     assert set(ran.stdout.decode().split()).isdisjoint(
-        {"kitbag.signatures", "docstring_parser", "jsonschema_rs", "rich", "click"}
+        {"kitbag.signatures.python", "docstring_parser", "jsonschema_rs", "rich", "click"}
     )
 
 
@@ -115,7 +117,9 @@ def test_every_promise_has_a_test_and_every_test_its_promise() -> None:
 
 
 def test_every_problem_code_is_on_its_page() -> None:
-    page = set(re.findall(r"^\| `([a-z0-9-]+)` \|", _text("docs/reference/problems.md"), re.M))
+    page = set(
+        re.findall(r"^\| `([a-z0-9-]+)` \|", _text("docs/reference/problems.md"), re.MULTILINE)
+    )
 
     assert problem_codes() == page
 
@@ -125,7 +129,8 @@ _REASONS = "absent empty invalid language no-text not-a-file nul-bytes outside t
 _COMPOSED = {
     *(f"skill-{reason}" for reason in _REASONS.split() if reason not in ("invalid", "language")),
     *(f"script-{reason}" for reason in _REASONS.split() if reason not in ("empty", "no-text")),
-    *(f"declaration-{reason}" for reason in ("not-a-file", "too-large", "unreadable")),
+    *(f"strict-{field}" for field in ("name", "description", "compatibility")),
+    *(f"declaration-{reason}" for reason in ("not-a-file", "outside", "too-large", "unreadable")),
 }
 _REPORTING = {"report", "_report", "add", "lost", "DeclarationError", "Problem", "_problem"}
 
@@ -135,7 +140,9 @@ def problem_codes() -> set[str]:
     written = set()
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Call) and _called(node) in _REPORTING:
+            if isinstance(node, ast.Constant) and str(node.value).startswith("strict-"):
+                written.add(node.value)
+            elif isinstance(node, ast.Call) and _called(node) in _REPORTING:
                 words = [*node.args, *(word.value for word in node.keywords if word.arg == "code")]
                 written |= {word.value for word in words if isinstance(word, ast.Constant)}
     return {code for code in written if isinstance(code, str) and _CODE.match(code)} | _COMPOSED

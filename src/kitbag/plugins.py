@@ -4,7 +4,7 @@ import json
 import re
 
 from kitbag.problems import Problem
-from kitbag.reading import DECLARATION_BYTES, CannotReadError, read_whole
+from kitbag.reading import DECLARATION_BYTES, CannotReadError, read_inside
 
 PLUGIN_FOLDER = ".claude-plugin"
 _NAME = re.compile(r"[\w-]{1,64}\Z")
@@ -14,7 +14,7 @@ def read_plugin_name(folder: str) -> tuple[str, list[Problem]]:
     """Return the plugin's name; "" when there is none, or none that can be read."""
     path = f"{folder}/{PLUGIN_FOLDER}/plugin.json"
     try:
-        return _read_name(path), []
+        return _read_name(path, folder), []
     except CannotReadError as error:
         if error.code == "absent":
             return "", []
@@ -22,8 +22,8 @@ def read_plugin_name(folder: str) -> tuple[str, list[Problem]]:
         return "", [Problem(path=path, code="plugin-invalid", severity="warning", message=message)]
 
 
-def _read_name(path: str) -> str:
-    raw = read_whole(path, DECLARATION_BYTES).data
+def _read_name(path: str, folder: str) -> str:
+    raw = read_inside(path, folder, DECLARATION_BYTES).data
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -57,6 +57,22 @@ def read_whole(path: str, most: int) -> FileContent:
     return _read(path, most, most)
 
 
+def read_inside(path: str, home: str, most: int) -> FileContent:
+    """Read a file of a skill, unless a link leads outside the skill's folder."""
+    require_inside(path, home)
+    return _read(path, most, most)
+
+
+def require_inside(path: str, home: str) -> None:
+    """Refuse a path whose links lead outside a folder, or nowhere."""
+    try:
+        real, base = os.path.realpath(path, strict=True), os.path.realpath(home)
+    except (OSError, ValueError) as error:
+        raise CannotReadError.of(error) from None
+    if not real.startswith(f"{base}/"):
+        raise CannotReadError("outside", f"it leads outside the skill, to {real}")
+
+
 def _read(path: str, most: int, wanted: int) -> FileContent:
     try:
         # Not blocking: a FIFO named SKILL.md would otherwise wait for a writer forever.

@@ -67,8 +67,12 @@ def detect_scripts(skill: Skill) -> list[ScriptMetadata]:
                 ScriptMetadata(
                     name=script_tool_name(path.as_posix()),
                     path=path,
-                    script_type=tool.runs.language,
+                    script_type=_type_of(tool.runs.language),
                     description=tool.description,
                 ),
             )
     return list(found.values())
+
+
+def _type_of(language: Language) -> str:
+    return "bash" if language == "shell" else language

@@ -53,7 +53,7 @@ def test_a_problem_is_one_line_that_an_editor_can_follow(
 def test_a_hard_coded_secret_is_flagged_without_being_repeated(
     kitbag: Kitbag, write_skill: WriteSkill
 ) -> None:
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    secret = "ghp_" + "tWzR8qLm2XbVn7KcYd4JfHs6PgQe1ZuAo3Ti"
     write_skill("demo", files={"scripts/run.sh": f"# Run.\nTOKEN={secret}\necho $TOKEN\n"})
 
     ran = kitbag("check", "skills", "--json")

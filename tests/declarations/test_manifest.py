@@ -1,5 +1,6 @@
 """scripts/manifest.yml: lists and maps of tools, lists and maps of parameters."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from kitbag.declarations.manifest import read_manifest
 from kitbag.problems import Problem
 
 PATH = "skill/scripts/manifest.yml"
+X = "{name: x, script: x.py}"
+Z = "{name: z, script: z.py}"
 
 
 def read(text: str) -> tuple[list[Declared], list[Problem]]:
@@ -28,7 +31,7 @@ def only(text: str) -> Declared:
         "scripts:\n  - name: pdf\n    script: pdf.py\n    description: Reads.\n",
         "- {name: pdf, script: pdf.py, description: Reads.}\n",
         "tools:\n  pdf: {script: pdf.py, description: Reads.}\n",
-        "\ufefftools:\r\n  - name: pdf\r\n    script: scripts/pdf.py\r\n    description: Reads.\r\n",
+        "\ufefftools:\r\n- name: pdf\r\n  script: scripts/pdf.py\r\n  description: Reads.\r\n",
         '{"tools": [{"name": "pdf", "script": "./pdf.py", "description": "Reads."}]}',
     ],
 )
@@ -93,16 +96,16 @@ def test_a_timeout_is_kept() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("tools:\n  - name: x\n    script: x.py\n  - name: y\n  - {name: z, script: z.py}\n", 4),
-        ("tools:\n  - name: x\n    script: x.py\n  - 7\n  - {name: z, script: z.py}\n", 4),
-        ("tools:\n  - {name: x, script: x.py}\n  - {script: y.py}\n  - {name: z, script: z.py}\n", 3),
-        ("scripts:\n  - {name: x, script: x.py}\n  - {name: x, script: y.py}\n"
-         "  - {name: z, script: z.py}\n", 3),
-        ("- {name: x, script: x.py}\n- {name: y}\n- {name: z, script: z.py}\n", 2),
-        ("tools:\n  x: {script: x.py}\n  y: {description: No script.}\n  z: z.py\n", 3),
-        ("tools:\n  x: {script: x.py}\n  y:\n    script: y.py\n    timeout_ms: soon\n  z: z.py\n", 5),
+        (f"tools:\n- {X}\n- name: y\n- {Z}\n", 3),
+        (f"tools:\n- {X}\n- 7\n- {Z}\n", 3),
+        (f"tools:\n- {X}\n\n- script: y.py\n- {Z}\n", 4),
+        (f"tools:\n- {X}\n- {X}\n- {Z}\n", 3),
+        (f"scripts:\n- {X}\n- {X}\n- {Z}\n", 3),
+        (f"- {X}\n- name: y\n- {Z}\n", 2),
+        ("tools:\n  x: {script: x.py}\n  y: {description: None.}\n  z: z.py\n", 3),
+        ("tools:\n  x: x.py\n  y:\n    script: y.py\n    timeout_ms: soon\n  z: z.py\n", 5),
     ],
-)  # fmt: skip
+)
 def test_a_bad_entry_is_reported_with_its_line_and_loses_no_neighbour(text: str, line: int) -> None:
     tools, problems = read(text)
 
@@ -128,7 +131,7 @@ def test_a_key_given_twice_is_reported_with_its_line() -> None:
         ("tools: !!set {x}\n", 1),
         ("tools: []\n---\ntools: []\n", 2),
         ("[" * 60_000, 1),
-        ("tools:\n" + "".join(f"{' ' * level}- \n" for level in range(100)), 66),
+        ("tools:\n" + "".join(f"{' ' * level}- \n" for level in range(100)), 65),
     ],
 )
 def test_what_is_not_plain_yaml_is_one_error_with_its_line(text: str, line: int) -> None:
@@ -162,8 +165,6 @@ def test_bytes_that_are_not_utf8_never_raise(raw: bytes) -> None:
 def test_a_value_of_the_wrong_type_never_raises_and_loses_no_neighbour(
     key: str, value: Any
 ) -> None:
-    import json
-
     entry = {"name": "x", "script": "x.py"} | {key: value}
 
     tools, _ = read(json.dumps({"tools": [entry, {"name": "good", "script": "good.py"}]}))

@@ -31,7 +31,8 @@ def describe(text: str, language: Language, filename: str = "") -> str:
         (
             "shell",
             (
-                "#!/bin/bash\n# Convert PDF to image format\n# Supports PNG, JPG, GIF output formats\n"
+                "#!/bin/bash\n# Convert PDF to image format\n"
+                "# Supports PNG, JPG, GIF output formats\n"
                 "\nconvert_pdf() {\n    # Implementation\n}\n"
             ),
             CONVERTS,
@@ -39,7 +40,8 @@ def describe(text: str, language: Language, filename: str = "") -> str:
         (
             "shell",
             (
-                "#!/bin/bash\n: '\nConvert PDF to image format\nSupports PNG, JPG, GIF output formats\n"
+                "#!/bin/bash\n: '\nConvert PDF to image format\n"
+                "Supports PNG, JPG, GIF output formats\n"
                 "'\n\nconvert_pdf() {\n    # Implementation\n}\n"
             ),
             CONVERTS,

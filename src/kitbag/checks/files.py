@@ -8,7 +8,7 @@ from kitbag.checks.hidden_text import find_hidden_text
 from kitbag.checks.secrets import find_secrets
 from kitbag.checks.shadowed_modules import find_shadowed_modules
 from kitbag.problems import Problem
-from kitbag.reading import CannotReadError, read_whole
+from kitbag.reading import CannotReadError, read_inside
 from kitbag.walk import is_skipped_folder
 
 _MOST_FILES = 512
@@ -25,16 +25,16 @@ def check_files(home: Path) -> list[Problem]:
                 Problem(path=str(home), code="too-many-files", severity="info", message=message)
             )
             break
-        problems += _check_file(path, f"{home}/scripts/")
+        problems += _check_file(path, str(home))
     return problems
 
 
-def _check_file(path: str, scripts: str) -> list[Problem]:
+def _check_file(path: str, home: str) -> list[Problem]:
     problems: list[Problem] = []
-    if path.startswith(scripts) and path.endswith(".py"):
+    if path.startswith(f"{home}/scripts/") and path.endswith(".py"):
         problems += find_shadowed_modules(path, Path(path).stem)
     try:
-        data = read_whole(path, _MOST_BYTES).data
+        data = read_inside(path, home, _MOST_BYTES).data
     except CannotReadError:
         return problems
     if b"\0" in data:

@@ -13,7 +13,13 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import Index
 from kitbag.problems import Problem
-from kitbag.reading import DECLARATION_BYTES, SKILL_FILE_BYTES, CannotReadError, read_whole
+from kitbag.reading import (
+    DECLARATION_BYTES,
+    SKILL_FILE_BYTES,
+    CannotReadError,
+    read_inside,
+    read_whole,
+)
 from kitbag.skills import Skill
 
 
@@ -76,7 +82,9 @@ def _strict(skill: Skill) -> list[Problem]:
         raw = read_whole(skill.file, SKILL_FILE_BYTES).data
         problems += skill_md_problems(skill.file, raw, skill.home.name)
     with suppress(CannotReadError):
-        problems += tools_json_problems(manifest, read_whole(manifest, DECLARATION_BYTES).data)
+        problems += tools_json_problems(
+            manifest, read_inside(manifest, str(skill.home), DECLARATION_BYTES).data
+        )
     return problems
 
 

@@ -44,7 +44,9 @@ def _tool(manager: SkillManager, name: str) -> Tool:
         return manager.get_tool(name)
     except UnknownToolError:
         known = [skill.name for skill in manager.list_skills()]
-        raise UnknownToolError(name, known=[*known, *(tool.id for tool in manager.tools)]) from None
+        for tool in manager.tools:
+            known += [tool.id, tool.id.removeprefix(f"{tool.skill}.")]
+        raise UnknownToolError(name, known=known) from None
 
 
 def _describe_skill(skill: Skill, manager: SkillManager) -> None:

@@ -14,6 +14,7 @@ from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
+_USUAL_NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _A_DAY_MS = 86_400_000
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 
@@ -46,6 +47,9 @@ def read_entries(
             report.add("tool-duplicate", "error", message, (*at, number))
         else:
             declared[tool.name] = tool
+            if not _USUAL_NAME.match(tool.name):
+                message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
+                report.add("tool-name-unusual", "warning", message, (*at, number))
     return list(declared.values())
 
 
@@ -84,7 +88,7 @@ def _name(entry: Mapping[str, Any]) -> str:
         raise DeclarationError("name-missing", "a tool without a name", ("name",))
     name = name.strip()
     if not _NAME.match(name):
-        message = f"tool name {name!r:.80} is not letters, digits, '_' and '-'"
+        message = f"tool name {name!r:.80} is not a letter, then letters, digits, '_' and '-'"
         raise DeclarationError("tool-name-invalid", message, ("name",))
     return name
 

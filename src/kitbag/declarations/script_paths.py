@@ -1,11 +1,10 @@
 """A path that a declaration names, followed inside its skill and nowhere else."""
 
-import os
 from pathlib import PurePosixPath
 from posixpath import normpath
 
 from kitbag.languages import EXTENSIONS
-from kitbag.reading import CannotReadError
+from kitbag.reading import CannotReadError, require_inside
 
 
 def find_script(home: str, written: str) -> str:
@@ -20,13 +19,3 @@ def find_script(home: str, written: str) -> str:
         known = " ".join(EXTENSIONS)
         raise CannotReadError("language", f"its extension is not one of {known}")
     return path
-
-
-def require_inside(full: str, home: str) -> None:
-    """Refuse a path whose links lead outside the skill, or nowhere."""
-    try:
-        real, base = os.path.realpath(full, strict=True), os.path.realpath(home)
-    except OSError as error:
-        raise CannotReadError.of(error) from None
-    if not real.startswith(f"{base}/"):
-        raise CannotReadError("outside", f"it leads outside the skill, to {real}")

@@ -8,10 +8,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kitbag.declarations.script_paths import require_inside
 from kitbag.languages import EXTENSIONS, Language
 from kitbag.problems import Problem, Severity
-from kitbag.reading import SCRIPT_BYTES, CannotReadError, Stamp, read_whole, stamp_of
+from kitbag.reading import SCRIPT_BYTES, CannotReadError, Stamp, read_inside, stamp_of
 from kitbag.signatures import read_signature
 from kitbag.signatures.shebang import read_shebang
 from kitbag.signatures.signature import Interface, Signature
@@ -115,8 +114,7 @@ class ScriptsFolder:
         full = f"{self.home}/{path}"
         language = EXTENSIONS[PurePosixPath(path).suffix.lower()]
         try:
-            require_inside(full, self.home)
-            content = read_whole(full, SCRIPT_BYTES)
+            content = read_inside(full, self.home, SCRIPT_BYTES)
         except CannotReadError as error:
             if error.code != "too-large":
                 self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")

@@ -20,6 +20,7 @@ from kitbag.reading import (
     SKILL_FILE_BYTES,
     CannotReadError,
     Stamp,
+    read_inside,
     read_whole,
     stamp_of,
 )
@@ -110,7 +111,7 @@ class _Reading:
     def _file(self, name: str) -> bytes | None:
         path = f"{self.skill.home}/{name}"
         try:
-            content = read_whole(path, DECLARATION_BYTES)
+            content = read_inside(path, str(self.skill.home), DECLARATION_BYTES)
         except CannotReadError as error:
             if error.code != "absent":
                 self._report(path, f"declaration-{error.code}", "error", error.reason)
@@ -136,7 +137,7 @@ class _Reading:
             message = (
                 f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
             )
-            self._report(self.skill.file, "declaration-replaced", "info", message)
+            self._report(self._file_of(tool), "declaration-replaced", "info", message)
         return kept
 
     def _declared_tools(
@@ -151,12 +152,17 @@ class _Reading:
                 path = find_script(folder.home, tool.script)
             except CannotReadError as error:
                 message = f"no tool {tool.name!r}: script {tool.script!r}: {error.reason}"
-                self._report(self.skill.file, f"script-{error.code}", "error", message)
+                self._report(self._file_of(tool), f"script-{error.code}", "error", message)
                 continue
             script = folder.read(path)
             if script is not None:
                 tools.append(maker.declared(tool, script))
         return tools
+
+    def _file_of(self, tool: Declared) -> str:
+        names = {"tools.json": "tools.json", "manifest": f"scripts/{MANIFEST_FILES[0]}"}
+        name = names.get(tool.source)
+        return f"{self.skill.home}/{name}" if name else self.skill.file
 
     def _check_restriction(self, tools: list[Tool]) -> None:
         allowed = self.skill.metadata.allowed_tools

@@ -54,10 +54,11 @@ def _find_parser(outline: Outline) -> Parser | None:
         on_unfollowed=_refuse_unfollowed,
     )
     follower.run_module()
-    for name in _entries(outline):
+    waiting = [] if any(parser.parsed for parser in parsers) else _entries(outline)
+    for name in waiting:
+        follower.run_definition(name)
         if any(parser.parsed for parser in parsers):
             break
-        follower.run_definition(name)
     return _choose(parsers)
 
 

@@ -25,7 +25,8 @@ _LICENCE = re.compile(
     r"licen[cs]ed under|under the terms of|permission is hereby granted|redistribut"
     r"|warrant(?:y|ies)\b|you may obtain a copy|copyright notice|(?:this|the) software is provided"
     r"|apache\.org/licenses|should have received a copy|published by the free software"
-    r"|(?:see|in|under) the licen[cs]e\b|^(?:the )?mit licen[cs]e$|governed by a|use this file except",
+    r"|(?:see|in|under) the licen[cs]e\b"
+    r"|^(?:the )?mit licen[cs]e$|governed by a|use this file except",
     re.IGNORECASE,
 )
 _SECTION = re.compile(

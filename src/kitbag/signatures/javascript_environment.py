@@ -60,14 +60,14 @@ def _names_at(code: Code, position: int) -> Iterator[str]:
         after += 1
     name = code[after + 1]
     if code[after].text in _DOTS and name.kind == "name":
-        after += 2
-    elif code[after].text == "[" and name.kind == "string":
-        after += 3
+        is_read = code[after + 2].text not in _ASSIGNS
+    else:
+        is_read = code[after].text == "[" and name.kind == "string"
+        is_read = is_read and code[after + 3].text not in _ASSIGNS
+    if is_read:
+        yield text_of(name)
     elif code[position - 1].text == "=" and (opener := code.partners.get(position - 2)) is not None:
         yield from read_pattern(code, opener) or ()
-        return
-    if code[after].text not in _ASSIGNS:
-        yield text_of(name)
 
 
 def reads_words(code: Code, modules: frozenset[str]) -> bool:

@@ -3,6 +3,7 @@
 import ast
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 
 class Lines:
@@ -10,36 +11,36 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = [0]
-        position = text.find("\n")
-        while position >= 0:
-            self._starts.append(position + 1)
-            position = text.find("\n", position + 1)
+        self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def offsets(self, word: str) -> list[int]:
         text, length, found = self._text, len(word), []
+        open_ended = not _in_name(word[-1])
         position = text.find(word)
         while position >= 0:
-            if not _in_name(text[position - 1 : position]) and not _in_name(
-                text[position + length : position + length + 1]
+            end = position + length
+            if not _in_name(text[position - 1 : position]) and (
+                open_ended or not _in_name(text[end : end + 1])
             ):
                 found.append(position)
-            position = text.find(word, position + length)
+            position = text.find(word, end)
         return found
 
     def of(self, word: str) -> list[int]:
-        return [bisect_right(self._starts, offset) for offset in self.offsets(word)]
+        return self.at(self.offsets(word))
 
-    def receivers(self, method: str) -> set[str]:
-        """Return the names that stand right before `.method`."""
+    def at(self, offsets: Iterable[int]) -> list[int]:
+        return [bisect_right(self._starts, offset) for offset in offsets]
+
+    def receivers(self, offsets: Iterable[int]) -> set[str]:
+        """Return the names before the dots that stand right before these places."""
         names = set()
-        for offset in self.offsets(method):
+        for offset in offsets:
             start = end = offset - 1
-            if self._text[end : end + 1] != ".":
-                continue
-            while start > 0 and _in_name(self._text[start - 1]):
-                start -= 1
-            names.add(self._text[start:end])
+            if self._text[end : end + 1] == ".":
+                while start > 0 and _in_name(self._text[start - 1]):
+                    start -= 1
+                names.add(self._text[start:end])
         return names - {""}
 
 
@@ -51,6 +52,9 @@ class Marks:
 
     def add(self, lines: Iterable[int]) -> None:
         self._lines = sorted({*self._lines, *lines})
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
 
     def within(self, first: int, last: int) -> bool:
         position = bisect_left(self._lines, first)

@@ -7,7 +7,7 @@ from kitbag.signatures.lines import Lines, Marks
 from kitbag.signatures.values import FunctionNode
 
 # Where a script looks around itself: variables, its command line, a person's answer.
-_MARKED_WORDS = ("environ", "getenv", "argv", "input", "getpass")
+_MARKED_WORDS = ("environ", "getenv", "argv", "input(", "getpass(")
 
 # Which fields of a statement hold statements. All others hold expressions.
 BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
@@ -27,6 +27,9 @@ BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Match: ("cases",),
     ast.match_case: ("body",),
 }
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,30 +66,31 @@ def outline_of(text: str, tree: ast.Module) -> Outline:
     outline = Outline(text=text, tree=tree, lines=Lines(text))
     marks = Marks()
     marks.add(line for word in _MARKED_WORDS for line in outline.lines.of(word))
-    pending: list[ast.AST] = [tree]
+    pending: list[tuple[ast.AST, bool]] = [(tree, bool(marks))]
     while pending:
-        node = pending.pop()
+        node, is_marked = pending.pop()
         for block in BLOCKS[type(node)]:
             for child in getattr(node, block):
-                if type(child) in BLOCKS:
-                    pending.append(child)
-                    _note_definition(child, outline)
-                elif type(child) in _IMPORTS:
-                    _note_import(child, outline)
-                elif type(child) is ast.Global:
-                    outline.global_names.update(child.names)
-                if marks.within_node(child):
+                child_is_marked = is_marked and marks.within_node(child)
+                if child_is_marked:
                     outline.marked += _expressions(child)
+                if type(child) in BLOCKS:
+                    pending.append((child, child_is_marked))
+                _note(child, outline)
     _note_top_level(outline)
     return outline
 
 
-_IMPORTS = (ast.Import, ast.ImportFrom)
-
-
-def _note_definition(node: ast.AST, outline: Outline) -> None:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        outline.definitions.append(node)
+def _note(node: ast.AST, outline: Outline) -> None:
+    kind = type(node)
+    if kind in _DEFINITIONS:
+        outline.definitions.append(node)  # type: ignore[arg-type]  # by its type
+    elif kind is ast.Import:
+        _note_import(node, outline)  # type: ignore[arg-type]  # by its type
+    elif kind is ast.ImportFrom:
+        _note_import_from(node, outline)  # type: ignore[arg-type]  # by its type
+    elif kind is ast.Global:
+        outline.global_names.update(node.names)  # type: ignore[attr-defined]  # by its type
 
 
 def _note_top_level(outline: Outline) -> None:
@@ -97,13 +101,14 @@ def _note_top_level(outline: Outline) -> None:
             outline.classes[node.name] = node
 
 
-def _note_import(node: ast.Import | ast.ImportFrom, outline: Outline) -> None:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            outline.imports.add(alias.name)
-            top = alias.name.partition(".")[0]
-            outline.origins[alias.asname or top] = alias.name if alias.asname else top
-        return
+def _note_import(node: ast.Import, outline: Outline) -> None:
+    for alias in node.names:
+        outline.imports.add(alias.name)
+        top = alias.name.partition(".")[0]
+        outline.origins[alias.asname or top] = alias.name if alias.asname else top
+
+
+def _note_import_from(node: ast.ImportFrom, outline: Outline) -> None:
     module = "." * node.level + (node.module or "")
     for alias in node.names:
         origin = module + alias.name if module.endswith(".") else f"{module}.{alias.name}"

@@ -1,7 +1,7 @@
 """Which lines of a script can matter to a reader that follows certain calls."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from kitbag.signatures.lines import Marks
 from kitbag.signatures.outline import Outline
@@ -10,14 +10,14 @@ from kitbag.signatures.outline import Outline
 class Relevance:
     """Lines with one of the words, a name that holds what they make, or a function that does."""
 
-    def __init__(self, outline: Outline, words: Iterable[str]) -> None:
+    def __init__(self, outline: Outline, words: Sequence[str]) -> None:
         self._lines = outline.lines
         self._marks = Marks()
-        self._known: set[str] = set()
-        for word in words:
-            self.add(word)
-            for receiver in outline.lines.receivers(word):
-                self.add(receiver)
+        offsets = [offset for word in words for offset in self._lines.offsets(word)]
+        receivers = self._lines.receivers(offsets)
+        offsets += [offset for name in receivers for offset in self._lines.offsets(name)]
+        self._known = {*words, *receivers}
+        self._marks.add(self._lines.at(offsets))
         self._add_callers(outline)
 
     def add(self, name: str) -> None:
@@ -35,9 +35,7 @@ class Relevance:
         found = True
         while found:
             relevant = [node for node in waiting if self.covers(node)]
-            waiting = [node for node in waiting if not self.covers(node)]
+            waiting = [node for node in waiting if node not in relevant]
             found = bool(relevant)
             for node in relevant:
                 self.add(node.name)
-                if node.name == "__init__":
-                    self.add("super")

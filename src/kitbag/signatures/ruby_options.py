@@ -7,7 +7,7 @@ from kitbag.argv import Argument
 from kitbag.signatures.argument_list import Planned
 from kitbag.signatures.signature import JsonSchema
 
-_CALL = re.compile(r"\.on(?:_head)?(?:\s*\(|[ \t]+)")
+_CALL = re.compile(r"\.on(?:_head)?(?:[ \t]*\(|[ \t])")
 _WORDS = re.compile(r"\bARGV\b")
 _PARSED_WORDS = re.compile(r"\bparse!?[ \t(]+ARGV\b")
 _MOST_PARTS = 12

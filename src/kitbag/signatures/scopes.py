@@ -78,19 +78,8 @@ class Scope:
 
     def value(self, node: ast.expr) -> Any:
         self.budget.spend(node)
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Name):
-            return self.lookup(node.id)
-        if isinstance(node, ast.Attribute):
-            owner = self.value(node.value)
-            return owner.attribute(node.attr) if isinstance(owner, Thing) else UNKNOWN
-        if isinstance(node, ast.Call):
-            return self.call(node, self)
-        if isinstance(node, ast.NamedExpr):
-            self.bound[node.target.id] = self.value(node.value)
-            return self.bound[node.target.id]
-        return fold(node, self)
+        evaluate = _EVALUATORS.get(type(node))
+        return evaluate(self, node) if evaluate else fold(node, self)
 
     def lookup(self, name: str) -> Any:
         scope: Scope | None = self
@@ -142,6 +131,37 @@ class Scope:
             if value is not None and not name.startswith("_")
         )
         return Enumeration(node.name, tuple(members))
+
+
+def _constant(_: Scope, node: ast.Constant) -> Any:
+    return node.value
+
+
+def _name(scope: Scope, node: ast.Name) -> Any:
+    return scope.lookup(node.id)
+
+
+def _attribute(scope: Scope, node: ast.Attribute) -> Any:
+    owner = scope.value(node.value)
+    return owner.attribute(node.attr) if isinstance(owner, Thing) else UNKNOWN
+
+
+def _call(scope: Scope, node: ast.Call) -> Any:
+    return scope.call(node, scope)
+
+
+def _named(scope: Scope, node: ast.NamedExpr) -> Any:
+    scope.bound[node.target.id] = scope.value(node.value)
+    return scope.bound[node.target.id]
+
+
+_EVALUATORS: dict[type[ast.expr], Callable[[Scope, Any], Any]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.NamedExpr: _named,
+}
 
 
 def call_literal(node: ast.Call, scope: Scope) -> Any:

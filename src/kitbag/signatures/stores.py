@@ -1,7 +1,8 @@
 """Which names a block of statements sets, and to what when it sets them exactly once."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from kitbag.signatures.outline import BLOCKS
 
@@ -11,55 +12,61 @@ _CHANGING = frozenset(
 )
 
 Stores = dict[str, ast.expr | None]
+Set = tuple[str, ast.expr | None]
 
 
 def stores_of(body: Iterable[ast.stmt]) -> Stores:
     """Map each name to the one expression it is set to, or to None when there is more to it."""
     found: Stores = {}
-    for node in _statements(body):
-        for name, value in _sets(node):
-            found[name] = None if name in found else value
-    return found
-
-
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
     pending = list[ast.AST](body)[::-1]
     while pending:
         node = pending.pop()
-        yield node
-        if not isinstance(node, _INNER):
-            for block in BLOCKS.get(type(node), ())[::-1]:
+        kind = type(node)
+        sets = _SETS.get(kind)
+        if sets:
+            for name, value in sets(node):
+                found[name] = None if name in found else value
+        if kind in BLOCKS and kind not in _INNER:
+            for block in BLOCKS[kind][::-1]:
                 pending += getattr(node, block)[::-1]
+    return found
 
 
-def _sets(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _targets(target, node.value)
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-        yield from _targets(node.target, node.value if isinstance(node, ast.AnnAssign) else None)
-    elif isinstance(node, ast.Expr):
-        yield from _changes(node.value)
-    else:
-        yield from _sets_to_parts(node)
+def _assign(node: ast.Assign) -> Iterator[Set]:
+    for target in node.targets:
+        yield from _targets(target, node.value)
 
 
-def _sets_to_parts(node: ast.AST) -> Iterator[tuple[str, None]]:
-    """Yield the names that a loop, a `with` or an `except` sets."""
-    targets: list[ast.expr | None] = []
-    if isinstance(node, ast.For | ast.AsyncFor):
-        targets = [node.target]
-    elif isinstance(node, ast.With | ast.AsyncWith):
-        targets = [item.optional_vars for item in node.items]
-    elif isinstance(node, ast.ExceptHandler) and node.name:
+def _annotated(node: ast.AnnAssign) -> Iterator[Set]:
+    if node.value:
+        yield from _targets(node.target, node.value)
+
+
+def _changed(node: ast.AugAssign | ast.For | ast.AsyncFor) -> Iterator[Set]:
+    return _targets(node.target, None)
+
+
+def _with(node: ast.With | ast.AsyncWith) -> Iterator[Set]:
+    for item in node.items:
+        if item.optional_vars:
+            yield from _targets(item.optional_vars, None)
+
+
+def _except(node: ast.ExceptHandler) -> Iterator[Set]:
+    if node.name:
         yield node.name, None
-    for target in targets:
-        if target:
-            for name, _ in _targets(target, None):
-                yield name, None
 
 
-def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+def _method(node: ast.Expr) -> Iterator[Set]:
+    """Yield the list or dict that a method changes in place."""
+    call = node.value
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        owner = call.func.value
+        if call.func.attr in _CHANGING and isinstance(owner, ast.Name):
+            yield owner.id, None
+
+
+def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[Set]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
@@ -73,8 +80,14 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
             yield from _targets(element, part)
 
 
-def _changes(node: ast.expr) -> Iterator[tuple[str, None]]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        owner = node.func.value
-        if node.func.attr in _CHANGING and isinstance(owner, ast.Name):
-            yield owner.id, None
+_SETS: dict[type[ast.AST], Callable[[Any], Iterator[Set]]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _changed,
+    ast.For: _changed,
+    ast.AsyncFor: _changed,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.ExceptHandler: _except,
+    ast.Expr: _method,
+}

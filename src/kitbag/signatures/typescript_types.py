@@ -176,8 +176,8 @@ class TypeReader:
         position = part[0]
         while position < part[1]:
             token = self.code[position]
-            named = token.kind in {"name", "string"} and token.first_on_line
-            if named and position > starts[-1] and self.code[position + 1].text in {":", "?"}:
+            named = token.kind in _KEYS and token.first_on_line and position > starts[-1]
+            if named and (self.code[position + 1].text in {":", "?"} or token.text == "readonly"):
                 starts.append(position)
             position = self.code.after(position)
         return list(zip(starts, [*starts[1:], part[1]], strict=True))
