@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "",
-    "languages problems errors environment hidden_text argv reading",
+    "languages problems errors environment collector hidden_text argv reading",
     "signatures",
     "names skills tools",
     "declarations",

@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Action = Literal[
     "store",
@@ -21,15 +20,16 @@ Action = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+# Named tuples, because every plan is made again, from the index, at every start.
+
+
+class Word(NamedTuple):
     """A word that is always there, such as the name of a sub-command."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(NamedTuple):
     """One property of the input schema and the words it turns into.
 
     `flag` is None for a positional. `off_flag` is what says no (`--no-color`). `after_dashes`

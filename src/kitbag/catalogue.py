@@ -17,6 +17,7 @@ from kitbag.tools import Tool
 
 if TYPE_CHECKING:
     from kitbag.declarations.skill_tools import SkillTools
+    from kitbag.reading import Stamp
 
 
 class Catalogue:
@@ -27,6 +28,7 @@ class Catalogue:
         self.found = 0
         self.skipped = 0
         self._problems: list[Problem] = []
+        self._stamps: dict[str, Stamp] = {}
         for part in discovered:
             self._take(part)
         self._ranks = {name: rank for rank, name in enumerate(self.skills)}
@@ -59,15 +61,20 @@ class Catalogue:
         """Return the tools of some skills, in order."""
         skills = list(skills)
         self._read(skills)
-        ids = [tool.id for skill in skills for tool in self._tools[skill.name].tools]
-        return [self._ready(self._registry.get(tool_id)) for tool_id in ids]
+        found: list[Tool] = []
+        for skill in skills:
+            lacking = self._machine.missing_for_skill(skill)
+            named = map(self._registry.named, self._tools[skill.name].tools)
+            found += [self._ready(tool, lacking) for tool in named]
+        return found
 
     def tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name; read no more skills than that takes."""
         self._read([skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")])
         if name not in self._registry:
             self._read(self.skills.values())
-        return self._ready(self._registry.get(name))
+        tool = self._registry.get(name)
+        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
 
     def problems(self) -> list[Problem]:
         """Return what was noticed: about skills, and about the tools that were asked for."""
@@ -77,6 +84,7 @@ class Catalogue:
     def _take(self, part: Discovered) -> None:
         self.found += part.found
         self.skipped += part.skipped
+        self._stamps |= part.stamps
         self._problems += part.problems
         for skill in part.skills:
             earlier = self.skills.pop(skill.name, None)
@@ -90,14 +98,17 @@ class Catalogue:
 
         with self._reading:
             unread = [skill for skill in skills if skill.name not in self._tools]
-            for name, read in read_tools(unread, self._index).items():
+            for name, read in read_tools(unread, self._index, self._stamps).items():
                 self._tools[name] = read
                 for tool in read.tools:
                     self._registry.register(tool, rank=self._ranks[name])
 
-    def _ready(self, tool: Tool) -> Tool:
-        missing = self._machine.missing(tool, self.skills[tool.skill])
-        return replace(tool, missing=missing) if missing else tool
+    def _ready(self, tool: Tool, lacking: list[str]) -> Tool:
+        names = [*self._machine.missing(tool), *lacking]
+        if not names:
+            return tool
+        missing = tuple(f"{name} is not installed" for name in dict.fromkeys(names))
+        return replace(tool, missing=missing)
 
 
 def _shadowing(earlier: Skill, later: Skill) -> Problem:

@@ -1,13 +1,12 @@
 """Roots become skills: walked, read, or remembered from the last time."""
 
-import gc
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kitbag.collector import no_garbage_collection
 from kitbag.declarations.skill_md import SkillFile, read_skill_md
 from kitbag.index import Index, is_settled
 from kitbag.problems import Problem
@@ -19,30 +18,22 @@ from kitbag.walk import Folder, Found, Walk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """What lies below one root: every skill that loads, shadowed or not, in order of path."""
+    """What lies below one root: every skill that loads, shadowed or not, in order of path.
+
+    `stamps` tell the version of every folder and skill file that was looked at.
+    """
 
     skills: tuple[Skill, ...]
     problems: tuple[Problem, ...]
     found: int
     skipped: int
+    stamps: Mapping[str, Stamp]
 
 
 def find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
     """Find and read the skills below `root`; links may lead into `boundaries`, nowhere else."""
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return _find_skills(root, boundaries, index)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Hold the collector off: thousands of new values, none of them garbage, cost it a third."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
@@ -67,6 +58,7 @@ def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discover
         problems=tuple(problems),
         found=len(walk.found) + walk.unreadable,
         skipped=skipped,
+        stamps=memory.stamps | {path: folder.stamp for path, folder in walk.seen.items()},
     )
 
 
@@ -107,15 +99,19 @@ class _Memory:
         self.folders = dict(zip(folders, map(Folder._make, folders.values()), strict=True))
         self._files: dict[str, Any] = kept.get("files", {})
         self._fresh: dict[str, Any] = {}
+        self.stamps: dict[str, Stamp] = {}
         self._read_any = False
 
     def read(self, found: Found) -> tuple[Skill, Sequence[Problem]]:
         record = self._files.get(found.path)
-        if record is not None and record[0] == _stamp(found.path):
-            self._fresh[found.path] = record
-            return unpack_skill(found, record, self._root)
+        if record is not None:
+            self.stamps[found.path] = stamp = _stamp(found.path)
+            if record[0] == stamp:
+                self._fresh[found.path] = record
+                return unpack_skill(found, record, self._root)
         self._read_any = True
         file = read_skill_md(found.path, found.folder)
+        self.stamps[found.path] = file.stamp
         if is_settled(file.stamp):
             self._fresh[found.path] = pack_skill_file(file)
         return _skill(found, file, self._root), file.problems

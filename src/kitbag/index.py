@@ -50,7 +50,7 @@ class Index:
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return what is known under the keys."""
-        wanted = [os.fsencode(key) for key in keys]
+        wanted = sorted(map(os.fsencode, keys))
         found: dict[str, Any] = {}
         with self._lock:
             try:
@@ -122,6 +122,7 @@ def _connect(directory: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(directory / "index.sqlite3", timeout=0.2, check_same_thread=False)
     # A root of a thousand skills is one value of half a megabyte: ten pages instead of 160.
     connection.execute("PRAGMA page_size=65536")
+    connection.execute("PRAGMA cache_size=-32768")  # KiB: the default holds 31 such pages
     connection.execute("PRAGMA journal_mode=WAL")
     # A crash of the machine may lose the index; the index can be made again.
     connection.execute("PRAGMA synchronous=OFF")
@@ -131,7 +132,7 @@ def _connect(directory: Path) -> sqlite3.Connection:
             connection.execute("DROP TABLE IF EXISTS entries")
             connection.execute(
                 "CREATE TABLE entries"
-                " (key BLOB PRIMARY KEY, value BLOB, checksum INTEGER, used INTEGER)"
+                " (key BLOB PRIMARY KEY, value BLOB, checksum INTEGER, used INTEGER) WITHOUT ROWID"
             )
             connection.execute(f"PRAGMA user_version={version}")
     return connection

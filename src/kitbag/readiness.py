@@ -2,23 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from shutil import which
 from typing import Any
 
 from kitbag.environment import search_path
-from kitbag.languages import Language
 from kitbag.skills import Skill
-from kitbag.tools import Binary, InlineScript, Script, Tool
-
-_INTERPRETERS: dict[Language, tuple[str, ...]] = {
-    "python": ("python3", "python"),
-    "shell": ("bash", "sh"),
-    "javascript": ("node",),
-    "typescript": ("node", "bun", "tsx"),
-    "ruby": ("ruby",),
-    "perl": ("perl",),
-}
+from kitbag.tools import Tool
 
 
 class Machine:
@@ -28,22 +17,14 @@ class Machine:
         search = search_path() if path is None else path
         self.has = cache(lambda name: which(name, path=search) is not None)
 
-    def missing(self, tool: Tool, skill: Skill) -> tuple[str, ...]:
-        """Say what is missing, in words: `node is not installed`."""
-        lacking = [*self._interpreter(tool), *self._required(skill)]
-        return tuple(f"{name} is not installed" for name in dict.fromkeys(lacking))
+    def missing(self, tool: Tool) -> list[str]:
+        """Name the interpreter or binary that a tool lacks."""
+        needs = tool.needs
+        return [] if not needs or any(map(self.has, needs)) else [needs[0]]
 
-    def _interpreter(self, tool: Tool) -> Iterable[str]:
-        match tool.runs:
-            case Script(language=language, path=path):
-                names = ("zsh",) if path.suffix == ".zsh" else _INTERPRETERS[language]
-            case InlineScript(interpreter=interpreter):
-                names = (interpreter,)
-            case Binary(path=str(path)) if "/" not in path or Path(path).is_absolute():
-                names = (path,)
-            case _:
-                return ()
-        return () if any(map(self.has, names)) else (names[0],)
+    def missing_for_skill(self, skill: Skill) -> list[str]:
+        """Name the binaries that a skill requires and that are not there."""
+        return list(self._required(skill))
 
     def _required(self, skill: Skill) -> Iterable[str]:
         for requires in requirements(skill):

@@ -24,10 +24,10 @@ class ToolRegistry:
         self._ranks: dict[str, int] = {}
         self._wanting: dict[str, list[str]] = {}  # wire name → ids, the owner last
         self._short: dict[str, list[str]] = {}  # tool name without its skill → ids
-        self._fallback: dict[str, str] = {}  # what a tool is called when its name is taken → id
+        self._fallback: dict[str, str] | None = None  # made when a look-up first needs it
 
     def __iter__(self) -> Iterator[Tool]:
-        return (self._named(tool) for tool in self._tools.values())
+        return map(self.named, self._tools.values())
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -45,8 +45,7 @@ class ToolRegistry:
         wanting.append(tool.id)
         wanting.sort(key=self._ranks.__getitem__)
         self._short.setdefault(_short_name(tool), []).append(tool.id)
-        for name in _fallback_names(tool):
-            self._fallback.setdefault(name, tool.id)
+        self._fallback = None
 
     def remove(self, tool_id: str) -> bool:
         """Take a tool out; a tool that it had shadowed gets the wire name back."""
@@ -58,9 +57,7 @@ class ToolRegistry:
             table[name].remove(tool_id)
             if not table[name]:
                 del table[name]
-        for name in _fallback_names(tool):
-            if self._fallback.get(name) == tool_id:
-                del self._fallback[name]
+        self._fallback = None
         return True
 
     def get(self, name: str) -> Tool:
@@ -70,7 +67,7 @@ class ToolRegistry:
             raise AmbiguousNameError(name, sorted(ids))
         if not ids:
             raise UnknownToolError(name, known=self._known_names())
-        return self._named(self._tools[ids[0]])
+        return self.named(self._tools[ids[0]])
 
     def problems(self) -> list[Problem]:
         """Name both sides of every wire name that more than one tool wants."""
@@ -83,7 +80,7 @@ class ToolRegistry:
         return found
 
     def _collision(self, name: str, owner: str, loser: str) -> Problem:
-        tool = self._named(self._tools[loser])
+        tool = self.named(self._tools[loser])
         message = f"{owner} has the name {name!r}: {loser} is called {tool.name!r}"
         return Problem(path=tool.origin, code="tool-shadowed", severity="warning", message=message)
 
@@ -92,11 +89,20 @@ class ToolRegistry:
             return [name]
         if name in self._wanting and name not in BUILT_IN_NAMES:
             return self._wanting[name][-1:]
-        if name in self._fallback:
-            return [self._fallback[name]]
+        if name in self._fallbacks():
+            return [self._fallbacks()[name]]
         return self._short.get(name, [])
 
-    def _named(self, tool: Tool) -> Tool:
+    def _fallbacks(self) -> dict[str, str]:
+        """Return what each tool is called when its name is taken → its id."""
+        if self._fallback is None:
+            self._fallback = {
+                name: tool.id for tool in self._tools.values() for name in _fallback_names(tool)
+            }
+        return self._fallback
+
+    def named(self, tool: Tool) -> Tool:
+        """Return a registered tool under the wire name it really has."""
         if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
             return tool
         free = [name for name in _fallback_names(tool) if name not in self._wanting]

@@ -1,10 +1,12 @@
-"""The JSON shape in which a skill's tools are kept in the warm index."""
+"""The plain shape in which a skill's tools are kept in the warm index."""
 
+import marshal
+from collections.abc import Callable
 from dataclasses import asdict, fields
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from kitbag.argv import Argument, ArgvPlan, Word
+from kitbag.argv import Argument, Word
 from kitbag.declarations.skill_tools import SkillTools
 from kitbag.problems import Problem
 from kitbag.signatures.signature import Dependencies
@@ -17,11 +19,15 @@ _VARIANTS: dict[str, type[Runs]] = {
     "http": Http,
     "stub": Stub,
 }
-_TUPLES = ("effects", "examples", "variables", "missing")
+
+_LATER = ("input_schema", "output_schema", "examples")
+_AT_ONCE = tuple(
+    field.name for field in fields(Tool) if field.name not in (*_LATER, "runs", "unpack")
+)
 
 
 def pack_skill_tools(skill: str, read: SkillTools) -> dict[str, Any]:
-    """Make JSON of everything that was read of one skill."""
+    """Make a plain value of everything that was read of one skill."""
     return {
         "skill": skill,
         "stamps": read.stamps,
@@ -31,51 +37,64 @@ def pack_skill_tools(skill: str, read: SkillTools) -> dict[str, Any]:
 
 
 def unpack_skill_tools(record: dict[str, Any]) -> SkillTools:
-    """Make the tools of JSON; a damaged record raises TypeError, KeyError or ValueError."""
+    """Make the tools of a plain value."""
     return SkillTools(
-        tools=tuple(_unpack_tool(tool) for tool in record["tools"]),
+        tools=tuple(map(_unpack_tool, record["tools"])),
         problems=tuple(Problem(**problem) for problem in record["problems"]),
         stamps=record["stamps"],
     )
 
 
-def _pack_tool(tool: Tool) -> dict[str, Any]:
-    packed = {field.name: getattr(tool, field.name) for field in fields(tool)}
-    return packed | {"kind": tool.kind, "runs": _pack_runs(tool.runs)}
+def share_equal_parts() -> Callable[[Any], Any]:
+    """Return a function that makes equal texts one object, across all values given to it.
+
+    `marshal` then writes each of them once: schemas repeat the same words over and over.
+    """
+    seen: dict[str, str] = {}
+
+    def share(value: Any) -> Any:
+        if isinstance(value, str):
+            return seen.setdefault(value, value)
+        if isinstance(value, dict):
+            return {share(key): share(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(share, value))
+        return value
+
+    return share
 
 
-def _pack_runs(runs: Runs) -> dict[str, Any]:
-    packed = {field.name: getattr(runs, field.name) for field in fields(runs)}
-    if isinstance(runs, Script):
-        packed["path"] = str(runs.path)
-        packed["plan"] = None if runs.plan is None else [asdict(part) for part in runs.plan]
-        packed["dependencies"] = runs.dependencies and asdict(runs.dependencies)
-    return packed
+def _pack_tool(tool: Tool) -> tuple[Any, ...]:
+    """Keep what names a tool in the open, and the rest as bytes for later."""
+    runs = _fields(tool.runs)
+    if isinstance(tool.runs, Script):
+        runs["plan"] = tool.runs.plan and tuple(map(tuple, tool.runs.plan))
+        runs["dependencies"] = tool.runs.dependencies and asdict(tool.runs.dependencies)
+    details = {name: getattr(tool, name) for name in _LATER}
+    packed = marshal.dumps((tool.kind, runs, details))
+    return (*(getattr(tool, name) for name in _AT_ONCE), packed)
 
 
-def _unpack_tool(record: dict[str, Any]) -> Tool:
-    kind = record.pop("kind")
-    for name in _TUPLES:
-        record[name] = tuple(record[name])
-    record["runs"] = _unpack_runs(kind, record["runs"])
-    return Tool(**record)
+def _unpack_tool(record: tuple[Any, ...]) -> Tool:
+    tool = Tool.__new__(Tool)
+    for name, value in zip(_AT_ONCE, record, strict=False):
+        object.__setattr__(tool, name, value)
+    object.__setattr__(tool, "unpack", partial(_details, record[-1]))
+    return tool
 
 
-def _unpack_runs(kind: str, record: dict[str, Any]) -> Runs:
+def _details(packed: bytes) -> dict[str, Any]:
+    kind, runs, details = marshal.loads(packed)  # noqa: S302 - the index has checked it
     if kind == "script":
-        record["path"] = Path(record["path"])
-        record["plan"] = _unpack_plan(record["plan"])
-        record["shebang"] = tuple(record["shebang"])
-        wanted = record["dependencies"]
-        if wanted is not None:
-            packages = tuple(wanted["packages"])
-            record["dependencies"] = Dependencies(**wanted | {"packages": packages})
-    if kind == "inline":
-        record["interpreter_args"] = tuple(record["interpreter_args"])
-    return _VARIANTS[kind](**record)
+        runs["plan"] = runs["plan"] and tuple(map(_unpack_part, runs["plan"]))
+        runs["dependencies"] = runs["dependencies"] and Dependencies(**runs["dependencies"])
+    return details | {"runs": _VARIANTS[kind](**runs)}
 
 
-def _unpack_plan(plan: list[dict[str, Any]] | None) -> ArgvPlan | None:
-    if plan is None:
-        return None
-    return tuple(Word(**part) if "text" in part else Argument(**part) for part in plan)
+def _fields(value: Runs) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _unpack_part(record: tuple[Any, ...]) -> Word | Argument:
+    # A word is one text, an argument has several parts.
+    return Argument._make(record) if len(record) > 1 else Word._make(record)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,12 +9,12 @@ import click
 from kitbag.manager import SkillManager
 from kitbag.problems import Problem
 from kitbag.skills import Skill
-from kitbag.tools import Tool
+from kitbag.tools import Script, Tool
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value on standard output."""
-    click.echo(json.dumps(value, indent=2, default=_plain))
+    click.echo(json.dumps(value, indent=2))
 
 
 def skill_summary(skill: Skill, tools: list[Tool]) -> dict[str, Any]:
@@ -71,8 +70,15 @@ def whole_tool(tool: Tool) -> dict[str, Any]:
         "origin": tool.origin,
         "declared_in": tool.declared_in,
         "read_by": tool.read_by,
-        "runs": dataclasses.asdict(tool.runs),
+        "runs": _runs(tool),
     }
+
+
+def _runs(tool: Tool) -> dict[str, Any]:
+    runs = dataclasses.asdict(tool.runs)
+    if isinstance(tool.runs, Script) and tool.runs.plan is not None:
+        runs["plan"] = [part._asdict() for part in tool.runs.plan]
+    return runs
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:
@@ -84,9 +90,3 @@ def as_dict(problem: Problem) -> dict[str, Any]:
         "message": problem.message,
         "line": problem.line,
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")

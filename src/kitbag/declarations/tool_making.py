@@ -1,10 +1,10 @@
 """Making the tool: what was declared and what was read become one frozen value."""
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from kitbag.argv import ArgvPlan
 from kitbag.declarations.declared import Declared
+from kitbag.declarations.needs import needs_of
 from kitbag.declarations.script_call import UNTYPED, call_of
 from kitbag.declarations.scripts_folder import ScriptFile
 from kitbag.hidden_text import clean
@@ -86,14 +86,15 @@ class ToolMaker:
             effects=declared.effects or _effects(runs),
             timeout_ms=declared.timeout_ms,
             variables=tuple(sorted({v for v in declared.variables if not v.startswith(_OURS)})),
-            origin=str(runs.path) if isinstance(runs, Script) else self.skill.file,
+            origin=runs.file if isinstance(runs, Script) else self.skill.file,
             declared_in=declared.source,
             read_by="declaration",
+            needs=needs_of(runs),
         )
 
     def _script(self, script: ScriptFile, interface: Interface) -> Script:
         return Script(
-            path=Path(f"{self.skill.home}/{script.path}"),
+            file=f"{self.skill.home}/{script.path}",
             language=script.language,
             convention=interface.convention,
             plan=interface.plan,

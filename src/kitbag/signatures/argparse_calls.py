@@ -46,10 +46,9 @@ def _find_parser(outline: Outline) -> Parser | None:
         parsers.append(parser)
         return parser
 
-    aliases = [name for name, origin in outline.origins.items() if origin.startswith("argparse.")]
     follower = Follower(
         outline,
-        words=(*_WORDS, *aliases),
+        words=(*_WORDS, *_aliases(outline)),
         makers={"argparse.ArgumentParser": make},
         on_unfollowed=_refuse_unfollowed,
     )
@@ -60,6 +59,11 @@ def _find_parser(outline: Outline) -> Parser | None:
         if any(parser.parsed for parser in parsers):
             break
     return _choose(parsers)
+
+
+def _aliases(outline: Outline) -> list[str]:
+    made = "argparse.ArgumentParser"
+    return [f"{name}(" for name, origin in outline.origins.items() if origin == made]
 
 
 def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: Call) -> None:
@@ -77,7 +81,8 @@ def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: Call) -> Non
 def _entries(outline: Outline) -> list[str]:
     """Return the functions and classes that could be where a parser is made or used."""
     marks = Marks()
-    marks.add(line for word in ("ArgumentParser", *_PARSING) for line in outline.lines.of(word))
+    words = ("ArgumentParser(", *_PARSING, *_aliases(outline))
+    marks.add(line for word in words for line in outline.lines.of(word))
     names = [name for name, node in outline.functions.items() if marks.within_node(node)]
     names += [name for name, node in outline.classes.items() if marks.within_node(node)]
     return sorted(names, key=lambda name: name != "main")
@@ -85,7 +90,9 @@ def _entries(outline: Outline) -> list[str]:
 
 def _choose(parsers: Sequence[Parser]) -> Parser | None:
     """Return the parser that gets the command line; a helper may have made it more than once."""
-    distinct = {parser.line: parser for parser in reversed(parsers)}
+    distinct: dict[int, Parser] = {}
+    for parser in parsers:
+        distinct.setdefault(parser.line, parser)
     inherited = {parent.line for parser in parsers for parent in parser.parents}
     parsed = [parser for parser in distinct.values() if parser.parsed]
     parsed = [parser for parser in parsed if parser.line not in inherited] or parsed

@@ -21,12 +21,16 @@ _OFF: dict[str, Any] = {
 }
 
 
+# Each pair needs a line of schema; past this, argparse alone refuses a wrong pair.
+_LARGEST_GROUP = 20
+
+
 def constrain(schema: JsonSchema, level: Sequence[Parameter], *, parser: Parser) -> None:
     """Add to a schema what the groups of one parser ask for."""
     named = [item for item in level if isinstance(item, Named)]
     for group in parser.exclusives:
         members = [item for item in named if not {*group.members}.isdisjoint(item.declared)]
-        if len(members) > 1:
+        if 1 < len(members) <= _LARGEST_GROUP:
             _exclude(schema, members)
         if members and group.required:
             _require_one(schema, members)

@@ -107,7 +107,8 @@ class Parser(Tracked):
         taken = [self.taken[key] for key in declared.keys if key in self.taken]
         if taken and not self.replaces:
             return False
-        self.arguments = [one for one in self.arguments if one not in taken]
+        if taken:
+            self.arguments = [one for one in self.arguments if one not in taken]
         self.taken |= dict.fromkeys(declared.keys, declared)
         return True
 

@@ -157,7 +157,7 @@ def _parameters(decorators: list[ast.expr], command: ast.expr, scope: Scope) -> 
             # Several flags write to one parameter: each is a switch of its own.
             name = parameter.argument.flag.lstrip("-").replace("-", "_")
             parameter = replace(
-                parameter, name=name, argument=replace(parameter.argument, name=name)
+                parameter, name=name, argument=parameter.argument._replace(name=name)
             )
         if parameter:
             taken.add(parameter.name)

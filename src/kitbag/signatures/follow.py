@@ -180,6 +180,8 @@ class Follower:
 
     def _for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Ending:
         items = items_of(frame.scope.value(node.iter))
+        if not frame.unrolled and not self.relevance.is_called_in(node):
+            return None
         if items is None or len(items) > _MOST_ROUNDS:
             frame.scope.bound |= unpack(node.target, UNKNOWN)
             self._run([*node.body, *node.orelse], frame)

@@ -11,7 +11,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
+        self._starts = list(accumulate([len(line) + 1 for line in text.split("\n")], initial=0))
 
     def offsets(self, word: str) -> list[int]:
         text, length, found = self._text, len(word), []
@@ -61,11 +61,13 @@ class Marks:
         return position < len(self._lines) and self._lines[position] <= last
 
     def within_node(self, node: ast.AST) -> bool:
-        """Tell whether a node of a tree covers a line of the set; a case of a match may."""
-        if not self._lines:
-            return False
+        """Tell whether a node of a tree, decorators included, covers a line of the set."""
         last: int | None = getattr(node, "end_lineno", None)
-        return last is None or self.within(node.lineno, last)  # type: ignore[attr-defined]  # has both or neither
+        if last is None:  # a case of a match has no lines of its own
+            return bool(self._lines)
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = (decorators[0] if decorators else node).lineno  # type: ignore[attr-defined]  # has both
+        return self.within(first, last)
 
 
 def _in_name(character: str) -> bool:

@@ -1,7 +1,9 @@
 """A script seen once from above: its definitions, its imports, and where it looks around itself."""
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from kitbag.signatures.lines import Lines, Marks
 from kitbag.signatures.values import FunctionNode
@@ -27,9 +29,6 @@ BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Match: ("cases",),
     ast.match_case: ("body",),
 }
-
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(slots=True, eq=False)
@@ -74,23 +73,22 @@ def outline_of(text: str, tree: ast.Module) -> Outline:
                 child_is_marked = is_marked and marks.within_node(child)
                 if child_is_marked:
                     outline.marked += _expressions(child)
-                if type(child) in BLOCKS:
+                kind = type(child)
+                if kind in BLOCKS:
                     pending.append((child, child_is_marked))
-                _note(child, outline)
+                note = _NOTES.get(kind)
+                if note:
+                    note(child, outline)
     _note_top_level(outline)
     return outline
 
 
-def _note(node: ast.AST, outline: Outline) -> None:
-    kind = type(node)
-    if kind in _DEFINITIONS:
-        outline.definitions.append(node)  # type: ignore[arg-type]  # by its type
-    elif kind is ast.Import:
-        _note_import(node, outline)  # type: ignore[arg-type]  # by its type
-    elif kind is ast.ImportFrom:
-        _note_import_from(node, outline)  # type: ignore[arg-type]  # by its type
-    elif kind is ast.Global:
-        outline.global_names.update(node.names)  # type: ignore[attr-defined]  # by its type
+def _note_definition(node: FunctionNode | ast.ClassDef, outline: Outline) -> None:
+    outline.definitions.append(node)
+
+
+def _note_global(node: ast.Global, outline: Outline) -> None:
+    outline.global_names.update(node.names)
 
 
 def _note_top_level(outline: Outline) -> None:
@@ -114,6 +112,16 @@ def _note_import_from(node: ast.ImportFrom, outline: Outline) -> None:
         origin = module + alias.name if module.endswith(".") else f"{module}.{alias.name}"
         outline.imports.add(module if node.module else origin)
         outline.origins[alias.asname or alias.name] = origin
+
+
+_NOTES: dict[type[ast.AST], Callable[[Any, Outline], None]] = {
+    ast.FunctionDef: _note_definition,
+    ast.AsyncFunctionDef: _note_definition,
+    ast.ClassDef: _note_definition,
+    ast.Import: _note_import,
+    ast.ImportFrom: _note_import_from,
+    ast.Global: _note_global,
+}
 
 
 def _expressions(node: ast.AST) -> list[ast.AST]:

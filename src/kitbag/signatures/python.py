@@ -50,13 +50,17 @@ def read_python(text: str) -> Signature:
     if len(text) > _LONGEST_TEXT:
         return _unreadable(text, f"too long to read: {len(text):,} characters", None)
     try:
-        return _read(text, _parse(text))
+        tree = _parse(text)
     except SyntaxError as error:
         line = error.lineno or 1
         return _unreadable(text, f"line {line}: not valid Python ({error.msg})", line)
     except (ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or "nested too deeply"
         return _unreadable(text, f"line 1: not valid Python ({reason})", 1)
+    try:
+        return _read(text, tree)
+    except RecursionError:
+        return _unreadable(text, "its definitions are nested too deeply to follow", None)
 
 
 def _parse(text: str) -> ast.Module:

@@ -29,6 +29,15 @@ class Relevance:
     def covers(self, node: ast.AST) -> bool:
         return self._marks.within_node(node)
 
+    def is_called_in(self, node: ast.AST) -> bool:
+        """Tell whether a name that matters is called inside: a line may only mention it."""
+        called = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+        return any(
+            isinstance(name, ast.Name | ast.Attribute)
+            and (name.id if isinstance(name, ast.Name) else name.attr) in self._known
+            for name in called
+        )
+
     def _add_callers(self, outline: Outline) -> None:
         """Whoever calls a function that matters, matters: until nothing new is found."""
         waiting = list(outline.definitions)
@@ -38,4 +47,7 @@ class Relevance:
             waiting = [node for node in waiting if node not in relevant]
             found = bool(relevant)
             for node in relevant:
-                self.add(node.name)
+                self._known.add(node.name)
+                # Only where it is called: `main` is also a word of prose.
+                self._marks.add(self._lines.of(f"{node.name}("))
+                self._marks.add(self._lines.of(f"@{node.name}"))

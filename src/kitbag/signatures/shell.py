@@ -15,31 +15,11 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 # Set by the shell, by the login or by Kitbag itself: nobody has to grant them.
 _OWN = frozenset(
     {
-        *(
-            "CDPATH",
-            "COLUMNS",
-            "COMP_WORDS",
-            "DIRSTACK",
-            "EDITOR",
-            "EPOCHSECONDS",
-            "EUID",
-            "FUNCNAME",
-        ),
-        *("GROUPS", "HISTFILE", "HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LANG", "LC_ALL", "LINENO"),
-        *(
-            "LINES",
-            "LOGNAME",
-            "MACHTYPE",
-            "MAIL",
-            "MAPFILE",
-            "OLDPWD",
-            "OPTARG",
-            "OPTERR",
-            "OPTIND",
-        ),
-        *("OSTYPE", "PATH", "PIPESTATUS", "PPID", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM"),
-        *("REPLY", "SECONDS", "SHELL", "SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "TMPDIR", "TTY"),
-        *("UID", "USER", "USERNAME", "ZSH_VERSION"),
+        *("CDPATH", "COLUMNS", "DIRSTACK", "EDITOR", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS"),
+        *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LANG", "LANGUAGE", "LINENO", "LINES", "LOGNAME"),
+        *("MACHTYPE", "MAPFILE", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "OSTYPE", "PATH", "PPID"),
+        *("PIPESTATUS", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELL"),
+        *("SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "TMPDIR", "UID", "USER", "USERNAME"),
     }
 )
 _PASSIVE = frozenset(
@@ -122,7 +102,7 @@ def _variables(text: str, facts: ShellFacts) -> tuple[str, ...]:
         if not re.compile(rf'"?\$\{{?{each.name}\b').match(text, each.value)
     }
     read = {each.name for each in facts.reads if _VARIABLE.fullmatch(each.name)}
-    own = {name for name in read if name in _OWN or name.startswith("BASH")}
+    own = {name for name in read if name in _OWN or name.startswith(("BASH", "LC_"))}
     return tuple(sorted(read - assigned - own))
 
 

@@ -23,6 +23,7 @@ from kitbag.signatures.shell_lexemes import (
     SURROUNDINGS,
 )
 
+_DEEPEST = 500  # quotes in braces in quotes …; nothing deeper is a script, and reading ends
 _LONGEST_DEFAULT = 500  # copying longer ones out of each other would take quadratic time
 
 
@@ -63,6 +64,8 @@ class _Scanner:
             position = taker(match) if taker else match.end()
 
     def push(self, kind: str, match: re.Match[str], read: int = -1) -> int:
+        if len(self.frames) > _DEEPEST:
+            return len(self.text)
         scope, is_body = self.frames[-1].scope, False
         if self.function and kind in {"group", "paren"}:
             scope, is_body, self.function = self.function, True, ""

@@ -12,7 +12,7 @@ _LONGEST_BODY = 500_000
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _SHELLS = frozenset({"", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"})
 _CODE_SPAN = re.compile(r"`([^`\n]{3,600})`")
-_PROMPT = re.compile(r"[$%>][ \t]+")
+_PROMPT = re.compile(r"^[$%>][ \t]+")
 _QUOTING = "\"'`(){}[]$"
 _RUNNERS = frozenset(
     {
@@ -115,10 +115,10 @@ def _commands(body: str) -> Iterator[tuple[str, bool]]:
         elif not fence:
             yield from ((span.strip(), True) for span in _CODE_SPAN.findall(raw))
         elif is_shell and not line.startswith("#"):
-            joined = f"{unfinished} {_PROMPT.sub('', line, count=1)}" if unfinished else line
-            command = _PROMPT.sub("", joined, count=1) if _PROMPT.match(joined) else joined
-            unfinished = command[:-1].rstrip() if command.endswith("\\") else ""
-            if not unfinished:
+            command = f"{unfinished} {line}" if unfinished else _PROMPT.sub("", line)
+            goes_on = command.endswith("\\")
+            unfinished = command[:-1].rstrip()[:_LONGEST_LINE] if goes_on else ""
+            if not goes_on:
                 yield command, False
 
 
