@@ -97,17 +97,6 @@ def test_the_root_of_the_plugin_is_put_in_place(write_skill: WriteSkill, tmp_pat
     assert f"Read {tmp_path}/plugin/data." in text
 
 
-def test_the_root_of_a_plugin_is_never_sought_above_the_root_that_was_named(
-    write_skill: WriteSkill, tmp_path: Path
-) -> None:
-    home = write_skill(body="Read ${CLAUDE_PLUGIN_ROOT}/data.")
-    (tmp_path / ".claude-plugin").mkdir()
-
-    text = SkillManager(home.parent).invoke_skill("demo")
-
-    assert f"Read {tmp_path}/data." not in text
-
-
 def test_commands_in_the_text_are_never_run(invoke: Invoke, tmp_path: Path) -> None:
     body = f"Now: !`touch {tmp_path}/ran` and $(touch {tmp_path}/ran) and `touch {tmp_path}/ran`."
 

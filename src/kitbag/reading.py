@@ -69,7 +69,7 @@ def require_inside(path: str, home: str) -> None:
         real, base = os.path.realpath(path, strict=True), os.path.realpath(home)
     except (OSError, ValueError) as error:
         raise CannotReadError.of(error) from None
-    if not real.startswith(f"{base}/"):
+    if real != base and not real.startswith(f"{base}/"):
         raise CannotReadError("outside", f"it leads outside the skill, to {real}")
 
 

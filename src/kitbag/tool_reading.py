@@ -26,8 +26,7 @@ def read_tools(
 
     `stamps` are those that discovery has just seen: these files are not asked for again.
     """
-    with no_garbage_collection():
-        return _Reading(index, stamps).run(list(skills))
+    return _Reading(index, stamps).run(list(skills))
 
 
 class _Reading:
@@ -36,19 +35,24 @@ class _Reading:
         self._stamps = stamps
 
     def run(self, skills: list[Skill]) -> dict[str, SkillTools]:
-        shelves = {skill.file: _shelf(skill) for skill in skills}
-        known = self._index.get(set(shelves.values()))
+        with no_garbage_collection():
+            shelves = {skill.file: _shelf(skill) for skill in skills}
+            known = self._index.get(set(shelves.values()))
+            kept = {
+                skill.name: self._kept(skill, known.get(shelves[skill.file], {}).get(skill.file))
+                for skill in skills
+            }
         found: dict[str, SkillTools] = {}
         changed: set[str] = set()
         for skill in skills:
-            shelf = shelves[skill.file]
-            kept = self._kept(skill, known.get(shelf, {}).get(skill.file))
-            if kept is None:
-                kept = _read(skill)
-                if kept.stamps and all(map(is_settled, kept.stamps.values())):
-                    known.setdefault(shelf, {})[skill.file] = pack_skill_tools(skill.name, kept)
+            read = kept[skill.name]
+            if read is None:
+                read = _read(skill)
+                if read.stamps and all(map(is_settled, read.stamps.values())):
+                    shelf = shelves[skill.file]
+                    known.setdefault(shelf, {})[skill.file] = pack_skill_tools(skill.name, read)
                     changed.add(shelf)
-            found[skill.name] = kept
+            found[skill.name] = read
         if changed:
             self._index.put({shelf: _tidy(known[shelf]) for shelf in changed})
         return found

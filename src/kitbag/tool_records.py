@@ -20,9 +20,10 @@ _VARIANTS: dict[str, type[Runs]] = {
     "stub": Stub,
 }
 
-_LATER = ("input_schema", "output_schema", "examples")
-_AT_ONCE = tuple(
-    field.name for field in fields(Tool) if field.name not in (*_LATER, "runs", "unpack")
+# What finds a tool; everything else waits until it is asked for.
+_AT_ONCE = ("id", "name", "skill", "needs", "missing")
+_LATER = tuple(
+    field.name for field in fields(Tool) if field.name not in (*_AT_ONCE, "runs", "unpack")
 )
 
 
@@ -84,11 +85,13 @@ def _unpack_tool(record: tuple[Any, ...]) -> Tool:
 
 
 def _details(packed: bytes) -> dict[str, Any]:
+    details: dict[str, Any]
     kind, runs, details = marshal.loads(packed)  # noqa: S302 - the index has checked it
     if kind == "script":
         runs["plan"] = runs["plan"] and tuple(map(_unpack_part, runs["plan"]))
         runs["dependencies"] = runs["dependencies"] and Dependencies(**runs["dependencies"])
-    return details | {"runs": _VARIANTS[kind](**runs)}
+    details["runs"] = _VARIANTS[kind](**runs)
+    return details
 
 
 def _fields(value: Runs) -> dict[str, Any]:

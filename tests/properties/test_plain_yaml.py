@@ -7,7 +7,9 @@ from kitbag.declarations.strict_yaml import YamlError, load
 _CHARACTERS = st.sampled_from("ab1 0.-:#'\"[]{},&*!|>%@`\\~=?xe+_éT\n\t\u2028\x85")
 _KEYS = st.sampled_from(["name", "description", "a", "b-c", "null", "on", "_x", "1", "Ä", ""])
 _VALUES = st.one_of(
-    st.sampled_from(["", "text", "no", "true", "1.0", "1e999", "0x1f", "2024-01-01", "a: b", "a #b"]),
+    st.sampled_from(
+        ["", "text", "no", "true", "1.0", "1e999", "0x1f", "2024-01-01", "a: b", "a #b"]
+    ),
     st.text(_CHARACTERS, max_size=12),
 )
 _ENTRIES = st.builds(

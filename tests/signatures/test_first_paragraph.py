@@ -14,8 +14,8 @@ from kitbag.signatures.first_paragraph import first_paragraph
         ("Title\n=====\n\nText.", "Title"),
         ("-----\nTitle\n-----\nText.", "Title Text."),
         ("a" * 256, "a" * 256),
-        ("a" * 257, "a" * 255 + "…"),
-        ("word " * 60, "word " * 50 + "word…"),
+        ("a" * 257, "a" * 256),
+        ("word " * 60, "word " * 51 + "w"),
     ],
 )
 def test_it_is_the_first_paragraph_on_one_line_and_short(text: str, paragraph: str) -> None:

@@ -7,12 +7,20 @@ from kitbag.signatures.signature import Dependencies
 
 
 def test_a_block_says_which_python_and_which_packages() -> None:
-    text = (
-        "#!/usr/bin/env -S uv run --script\r\n# /// script\r\n# requires-python = '>=3.11'\r\n"
-        "# dependencies = [\r\n#   'requests<3',\r\n#\r\n#   'rich',\r\n# ]\r\n# ///\r\nimport rich\r\n"
-    )
+    lines = [
+        "#!/usr/bin/env -S uv run --script",
+        "# /// script",
+        "# requires-python = '>=3.11'",
+        "# dependencies = [",
+        "#   'requests<3',",
+        "#",
+        "#   'rich',",
+        "# ]",
+        "# ///",
+        "import rich",
+    ]
 
-    assert read_dependencies(text) == Dependencies(
+    assert read_dependencies("\r\n".join(lines)) == Dependencies(
         requires_python=">=3.11", packages=("requests<3", "rich")
     )
 

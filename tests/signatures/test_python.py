@@ -59,8 +59,8 @@ def test_a_command_line_read_by_another_library_is_uncertain(library: str) -> No
         ('def main(x: str):\n    """From main."""', "From main."),
         ('# A comment.\ndef main():\n    """From main."""', "From main."),
         (
-            'import argparse\ndef main():\n    """Main entry point."""\n'
-            '    p = argparse.ArgumentParser(description="From the parser.")\n    p.parse_args()',
+            "import argparse\ndef main():\n    '''Main entry point.'''\n"
+            + "    argparse.ArgumentParser(description='From the parser.').parse_args()",
             "From the parser.",
         ),
         (

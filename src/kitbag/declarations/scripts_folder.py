@@ -10,7 +10,14 @@ from typing import Any
 
 from kitbag.languages import EXTENSIONS, Language
 from kitbag.problems import Problem, Severity
-from kitbag.reading import SCRIPT_BYTES, CannotReadError, Stamp, read_inside, stamp_of
+from kitbag.reading import (
+    SCRIPT_BYTES,
+    CannotReadError,
+    Stamp,
+    read_whole,
+    require_inside,
+    stamp_of,
+)
 from kitbag.signatures import read_signature
 from kitbag.signatures.shebang import read_shebang
 from kitbag.signatures.signature import Interface, Signature
@@ -61,6 +68,7 @@ class ScriptsFolder:
     problems: list[Problem] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
     _read: dict[str, ScriptFile | None] = field(default_factory=dict)
+    _inside: set[str] = field(default_factory=set)
 
     def paths(self) -> list[str]:
         """List the scripts below scripts/, and included ones elsewhere, in order of path."""
@@ -114,7 +122,8 @@ class ScriptsFolder:
         full = f"{self.home}/{path}"
         language = EXTENSIONS[PurePosixPath(path).suffix.lower()]
         try:
-            content = read_inside(full, self.home, SCRIPT_BYTES)
+            self._require_inside(full)
+            content = read_whole(full, SCRIPT_BYTES)
         except CannotReadError as error:
             if error.code != "too-large":
                 self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")
@@ -128,6 +137,16 @@ class ScriptsFolder:
         return ScriptFile(
             path=path, language=language, signature=signature, shebang=read_shebang(text)
         )
+
+    def _require_inside(self, full: str) -> None:
+        """Refuse a link that leads outside the skill; a folder is followed once for all its files."""
+        if os.path.islink(full):
+            require_inside(full, self.home)
+            return
+        folder = os.path.dirname(full)
+        if folder not in self._inside:
+            require_inside(f"{folder}/.", self.home)
+            self._inside.add(folder)
 
     def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
         full = f"{self.home}/{path}"

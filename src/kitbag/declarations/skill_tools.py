@@ -58,7 +58,7 @@ class _Reading:
         body, frontmatter = self._skill_file()
         declared = self._settle([*self._manifest(), *self._tools_json(), *frontmatter])
         folder = ScriptsFolder(home=home, selection=Selection.of(self.skill.metadata.frontmatter))
-        maker = ToolMaker(skill=self.skill, body=body)
+        maker = ToolMaker(skill=self.skill, body=body, home=home)
         tools = self._declared_tools(declared, folder, maker)
         discovered = DiscoveredScripts(folder=folder, maker=maker)
         tools += discovered.tools(

@@ -26,6 +26,7 @@ class ToolMaker:
 
     skill: Skill
     body: str
+    home: str
     problems: list[Problem] = field(default_factory=list)
 
     def without_script(self, declared: Declared) -> Tool:
@@ -94,7 +95,7 @@ class ToolMaker:
 
     def _script(self, script: ScriptFile, interface: Interface) -> Script:
         return Script(
-            file=f"{self.skill.home}/{script.path}",
+            file=f"{self.home}/{script.path}",
             language=script.language,
             convention=interface.convention,
             plan=interface.plan,
