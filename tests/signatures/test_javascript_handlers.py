@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.signatures.javascript import read_javascript
+from kitbag.signatures.javascript.reading import read_javascript
 from kitbag.signatures.signature import Interface, Signature
 
 

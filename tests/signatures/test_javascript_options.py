@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from kitbag.argv import Argument
-from kitbag.signatures.javascript import read_javascript
+from kitbag.signatures.javascript.reading import read_javascript
 from kitbag.signatures.signature import Interface, Signature
 
 ARGS = Interface(

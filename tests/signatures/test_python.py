@@ -60,7 +60,7 @@ def test_a_command_line_read_by_another_library_is_uncertain(library: str) -> No
         ('# A comment.\ndef main():\n    """From main."""', "From main."),
         (
             "import argparse\ndef main():\n    '''Main entry point.'''\n"
-            + "    argparse.ArgumentParser(description='From the parser.').parse_args()",
+            "    argparse.ArgumentParser(description='From the parser.').parse_args()",
             "From the parser.",
         ),
         (

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from kitbag.argv import Argument
-from kitbag.signatures.shell import read_shell
+from kitbag.signatures.shell.reading import read_shell
 from kitbag.signatures.signature import Interface, Signature
 
 ARGS = Interface(

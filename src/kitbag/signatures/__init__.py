@@ -17,13 +17,13 @@ def _read_python(text: str, _filename: str) -> Signature:
 
 
 def _read_shell(text: str, filename: str) -> Signature:
-    from kitbag.signatures.shell import read_shell
+    from kitbag.signatures.shell.reading import read_shell
 
     return read_shell(text, filename=filename)
 
 
 def _read_javascript(text: str, filename: str) -> Signature:
-    from kitbag.signatures.javascript import read_javascript
+    from kitbag.signatures.javascript.reading import read_javascript
 
     return read_javascript(text, filename=filename)
 

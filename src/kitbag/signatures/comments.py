@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kitbag.languages import Language
 from kitbag.signatures.comment_text import useful_text
-from kitbag.signatures.jsdoc import comment_lines
+from kitbag.signatures.javascript.jsdoc import comment_lines
 from kitbag.signatures.pod import described_in_pod
 
 _HEAD = 50_000  # characters; nobody reads further for a description

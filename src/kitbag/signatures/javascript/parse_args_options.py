@@ -4,9 +4,9 @@ import re
 
 from kitbag.argv import Argument
 from kitbag.signatures.argument_list import Planned
-from kitbag.signatures.javascript_statements import declared_names
-from kitbag.signatures.javascript_tokens import Code, Span
-from kitbag.signatures.javascript_values import Entry, read_entries, read_literal
+from kitbag.signatures.javascript.statements import declared_names
+from kitbag.signatures.javascript.tokens import Code, Span
+from kitbag.signatures.javascript.values import Entry, read_entries, read_literal
 
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _OWN_WORDS = (  # the words of the command line itself, and not some of them

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kitbag.signatures.javascript_tokens import Code, Token
-from kitbag.signatures.javascript_values import text_of
+from kitbag.signatures.javascript.tokens import Code, Token
+from kitbag.signatures.javascript.values import text_of
 
 _LONGEST_TYPE = 400  # tokens of a type annotation
 _LONGEST_IMPORT = 10  # `import type Default, { …any number… } from`

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from kitbag.signatures.argument_list import object_schema
 from kitbag.signatures.first_paragraph import first_paragraph
-from kitbag.signatures.javascript_tokens import Code, Span
-from kitbag.signatures.javascript_values import read_literal, text_of
-from kitbag.signatures.jsdoc import read_doc
+from kitbag.signatures.javascript.jsdoc import read_doc
+from kitbag.signatures.javascript.tokens import Code, Span
+from kitbag.signatures.javascript.values import read_literal, text_of
 from kitbag.signatures.signature import JsonSchema
 
 _SIMPLE = {

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from kitbag.signatures.argument_list import object_schema
-from kitbag.signatures.javascript_tokens import read_tokens
-from kitbag.signatures.javascript_values import NOT_LITERAL, read_literal
-from kitbag.signatures.jsdoc import Doc, DocParameter, read_doc
+from kitbag.signatures.javascript.jsdoc import Doc, DocParameter, read_doc
+from kitbag.signatures.javascript.tokens import read_tokens
+from kitbag.signatures.javascript.typescript_types import TypeReader
+from kitbag.signatures.javascript.values import NOT_LITERAL, read_literal
 from kitbag.signatures.signature import JsonSchema
-from kitbag.signatures.typescript_types import TypeReader
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kitbag.signatures.javascript_tokens import Code, Span
+from kitbag.signatures.javascript.tokens import Code, Span
 
 _LONGEST_TYPE = 400  # tokens of a return type or of type parameters
 

@@ -3,18 +3,18 @@
 from typing import NamedTuple
 
 from kitbag.signatures.argument_list import object_schema
-from kitbag.signatures.javascript_functions import Function
-from kitbag.signatures.javascript_patterns import (
+from kitbag.signatures.javascript.functions import Function
+from kitbag.signatures.javascript.jsdoc import read_doc
+from kitbag.signatures.javascript.jsdoc_types import documented_arguments, read_definitions
+from kitbag.signatures.javascript.patterns import (
     Parameter,
     Properties,
     read_parameter,
     taken_properties,
 )
-from kitbag.signatures.javascript_tokens import Code
-from kitbag.signatures.jsdoc import read_doc
-from kitbag.signatures.jsdoc_types import documented_arguments, read_definitions
+from kitbag.signatures.javascript.tokens import Code
+from kitbag.signatures.javascript.typescript_types import TypeReader, named_types
 from kitbag.signatures.signature import JsonSchema
-from kitbag.signatures.typescript_types import TypeReader, named_types
 
 _INJECTED = "__workDir"  # the runtime adds it to every call; no caller passes it
 _MOST_PARTS = 5_000  # of a schema: types that use types can grow without bound

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any, Final, NamedTuple
 
-from kitbag.signatures.javascript_tokens import Code, Span, Token
+from kitbag.signatures.javascript.tokens import Code, Span, Token
 
 NOT_LITERAL: Final = object()
 

@@ -5,9 +5,9 @@ import re
 from kitbag.signatures.argument_list import argument_list, planned
 from kitbag.signatures.comments import first_comment
 from kitbag.signatures.first_paragraph import first_paragraph
-from kitbag.signatures.shell_facts import Read, ShellFacts
-from kitbag.signatures.shell_positionals import read_positionals
-from kitbag.signatures.shell_scan import scan_shell
+from kitbag.signatures.shell.facts import Read, ShellFacts
+from kitbag.signatures.shell.positionals import read_positionals
+from kitbag.signatures.shell.scan import scan_shell
 from kitbag.signatures.signature import Interface, Signature
 
 _LONGEST = 120_000  # longer ones carry their data with them

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from kitbag.signatures.javascript_patterns import read_pattern
-from kitbag.signatures.javascript_tokens import Code
-from kitbag.signatures.javascript_values import text_of
+from kitbag.signatures.javascript.patterns import read_pattern
+from kitbag.signatures.javascript.tokens import Code
+from kitbag.signatures.javascript.values import text_of
 
 _DOTS = frozenset({".", "?."})
 _ASSIGNS = frozenset({"=", "??=", "||=", "+="})

@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 from kitbag.signatures.argument_list import argument_list, planned
-from kitbag.signatures.commander_options import described_by_commander, read_commander
 from kitbag.signatures.comments import first_comment
 from kitbag.signatures.first_paragraph import first_paragraph
-from kitbag.signatures.javascript_environment import asks_questions, reads_words, variables_read
-from kitbag.signatures.javascript_exports import DefaultExport, default_export
-from kitbag.signatures.javascript_handler import handler_arguments, takes_an_object
-from kitbag.signatures.javascript_statements import does_something, imported_modules
-from kitbag.signatures.javascript_tokens import Code, read_tokens
-from kitbag.signatures.jsdoc import read_doc
-from kitbag.signatures.parse_args_options import find_parse_args, read_parse_args
+from kitbag.signatures.javascript.commander_options import described_by_commander, read_commander
+from kitbag.signatures.javascript.environment import asks_questions, reads_words, variables_read
+from kitbag.signatures.javascript.exports import DefaultExport, default_export
+from kitbag.signatures.javascript.handler import handler_arguments, takes_an_object
+from kitbag.signatures.javascript.jsdoc import read_doc
+from kitbag.signatures.javascript.parse_args_options import find_parse_args, read_parse_args
+from kitbag.signatures.javascript.statements import does_something, imported_modules
+from kitbag.signatures.javascript.tokens import Code, read_tokens
 from kitbag.signatures.signature import Interface, Signature
 
 # Longer ones are bundles made by a tool: nobody wrote types into them.

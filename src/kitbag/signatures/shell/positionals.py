@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kitbag.argv import Argument
 from kitbag.signatures.argument_list import Planned
-from kitbag.signatures.shell_facts import Read, ShellFacts
+from kitbag.signatures.shell.facts import Read, ShellFacts
 
 _MOST = 20
 _ENDS_VALUE = re.compile(r"\"?(?=[ \t\r]*(?:[;\n#]|\|\||$))")

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from kitbag.signatures.javascript_functions import Function, function_at
-from kitbag.signatures.javascript_statements import (
+from kitbag.signatures.javascript.functions import Function, function_at
+from kitbag.signatures.javascript.statements import (
     Declared,
     declared_names,
     imported_names,
 )
-from kitbag.signatures.javascript_tokens import Code
-from kitbag.signatures.javascript_values import read_entries
+from kitbag.signatures.javascript.tokens import Code
+from kitbag.signatures.javascript.values import read_entries
 
 _MOST_STEPS = 5  # `const a = b; const b = c;` … and never in a circle
 _MOST_EXPORTS = 20

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kitbag.signatures.javascript_functions import Function
-from kitbag.signatures.javascript_tokens import Code, Span
-from kitbag.signatures.javascript_values import NOT_LITERAL, read_literal, text_of
+from kitbag.signatures.javascript.functions import Function
+from kitbag.signatures.javascript.tokens import Code, Span
+from kitbag.signatures.javascript.values import NOT_LITERAL, read_literal, text_of
 from kitbag.signatures.signature import JsonSchema
 
 Properties = dict[str, JsonSchema]

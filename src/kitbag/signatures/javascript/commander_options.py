@@ -5,9 +5,9 @@ from typing import Any
 
 from kitbag.argv import Argument
 from kitbag.signatures.argument_list import Planned
-from kitbag.signatures.javascript_patterns import schema_of_default
-from kitbag.signatures.javascript_tokens import Code, Span
-from kitbag.signatures.javascript_values import NOT_LITERAL, read_literal
+from kitbag.signatures.javascript.patterns import schema_of_default
+from kitbag.signatures.javascript.tokens import Code, Span
+from kitbag.signatures.javascript.values import NOT_LITERAL, read_literal
 from kitbag.signatures.signature import JsonSchema
 
 # Sub-commands and option objects: a plan made from the rest would be wrong.

@@ -7,9 +7,9 @@ here-document or in a comment for the script's own words.
 import re
 from collections.abc import Callable
 
-from kitbag.signatures.shell_facts import Assignment, Command, Read, ShellFacts
-from kitbag.signatures.shell_frames import BEGIN, Frame, Place
-from kitbag.signatures.shell_lexemes import (
+from kitbag.signatures.shell.facts import Assignment, Command, Read, ShellFacts
+from kitbag.signatures.shell.frames import BEGIN, Frame, Place
+from kitbag.signatures.shell.lexemes import (
     ASSIGN_NAMES,
     ASSIGNMENT,
     BEFORE_COMMAND,
