@@ -84,7 +84,8 @@ def test_nothing_in_a_skill_leads_outside_its_root(
     (outside / "secret.py").write_text('"""secret"""\n')
     home = write_skill(
         "bad",
-        "name: bad\ndescription: d\ntools:\n  - {name: a, description: a, script: ../../outside/secret.py}\n"
+        "name: bad\ndescription: d\n"
+        "tools:\n  - {name: a, description: a, script: ../../outside/secret.py}\n"
         "metadata: {kitbag: {scripts: {include: ['../../outside/*.py', '/outside/*']}}}\n",
         files={"scripts/run.sh": "echo\n", "ok/SKILL.md": "An inner skill.\n"},
     )

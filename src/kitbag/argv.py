@@ -78,14 +78,15 @@ def _level(
 ) -> list[str]:
     """Return flags, then positionals: what belongs to one (sub-)command."""
     given = [argument for argument in level if argument.name in arguments]
-    flags = [argument for argument in given if argument.flag]
     # A flag that takes any number of values goes first, so that the next flag ends it.
-    flags.sort(key=lambda argument: not _is_open(argument))
+    flags = sorted((one for one in given if one.flag), key=lambda one: not _is_open(one))
     result: list[str] = []
+    ends_open = False
     for argument in flags:
-        result += _flag_words(argument, arguments[argument.name])
+        if added := _flag_words(argument, arguments[argument.name]):
+            result += added
+            ends_open = _is_open(argument)
     positionals = [argument for argument in given if not argument.flag]
-    ends_open = bool(flags) and _is_open(flags[-1])
     tail = list(_positional_words(positionals, arguments, after_open=ends_open))
     if before_word and ends_open and not tail:
         tail = ["--"]

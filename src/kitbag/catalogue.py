@@ -71,7 +71,8 @@ class Catalogue:
     def tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name; read no more skills than that takes."""
         self._read([skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")])
-        if name not in self._registry:
+        # What a name other than an id means is known only when every tool is.
+        if not self._registry.has_id(name):
             self._read(self.skills.values())
         tool = self._registry.get(name)
         return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
@@ -104,11 +105,8 @@ class Catalogue:
                     self._registry.register(tool, rank=self._ranks[name])
 
     def _ready(self, tool: Tool, lacking: list[str]) -> Tool:
-        names = [*self._machine.missing(tool), *lacking]
-        if not names:
-            return tool
-        missing = tuple(f"{name} is not installed" for name in dict.fromkeys(names))
-        return replace(tool, missing=missing)
+        missing = [*self._machine.missing(tool), *lacking]
+        return replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
 
 
 def _shadowing(earlier: Skill, later: Skill) -> Problem:

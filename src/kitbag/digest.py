@@ -6,14 +6,25 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from kitbag.errors import SkillUnreadableError
+
 _CHUNK = 1024 * 1024
 
 
-def digest_of(home: Path) -> str:
-    """Hash a folder; any change of a byte, a name, a mode or a link gives another digest."""
+def digest_of(home: Path, skill_file: str) -> str:
+    """Hash a folder; any change of a byte, a name, a mode or a link gives another digest.
+
+    `skill_file` counts by what it says, also when it is a link to somewhere else.
+    """
     whole = sha256()
-    for relative, line in sorted(_lines(str(home))):
-        whole.update(os.fsencode(relative) + b"\0" + line + b"\n")
+    try:
+        for relative, line in sorted(_lines(str(home))):
+            # No name and no link can hold a NUL: nothing inside can look like the next line.
+            whole.update(os.fsencode(relative) + b"\0" + line + b"\0")
+        whole.update(_file_hash(skill_file))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SkillUnreadableError(str(error.filename or home), reason) from None
     return whole.hexdigest()
 
 

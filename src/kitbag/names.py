@@ -50,7 +50,7 @@ def qualified_wire_name(skill: str, tool: str) -> str:
     """Return `skill__tool`, or the hashed form when that is too long or ambiguous."""
     joined = _joined(skill, tool)
     legal = _legal(joined)
-    if len(legal) <= _LONGEST and legal == joined and "__" not in skill:
+    if len(legal) <= _LONGEST and legal in (joined, f"_{joined}") and "__" not in skill:
         return legal
     return hashed_wire_name(skill, tool)
 

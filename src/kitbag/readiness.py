@@ -5,7 +5,7 @@ from functools import cache
 from shutil import which
 from typing import Any
 
-from kitbag.environment import search_path
+from kitbag.environment import is_set, search_path
 from kitbag.skills import Skill
 from kitbag.tools import Tool
 
@@ -18,20 +18,23 @@ class Machine:
         self.has = cache(lambda name: which(name, path=search) is not None)
 
     def missing(self, tool: Tool) -> list[str]:
-        """Name the interpreter or binary that a tool lacks."""
+        """Say which interpreter or binary a tool lacks."""
         needs = tool.needs
-        return [] if not needs or any(map(self.has, needs)) else [needs[0]]
+        return [] if not needs or any(map(self.has, needs)) else [_not_installed(needs[0])]
 
     def missing_for_skill(self, skill: Skill) -> list[str]:
-        """Name the binaries that a skill requires and that are not there."""
+        """Say which binaries and variables a skill requires that are not there."""
         return list(self._required(skill))
 
     def _required(self, skill: Skill) -> Iterable[str]:
         for requires in requirements(skill):
-            yield from (name for name in _names(requires.get("bins")) if not self.has(name))
+            binaries = _names(requires.get("bins"))
+            yield from (_not_installed(name) for name in binaries if not self.has(name))
             any_of = _names(requires.get("anyBins"))
             if any_of and not any(map(self.has, any_of)):
-                yield " or ".join(any_of)
+                yield _not_installed(" or ".join(any_of))
+            variables = _names(requires.get("env"))
+            yield from (f"{name} is not set" for name in variables if not is_set(name))
 
 
 def requirements(skill: Skill) -> list[Mapping[str, Any]]:
@@ -42,6 +45,10 @@ def requirements(skill: Skill) -> list[Mapping[str, Any]]:
     places = [front, *(vendor for vendor in vendors if isinstance(vendor, dict))]
     found = [place.get("requires") for place in places]
     return [requires for requires in found if isinstance(requires, dict)]
+
+
+def _not_installed(name: str) -> str:
+    return f"{name} is not installed"
 
 
 def _names(value: Any) -> list[str]:

@@ -35,6 +35,10 @@ class ToolRegistry:
     def __contains__(self, name: str) -> bool:
         return bool(self._ids(name))
 
+    def has_id(self, tool_id: str) -> bool:
+        """Tell whether there is a tool of this id."""
+        return tool_id in self._tools
+
     def register(self, tool: Tool, *, rank: int | None = None) -> None:
         """Add a tool, or replace the one of the same id. The default rank is the highest."""
         if tool.id in self._tools:
@@ -87,7 +91,9 @@ class ToolRegistry:
     def _ids(self, name: str) -> list[str]:
         if name in self._tools:
             return [name]
-        if name in self._wanting and name not in BUILT_IN_NAMES:
+        if name in BUILT_IN_NAMES:
+            return []
+        if name in self._wanting:
             return self._wanting[name][-1:]
         if name in self._fallbacks():
             return [self._fallbacks()[name]]
@@ -96,17 +102,18 @@ class ToolRegistry:
     def _fallbacks(self) -> dict[str, str]:
         """Return what each tool is called when its name is taken → its id."""
         if self._fallback is None:
-            self._fallback = {
-                name: tool.id for tool in self._tools.values() for name in _fallback_names(tool)
-            }
+            self._fallback = {}
+            for tool in self._tools.values():
+                for name in _fallback_names(tool):
+                    self._fallback.setdefault(name, tool.id)
         return self._fallback
 
     def named(self, tool: Tool) -> Tool:
         """Return a registered tool under the wire name it really has."""
         if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
             return tool
-        free = [name for name in _fallback_names(tool) if name not in self._wanting]
-        return replace(tool, name=free[0])
+        names = (name for name in _fallback_names(tool) if name not in self._wanting)
+        return replace(tool, name=next(n for n in names if self._fallbacks().get(n) == tool.id))
 
     def _known_names(self) -> list[str]:
         return [*self._tools, *self._short]
@@ -116,6 +123,8 @@ def _short_name(tool: Tool) -> str:
     return tool.id.removeprefix(f"{tool.skill}.")
 
 
-def _fallback_names(tool: Tool) -> tuple[str, str]:
+def _fallback_names(tool: Tool) -> tuple[str, ...]:
+    """Return what a tool may be called when its name is taken; the last ones no other has."""
     short = _short_name(tool)
-    return qualified_wire_name(tool.skill, short), hashed_wire_name(tool.skill, short)
+    hashed = hashed_wire_name(tool.skill, short)
+    return (qualified_wire_name(tool.skill, short), hashed, f"{hashed[:-9]}_{hashed[-8:]}_")

@@ -50,7 +50,8 @@ def test_what_is_read_by_line_is_what_the_parser_reads(text: str) -> None:
 
 
 def test_ordinary_frontmatter_is_read_by_line() -> None:
-    front = "name: pdf\ndescription: Reads a PDF, e.g. https://x.y/z#a.\nversion: 1.0.0\n" + (
+    front = (
+        "name: pdf\ndescription: Reads a PDF, e.g. https://x.y/z#a.\nversion: 1.0.0\n"
         'metadata:\n  author: "A: B"\n  tags:\nlist:\n  - one\n  - 2\n'
     )
 

@@ -26,7 +26,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=25).map("\n".join)))
 def test_any_text_has_a_signature(text: str) -> None:
     assert isinstance(read_python(text), Signature)
@@ -82,14 +82,15 @@ def flags(draw: st.DrawFn, name: str) -> tuple[str, st.SearchStrategy[Any]]:
 def positionals(draw: st.DrawFn, name: str, *, last: bool) -> tuple[str, st.SearchStrategy[Any]]:
     kind = draw(st.sampled_from(sorted(VALUES)))
     value = VALUES[kind]
-    shapes = [(f"'{name}', type={kind}", value)]
+    shapes: list[tuple[str, st.SearchStrategy[Any]]] = [(f"'{name}', type={kind}", value)]
     if last:
         shapes += [
             (f"'{name}', type={kind}, nargs='?'", value),
             (f"'{name}', type={kind}, nargs='+'", st.lists(value, min_size=1, max_size=3)),
             (f"'{name}', type={kind}, nargs=2", st.lists(value, min_size=2, max_size=2)),
         ]
-    return draw(st.sampled_from(shapes))
+    chosen: tuple[str, st.SearchStrategy[Any]] = draw(st.sampled_from(shapes))
+    return chosen
 
 
 @st.composite
@@ -115,7 +116,7 @@ def _must_be_given(call: str) -> bool:
     return "required" in call or ("dest=" not in call and "nargs='?'" not in call)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(scripts())
 def test_the_words_of_a_plan_give_argparse_the_same_values(
     script: tuple[str, dict[str, Any]],

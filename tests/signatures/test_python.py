@@ -59,11 +59,6 @@ def test_a_command_line_read_by_another_library_is_uncertain(library: str) -> No
         ('def main(x: str):\n    """From main."""', "From main."),
         ('# A comment.\ndef main():\n    """From main."""', "From main."),
         (
-            "import argparse\ndef main():\n    '''Main entry point.'''\n"
-            "    argparse.ArgumentParser(description='From the parser.').parse_args()",
-            "From the parser.",
-        ),
-        (
             "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n# From a comment.\nx = 1",
             "From a comment.",
         ),
@@ -85,6 +80,17 @@ def test_the_description_is_the_first_paragraph_of_the_first_text(
     text: str, description: str
 ) -> None:
     assert read_python(text).interface.description == description
+
+
+def test_a_main_that_says_nothing_leaves_the_word_to_the_parser() -> None:
+    signature = read("""
+        import argparse
+        def main():
+            '''Main entry point.'''
+            argparse.ArgumentParser(description="From the parser.").parse_args()
+    """)
+
+    assert signature.interface.description == "From the parser."
 
 
 def test_variables_are_those_read_by_name() -> None:

@@ -47,14 +47,13 @@ class Report:
         self._line_of = line_of
 
     def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
+        line = self._line_of(at)
+        # What is missing has no line: that of the thing it is missing from will do.
+        while line is None and at:
+            at = at[:-1]
+            line = self._line_of(at)
         self.problems.append(
-            Problem(
-                path=self._path,
-                code=code,
-                severity=severity,
-                message=message,
-                line=self._line_of(at),
-            )
+            Problem(path=self._path, code=code, severity=severity, message=message, line=line)
         )
 
     def lost(self, error: DeclarationError, at: YamlPath = ()) -> None:

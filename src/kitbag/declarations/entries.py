@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from posixpath import normpath
 from typing import Any, get_args
 
 from kitbag.declarations.backends import read_backend, template_variables
@@ -14,43 +15,53 @@ from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
+_TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
 _USUAL_NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _A_DAY_MS = 86_400_000
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 
 
 def read_entries(
-    entries: list[Any],
+    entries: Iterable[tuple[YamlPath, Any]],
     source: str,
     report: Report,
     *,
-    at: YamlPath,
     needs: Callable[[Declared], str] = lambda _: "",
 ) -> list[Declared]:
-    """Read a list of entries; a bad one is reported and never loses its neighbours.
+    """Read entries, each with its place; a bad one is reported and never loses its neighbours.
 
     `needs` returns what an entry of this kind of file lacks, or "".
     """
     declared: dict[str, Declared] = {}
-    for number, entry in enumerate(entries):
+    for at, entry in entries:
         try:
             tool = read_entry(entry, source)
         except DeclarationError as error:
-            report.lost(error, (*at, number))
+            report.lost(error, at)
             continue
         lacking = needs(tool)
         if lacking:
             message = f"tool {tool.name!r} {lacking}"
-            report.add("entry-incomplete", "error", message, (*at, number))
+            report.add("entry-incomplete", "error", message, at)
         elif tool.name in declared:
             message = f"tool {tool.name!r} is declared twice: the first counts"
-            report.add("tool-duplicate", "error", message, (*at, number))
+            report.add("tool-duplicate", "error", message, at)
         else:
             declared[tool.name] = tool
             if not _USUAL_NAME.match(tool.name):
                 message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
-                report.add("tool-name-unusual", "warning", message, (*at, number))
+                report.add("tool-name-unusual", "warning", message, at)
     return list(declared.values())
+
+
+def is_valid_name(name: Any) -> bool:
+    """Tell whether a tool may be called that."""
+    return isinstance(name, str) and _NAME.match(name.strip()) is not None
+
+
+def declares_tool(entry: Any) -> bool:
+    """Tell a tool from a note: `- ffmpeg: to cut videos` declares nothing."""
+    return not isinstance(entry, dict) or "name" in entry or bool(_TOOL_KEYS & entry.keys())
 
 
 def read_entry(entry: Any, source: str) -> Declared:
@@ -117,7 +128,8 @@ def _script(entry: Mapping[str, Any]) -> str:
     if not isinstance(script, str):
         message = f"script is a {type(script).__name__}, not a path"
         raise DeclarationError("script-invalid", message, ("script",))
-    return script.strip()
+    # One path, one spelling: `./scripts/x.sh` and `scripts/x.sh` are the same script.
+    return normpath(script.strip()) if script.strip() else ""
 
 
 def _script_of_command(command: str) -> str:
@@ -128,7 +140,7 @@ def _script_of_command(command: str) -> str:
         words = []
     files = [word for word in words if "/" in word and not word.startswith(("-", "/"))]
     if len(words) in (1, 2) and len(files) == 1 and words[-1] == files[0]:
-        return files[0]
+        return normpath(files[0])
     message = f"command {command!r:.120} is not run: name the file it runs as `script`"
     raise DeclarationError("command-refused", message, ("command",))
 

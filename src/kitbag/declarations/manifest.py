@@ -25,16 +25,31 @@ def read_manifest(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]
         document = load(text)
     except YamlError as error:
         return [], [_unreadable(path, error)]
-    value = document.value
-    entries = value.get("tools", value.get("scripts")) if isinstance(value, dict) else value
-    at: YamlPath = ("tools",) if isinstance(value, dict) else ()
-    if isinstance(entries, dict):
-        entries = [{"name": name, **_mapping(entry)} for name, entry in entries.items()]
-    if not isinstance(entries, list):
+    for key, line in document.repeated:
+        message = f"{key!r} is given twice: the first counts"
+        report.problems.append(
+            Problem(path=path, code="duplicate-key", severity="warning", message=message, line=line)
+        )
+    entries = _entries(document.value)
+    if entries is None:
         report.add("manifest-empty", "warning", "no list of tools under `tools`")
         return [], report.problems
-    declared = read_entries(entries, "manifest", report, at=at, needs=_needs)
+    declared = read_entries(entries, "manifest", report, needs=_needs)
     return [replace(tool, script=_inside(tool.script)) for tool in declared], report.problems
+
+
+def _entries(value: Any) -> list[tuple[YamlPath, Any]] | None:
+    """Return each entry with its place; a list, or a mapping of names, under `tools`."""
+    at: YamlPath = ()
+    if isinstance(value, dict):
+        key = "tools" if "tools" in value else "scripts"
+        value, at = value.get(key), (key,)
+    if isinstance(value, dict):
+        named = {name: {"name": name, **_mapping(entry)} for name, entry in value.items()}
+        return [((*at, name), entry) for name, entry in named.items()]
+    if isinstance(value, list):
+        return [((*at, number), entry) for number, entry in enumerate(value)]
+    return None
 
 
 def _needs(tool: Declared) -> str:

@@ -27,7 +27,8 @@ _MEANT = {
 def read_parameters(entry: dict[str, Any]) -> JsonSchema | None:
     """Return the input schema of an entry, or None when it does not say."""
     key = next((key for key in _KEYS if entry.get(key) is not None), None)
-    if key is None:
+    # `args: "<file> [--fast]"` is a line for people, not a schema.
+    if key is None or (key == "args" and isinstance(entry[key], str)):
         return None
     try:
         schema = _schema(entry[key])

@@ -139,7 +139,7 @@ class ScriptsFolder:
         )
 
     def _require_inside(self, full: str) -> None:
-        """Refuse a link that leads outside the skill; a folder is followed once for all its files."""
+        """Refuse a link that leads outside the skill; a folder is followed once for all in it."""
         if os.path.islink(full):
             require_inside(full, self.home)
             return

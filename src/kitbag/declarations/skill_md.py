@@ -75,7 +75,7 @@ def _metadata(path: str, folder: str, parts: Cut, front: Frontmatter) -> tuple[S
     description = _text(values.get("description"))
     from_body = not description
     if from_body:
-        description = _description_from_body(parts)
+        description = _description_from_body(parts, damaged=front.scavenged)
         if not description:
             raise CannotReadError("no-text", "it has neither a description nor any text")
         if parts.front is not None:
@@ -137,9 +137,11 @@ def _text(value: Any) -> str:
     return ""
 
 
-def _description_from_body(parts: Cut) -> str:
+def _description_from_body(parts: Cut, *, damaged: bool) -> str:
     """Return the first prose paragraph, else the first heading."""
-    text = parts.body if parts.body.strip() or parts.front is None else parts.front
+    text = parts.body
+    if damaged and not text.strip():
+        text = parts.front or ""  # what looked like frontmatter is all there is
     heading = ""
     fenced = False
     for paragraph in re.split(r"\n[ \t]*\n", text):

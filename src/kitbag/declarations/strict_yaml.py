@@ -114,6 +114,7 @@ class _Builder:
         self._open: list[tuple[Any, str | None]] = []
         self._current: Any = None
         self._key: str | None = None
+        self._key_line = 0
         self._documents = 0
 
     def handlers(self) -> _Handlers:
@@ -131,18 +132,18 @@ class _Builder:
         if event.anchor is not None or event.tag is not None:
             self._refuse_decoration(event)
         if type(self._current) is dict and self._key is None:
-            self._key = event.value
+            self._key, self._key_line = event.value, event.start_mark.line
             if len(self._open) == 1:
                 self.lines.setdefault(event.value, event.start_mark.line + self._first_line)
         else:
-            self._put(plain_scalar(event.value) if event.implicit[0] else event.value, event)
+            self._put(plain_scalar(event.value) if event.implicit[0] else event.value)
 
-    def _put(self, value: Any, event: Any) -> None:
+    def _put(self, value: Any) -> None:
         current = self._current
         if type(current) is dict:
             key, self._key = self._key, None
             if key in current:
-                self.repeated.append((str(key), event.start_mark.line + self._first_line))
+                self.repeated.append((str(key), self._key_line + self._first_line))
             else:
                 current[key] = value
         elif current is None:
@@ -163,7 +164,7 @@ class _Builder:
             raise self._refusal("a mapping key must be plain text", event)
         if len(self._open) >= _MAX_DEPTH:
             raise self._refusal(f"nested deeper than {_MAX_DEPTH} levels", event)
-        self._put(value, event)
+        self._put(value)
         self._open.append((self._current, self._key))
         self._current, self._key = value, None
 

@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 from kitbag.declarations.declared import Declared, Report
-from kitbag.declarations.entries import read_entries
+from kitbag.declarations.entries import is_valid_name, read_entries
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.problems import Problem
+
+_DECODER = json.JSONDecoder()
 
 
 def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]:
@@ -29,11 +31,11 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
     if not isinstance(entries, list):
         report.add("not-a-manifest", "info", "no array of tools in it: taken for another file")
         return [], report.problems
-    at: YamlPath = ("tools",) if isinstance(value, dict) else ()
     if entries and not any(map(_looks_like_tool, entries)):
         report.add("not-a-manifest", "info", "nothing in it has a name and a description")
         return [], report.problems
-    declared = read_entries(entries, "tools.json", report, at=at, needs=_needs)
+    placed = [((number,), entry) for number, entry in enumerate(entries)]
+    declared = read_entries(placed, "tools.json", report, needs=_needs)
     return declared, report.problems
 
 
@@ -46,7 +48,7 @@ def _looks_like_tool(entry: Any) -> bool:
         return False
     function = entry.get("function")
     inner = function if isinstance(function, dict) else entry
-    return "name" in inner and ("description" in inner or "script" in entry)
+    return is_valid_name(inner.get("name")) and bool(inner.get("description"))
 
 
 def _refuse_constant(word: str) -> None:
@@ -55,20 +57,31 @@ def _refuse_constant(word: str) -> None:
 
 def _line_of(text: str, at: YamlPath) -> int | None:
     """Find the line of an entry by decoding up to it: JSON keeps no positions."""
-    numbers = [part for part in at if isinstance(part, int)]
-    start = text.find("[")
-    if start < 0:
-        return 1 if text else None
-    position, decoder = start + 1, json.JSONDecoder()
-    for _ in range(numbers[0] if numbers else 0):
-        try:
-            _, position = decoder.raw_decode(text, _skip(text, position))
-        except (ValueError, RecursionError):
-            return None
+    try:
+        position = _array_start(text)
+        for _ in range(at[0] if at and isinstance(at[0], int) else 0):
+            _, position = _DECODER.raw_decode(text, _skip(text, position))
+    except (ValueError, RecursionError):
+        return None
     return text.count("\n", 0, _skip(text, position)) + 1
 
 
+def _array_start(text: str) -> int:
+    """Return where the first entry may stand: after the bracket of the array of tools."""
+    position = _skip(text, 0)
+    if not text.startswith("{", position):
+        return position + 1
+    key: object = None
+    position += 1
+    while key != "tools":
+        key, position = _DECODER.raw_decode(text, _skip(text, position))
+        position = _skip(text, position)
+        if key != "tools":
+            _, position = _DECODER.raw_decode(text, position)
+    return position + 1
+
+
 def _skip(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t\r\n,":
+    while position < len(text) and text[position] in " \t\r\n,:":
         position += 1
     return position
