@@ -196,4 +196,4 @@ def test_a_scripts_folder_that_links_out_of_the_skill_is_not_searched(tmp_path: 
     manager = manager_of(tmp_path / "root")
 
     assert manager.get_skill_tools("greet") == []
-    assert [problem.path for problem in manager.problems] == [str(home / "scripts")]
+    assert {problem.path for problem in manager.problems} == {str(home / "scripts")}

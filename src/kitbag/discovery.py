@@ -9,6 +9,7 @@ from typing import Any
 from kitbag.collector import no_garbage_collection
 from kitbag.declarations.skill_md import SkillFile, read_skill_md
 from kitbag.index import Index, is_settled
+from kitbag.plugins import Plugin
 from kitbag.problems import Problem
 from kitbag.reading import CannotReadError, Stamp, stamp_of
 from kitbag.records import pack_skill_file, unpack_skill
@@ -37,8 +38,24 @@ def find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovere
 
 
 def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
-    memory = _Memory(root, index)
-    walk = Walk(root=root, boundaries=boundaries, known=memory.folders)
+    try:
+        return _search(root, boundaries, _Memory(root, index).recall())
+    except _MISSHAPEN:
+        # What the index remembers is not what this version would have written: read everything.
+        return _search(root, boundaries, _Memory(root, index))
+
+
+# What a value of the wrong shape raises wherever it is used.
+_MISSHAPEN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+
+
+def _search(root: str, boundaries: Sequence[str], memory: "_Memory") -> Discovered:
+    walk = Walk(
+        root=root,
+        boundaries=boundaries,
+        known=memory.folders,
+        known_plugins=memory.plugins,
+    )
     walk.run()
     problems = list(walk.problems)
     skills: list[Skill] = []
@@ -93,14 +110,22 @@ class _Memory:
         self._root = root
         self._key = f"root:{root}"
         self._index = index
-        kept = index.get([self._key]).get(self._key)
-        kept = kept if isinstance(kept, dict) else {}
-        folders = kept.get("folders", {})
-        self.folders = dict(zip(folders, map(Folder._make, folders.values()), strict=True))
-        self._files: dict[str, Any] = kept.get("files", {})
-        self._fresh: dict[str, Any] = {}
+        self.folders: dict[str, Folder] = {}
+        self.plugins: dict[str, Plugin] = {}
         self.stamps: dict[str, Stamp] = {}
+        self._files: dict[str, Any] = {}
+        self._fresh: dict[str, Any] = {}
         self._read_any = False
+
+    def recall(self) -> "_Memory":
+        """Take from the index what is known of this root."""
+        kept = self._index.get([self._key]).get(self._key)
+        if kept is not None:
+            folders = kept["folders"]
+            self.folders = dict(zip(folders, map(Folder._make, folders.values()), strict=True))
+            self.plugins = {path: Plugin._make(each) for path, each in kept["plugins"].items()}
+            self._files = kept["files"]
+        return self
 
     def read(self, found: Found) -> tuple[Skill, Sequence[Problem]]:
         record = self._files.get(found.path)
@@ -118,16 +143,19 @@ class _Memory:
 
     def save(self, walk: Walk) -> None:
         """Keep what was seen, if it differs from what was known."""
-        if (
-            not self._read_any
-            and walk.seen == self.folders
-            and len(self._fresh) == len(self._files)
-        ):
+        same = walk.seen == self.folders and walk.seen_plugins == self.plugins
+        if same and not self._read_any and len(self._fresh) == len(self._files):
             return
         now = time.time_ns()
-        settled = {
+        folders = {
             path: tuple(folder)
             for path, folder in walk.seen.items()
             if is_settled(folder.stamp, now)
         }
-        self._index.put({self._key: {"folders": settled, "files": self._fresh}})
+        plugins = {
+            path: tuple(plugin)
+            for path, plugin in walk.seen_plugins.items()
+            if is_settled(plugin.stamp, now)
+        }
+        kept = {"folders": folders, "plugins": plugins, "files": self._fresh}
+        self._index.put({self._key: kept})

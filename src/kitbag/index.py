@@ -105,11 +105,20 @@ class Index:
             self._owner = os.getpid()
         return self._connection
 
-    def _give_up(self, error: Exception) -> None:
-        """Do without the index in this process; drop the file when it is damaged."""
-        connection, self._connection, self._broken = self._connection, None, True
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
         if connection is not None and self._owner == os.getpid():
             connection.close()
+
+    def __del__(self) -> None:
+        # A connection and its statements refer to each other: left alone, it would stay open
+        # until the garbage collector comes by.
+        self._close()
+
+    def _give_up(self, error: Exception) -> None:
+        """Do without the index in this process; drop the file when it is damaged."""
+        self._broken = True
+        self._close()
         if self._directory is not None and type(error) is sqlite3.DatabaseError:
             for suffix in ("", "-wal", "-shm"):
                 (self._directory / f"index.sqlite3{suffix}").unlink(missing_ok=True)

@@ -38,6 +38,7 @@ class _Reading:
         with no_garbage_collection():
             shelves = {skill.file: _shelf(skill) for skill in skills}
             known = self._index.get(set(shelves.values()))
+            known = {shelf: kept for shelf, kept in known.items() if isinstance(kept, dict)}
             kept = {
                 skill.name: self._kept(skill, known.get(shelves[skill.file], {}).get(skill.file))
                 for skill in skills
@@ -59,17 +60,19 @@ class _Reading:
 
     def _kept(self, skill: Skill, record: Any) -> SkillTools | None:
         """Return what the index knows, if every file it was read from is still the same."""
-        if record is None or record["skill"] != skill.name:
+        if record is None:
             return None
         home = os.path.dirname(skill.file)
         try:
+            if record["skill"] != skill.name:
+                return None
             for name, stamp in record["stamps"].items():
                 path = f"{home}/{name}" if name else home
                 if (self._stamps.get(path) or stamp_of(os.stat(path))) != stamp:
                     return None
-        except OSError:
-            return None  # a file has gone: read again
-        return unpack_skill_tools(record)
+            return unpack_skill_tools(record)
+        except (OSError, KeyError, TypeError, ValueError, AttributeError):
+            return None  # a file has gone, or the record is not ours: read again
 
 
 def _shelf(skill: Skill) -> str:

@@ -2,11 +2,11 @@
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kitbag.plugins import PLUGIN_FOLDER, read_plugin_name
+from kitbag.plugins import PLUGIN_FOLDER, Plugin, plugin_stamp, read_plugin
 from kitbag.problems import Problem, Severity
 from kitbag.reading import Stamp, stamp_of
 
@@ -49,7 +49,9 @@ class Walk:
     root: str
     boundaries: Sequence[str]
     known: dict[str, Folder] = field(default_factory=dict)
+    known_plugins: Mapping[str, Plugin] = field(default_factory=dict)
     seen: dict[str, Folder] = field(default_factory=dict)
+    seen_plugins: dict[str, Plugin] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unreadable: int = 0  # skill files that are links to nowhere or outside
@@ -73,9 +75,7 @@ class Walk:
                 continue
             _, skill_file, folders, links, is_plugin = folder
             if is_plugin:
-                name, problems = read_plugin_name(path)
-                self.problems += problems
-                plugin = name or plugin
+                plugin = self._plugin_name(path) or plugin
             if skill_file:
                 self._take(path, skill_file, plugin)
             if links:
@@ -117,6 +117,16 @@ class Walk:
             message = f"stopped after {MAX_FOLDERS:,} folders: name a smaller root"
             self._report(self.root, "too-many-folders", "warning", message)
         return True
+
+    def _plugin_name(self, path: str) -> str:
+        plugin = self.known_plugins.get(path)
+        if plugin is None or plugin.stamp != plugin_stamp(path):
+            plugin, problems = read_plugin(path)
+            self.problems += problems
+        # One that cannot be read is looked at again next time, to say so again.
+        if plugin.stamp:
+            self.seen_plugins[path] = plugin
+        return plugin.name
 
     def _take(self, home: str, name: str, plugin: str) -> None:
         path = f"{home}/{name}"
@@ -177,6 +187,9 @@ def _scan(path: str, stamp: Stamp) -> Folder:
                 is_plugin = True
             elif name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
                 folders.append(name)
-    # Exact spelling wins; "SKILL.md" also sorts before every other spelling but "SKILL.MD".
-    skill_file = _SKILL_FILE if _SKILL_FILE in skill_files else min(skill_files, default="")
+    # Exact spelling wins, also when it is a link, which is followed later.
+    if _SKILL_FILE in skill_files:
+        skill_file = _SKILL_FILE
+    else:
+        skill_file = "" if _SKILL_FILE in links else min(skill_files, default="")
     return Folder(stamp, skill_file, tuple(sorted(folders)), tuple(sorted(links)), is_plugin)

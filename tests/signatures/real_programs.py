@@ -32,11 +32,12 @@ ACTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     path: Path
     text: str
     parser: dict[str, Any]
+    shared: bool
 
     @property
     def is_literal(self) -> bool:
@@ -44,6 +45,7 @@ class Program:
         lines = {argument["line"] for argument in _all_arguments(self.parser)}
         return (
             bool(lines)
+            and not self.shared
             and 0 not in lines
             and None not in lines
             and lines <= _literal_lines(self.text)
@@ -51,14 +53,15 @@ class Program:
 
 
 def find_programs() -> list[Path]:
-    library = Path(sysconfig.get_path("stdlib"))
+    """Return every file of the standard library and of the packages that makes a parser."""
+    skipped = {"site-packages", "dist-packages", "test", "tests"}
     found = [
         path
-        for path in library.rglob("*.py")
-        if not {"site-packages", "dist-packages"} & {*path.parts}
+        for root in (Path(sysconfig.get_path("stdlib")), PACKAGES)
+        for path in [*root.rglob("*.py"), *root.glob("bin/*")]
+        if skipped.isdisjoint(path.relative_to(root).parts) and path.is_file()
     ]
-    found += [path for path in PACKAGES.rglob("*") if path.suffix in ("", ".py") and path.is_file()]
-    return sorted(path for path in found if b"ArgumentParser(" in path.read_bytes())
+    return sorted({path for path in found if b"ArgumentParser(" in path.read_bytes()})
 
 
 def record(paths: list[Path]) -> list[Program]:
@@ -71,7 +74,9 @@ def record(paths: list[Path]) -> list[Program]:
         if answer["parser"] is not None:
             path = Path(answer["path"])
             text = path.read_bytes().decode("utf-8", "replace")
-            programs.append(Program(path=path, text=text, parser=answer["parser"]))
+            programs.append(
+                Program(path=path, text=text, parser=answer["parser"], shared=answer["shared"])
+            )
     return sorted(programs, key=lambda program: program.path)
 
 
@@ -173,10 +178,15 @@ def _value_differences(argument: Argument, real: dict[str, Any], own: JsonSchema
     choices = own.get("enum")
     if choices is None and "minimum" in own:
         choices = list(range(own["minimum"], own["maximum"] + 1))
-    if real["choices"] != "unknown" and (real["choices"] or None) != choices:
-        is_text = own["type"] == "string" and real["choices"] and choices
-        if not is_text or sorted(map(str, real["choices"])) != sorted(choices or ()):
-            yield f"{argument.name}: choices {real['choices']} read as {choices}"
+    if real["choices"] == "unknown":
+        return
+    # No caller can pass None, and a choice that is a number is still written as text.
+    possible = [choice for choice in real["choices"] or () if choice is not None]
+    if own["type"] == "string":
+        possible = sorted(map(str, possible))
+        choices = sorted(choices) if choices else choices
+    if (possible or None) != choices:
+        yield f"{argument.name}: choices {real['choices']} read as {choices}"
 
 
 def _all_arguments(parser: dict[str, Any]) -> Iterator[dict[str, Any]]:

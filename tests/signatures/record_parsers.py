@@ -2,7 +2,8 @@
 
 A program gets its own forked process, a moment of time, no network, and stand-ins for every
 module that is not in the standard library, so that it reaches its parser without its packages.
-Each line of the answer is JSON: {"path": …, "parser": … or null, "why": …}.
+Each line of the answer is JSON: {"path": …, "parser": … or null, "shared": …, "why": …}, where
+`shared` tells that code of another module got hold of the parser and may have added to it.
 """
 
 import argparse
@@ -22,6 +23,9 @@ from typing import Any, NoReturn
 
 SECONDS = 10
 
+PARTS_OF_A_PARSER = (argparse._ActionsContainer, argparse._SubParsersAction)
+SHARED: list[str] = []
+
 
 class StandIn(types.ModuleType):
     """Takes part in whatever a program does with a package before it reads its arguments."""
@@ -31,7 +35,12 @@ class StandIn(types.ModuleType):
             raise AttributeError(name)
         return StandIn(name)
 
-    def __call__(self, *args: Any, **_: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if self.__name__ != "autocomplete" and any(
+            isinstance(one, PARTS_OF_A_PARSER) for one in given
+        ):
+            SHARED.append(self.__name__)
         # As a decorator it leaves the function alone.
         return args[0] if len(args) == 1 and callable(args[0]) else StandIn("made")
 
@@ -135,6 +144,7 @@ def _is_plain(choices: Any) -> bool:
 
 def watch(program: str, answer: int) -> None:
     """Make argparse tell what it was given, and stop the program when it parses."""
+    build = argparse.ArgumentParser.__init__
     declare = argparse._ActionsContainer.add_argument
 
     def declare_here(self: Any, *args: Any, **kwargs: Any) -> argparse.Action:
@@ -144,13 +154,23 @@ def watch(program: str, answer: int) -> None:
         action.made_in = caller.f_lineno if own else 0  # type: ignore[attr-defined]  # our note
         return action
 
+    def build_here(self: Any, *args: Any, **kwargs: Any) -> None:
+        if any(isinstance(parent, StandIn) for parent in kwargs.get("parents", ())):
+            SHARED.append("parents")
+        kwargs["parents"] = [
+            one for one in kwargs.get("parents", ()) if not isinstance(one, StandIn)
+        ]
+        build(self, *args, **kwargs)
+
     def stop(self: argparse.ArgumentParser, *_: Any, **__: Any) -> NoReturn:
-        text = json.dumps({"path": program, "parser": describe(self)}, default=lambda _: "unknown")
+        seen = {"path": program, "parser": describe(self), "shared": bool(SHARED)}
+        text = json.dumps(seen, default=lambda _: "unknown")
         with os.fdopen(answer, "w") as out:
             out.write(text)
         os._exit(0)
 
     argparse._ActionsContainer.add_argument = declare_here  # type: ignore[method-assign]  # a watch
+    argparse.ArgumentParser.__init__ = build_here  # type: ignore[method-assign]  # a watch
     for name in ("parse_args", "parse_known_args", "parse_intermixed_args", "print_help", "error"):
         setattr(argparse.ArgumentParser, name, stop)
 

@@ -33,21 +33,24 @@ class DiscoveredScripts:
                 self._report(script, "script-dropped", "info", f"no tool: {reasons[script.path]}")
                 continue
             self._report_doubts(script)
-            name = self._free_name(script, used)
-            used.add(name)
-            tools += self.maker.discovered(name, script)
+            made = self.maker.discovered(self._free_name(script, used), script)
+            used |= {tool.id.removeprefix(f"{tool.skill}.") for tool in made}
+            tools += made
         return tools
 
     def _free_name(self, script: ScriptFile, used: set[str]) -> str:
         """Return the script's name; a second one of that name gets its extension added."""
         name = script_tool_name(script.path)
-        if name not in used:
+        if used.isdisjoint(self._names(name, script)):
             return name
         longer = f"{name}-{PurePosixPath(script.path).suffix[1:].lower()}"
-        while longer in used:
+        while not used.isdisjoint(self._names(longer, script)):
             longer = f"{longer}-2"
         self._report(script, "tool-renamed", "info", f"tool {name!r} exists: called {longer!r}")
         return longer
+
+    def _names(self, name: str, script: ScriptFile) -> list[str]:
+        return [f"{name}.{command}" for command in script.signature.commands] or [name]
 
     def _report_doubts(self, script: ScriptFile) -> None:
         signature = script.signature

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from kitbag.languages import EXTENSIONS, Language
@@ -67,14 +67,17 @@ class ScriptsFolder:
     selection: Selection = field(default_factory=Selection)
     problems: list[Problem] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    unread: bool = False  # something was there that could not be read
     _read: dict[str, ScriptFile | None] = field(default_factory=dict)
     _inside: set[str] = field(default_factory=set)
 
     def paths(self) -> list[str]:
         """List the scripts below scripts/, and included ones elsewhere, in order of path."""
-        found = [path for path in self._walk("scripts", 0) if not self.selection.excludes(path)]
-        extra = [path for path in self._included() if path not in found]
-        return sorted(found) + sorted(extra)
+        found = list(self._walk("scripts", 0))
+        if any(not pattern.startswith("scripts/") for pattern in self.selection.include):
+            elsewhere = self._walk("", 0)
+            found += [path for path in elsewhere if self.selection.includes(path)]
+        return [path for path in dict.fromkeys(found) if not self.selection.excludes(path)]
 
     def read(self, path: str) -> ScriptFile | None:
         """Read what a script says about itself; None when it cannot be read at all."""
@@ -87,7 +90,7 @@ class ScriptsFolder:
         if depth and any(entry.name.lower() == "skill.md" for entry in entries):
             return  # a skill inside this one: its files are its own
         for entry in entries:
-            path = f"{folder}/{entry.name}"
+            path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name.startswith((".", "__init__.")) or entry.name in _SKIPPED:
                 continue
             if not entry.is_dir(follow_symlinks=False):
@@ -95,28 +98,31 @@ class ScriptsFolder:
                     yield path
             elif depth < MAX_DEPTH:
                 yield from self._walk(path, depth + 1)
+            elif folder:
+                message = f"not searched for scripts: more than {MAX_DEPTH} levels deep"
+                self._report(path, "too-deep", "info", message)
 
     def _list(self, folder: str) -> list[os.DirEntry[str]]:
-        full = Path(f"{self.home}/{folder}")
+        full = f"{self.home}/{folder}" if folder else self.home
         try:
-            self.stamps[folder] = stamp_of(full.stat())
+            if folder and os.path.islink(full):
+                require_inside(full, self.home)
+            self.stamps[folder] = stamp_of(os.stat(full))
             with os.scandir(full) as listing:
                 entries = sorted(islice(listing, _MOST_ENTRIES), key=lambda entry: entry.name)
-        except OSError:
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            reason = CannotReadError.of(error)
+            if reason.code != "absent":
+                message = f"not searched for scripts: {reason.reason}"
+                self._report(folder, f"script-{reason.code}", "error", message)
+            self.unread = True
             return []
         if len(entries) == _MOST_ENTRIES:
             message = f"only {_MOST_ENTRIES:,} of its entries were looked at"
             self._report(folder, "too-many-files", "warning", message)
         return entries
-
-    def _included(self) -> Iterable[str]:
-        """Find included files outside scripts/; a pattern cannot leave the skill."""
-        for pattern in self.selection.include:
-            if pattern.startswith(("/", "scripts/")) or ".." in PurePosixPath(pattern).parts:
-                continue
-            for path in islice(Path(self.home).glob(pattern), _MOST_ENTRIES):
-                if path.suffix.lower() in EXTENSIONS:
-                    yield path.relative_to(self.home).as_posix()
 
     def _read_file(self, path: str) -> ScriptFile | None:
         full = f"{self.home}/{path}"
@@ -127,9 +133,10 @@ class ScriptsFolder:
         except CannotReadError as error:
             if error.code != "too-large":
                 self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")
+                self.unread = True
                 return None
             # Still a tool: it runs whether or not it was read.
-            self.stamps[path] = stamp_of(Path(full).stat())
+            self.stamps[path] = stamp_of(os.stat(full))
             return ScriptFile(path=path, language=language, signature=_unread(error.reason))
         self.stamps[path] = content.stamp
         text = content.data.decode("utf-8-sig", "replace")

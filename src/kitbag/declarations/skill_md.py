@@ -15,7 +15,7 @@ from kitbag.skills import SkillMetadata
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 # What Kitbag itself understands beyond the Agent Skills fields.
-_OURS = frozenset(("version", "tools"))
+_KNOWN = FIELDS | {"version", "tools"}
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _SAFE_NAME = re.compile(r"[\w-]{1,64}\Z")
 _LONGEST_NAME = 64
@@ -97,7 +97,7 @@ def _metadata(path: str, folder: str, parts: Cut, front: Frontmatter) -> tuple[S
 
 def _fold_keys(path: str, front: Frontmatter) -> None:
     """Take `Name:` for `name:` when the right spelling is not there."""
-    for key in [key for key in front.values if key not in FIELDS and key.lower() in FIELDS]:
+    for key in [key for key in front.values if key not in _KNOWN and key.lower() in _KNOWN]:
         right = key.lower()
         if right not in front.values:
             front.values[right] = front.values.pop(key)
@@ -185,7 +185,7 @@ def _check_rules(path: str, folder: str, metadata: SkillMetadata, front: Frontma
         front.report(
             path, "compatibility-long", "warning", message, front.lines.get("compatibility")
         )
-    unknown = [key for key in front.values if key not in FIELDS and key not in _OURS]
+    unknown = [key for key in front.values if key not in _KNOWN]
     if unknown:
         message = f"fields that Agent Skills does not define: {', '.join(unknown[:12])}"
         front.report(path, "field-unknown", "info", message, front.lines.get(unknown[0]))

@@ -1,7 +1,8 @@
 """All tools of one skill: declarations over discovered scripts, every decision on record."""
 
-from dataclasses import dataclass, field
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
+from os.path import lexists
+from pathlib import Path, PurePath
 
 from kitbag.declarations.declared import Declared, Report
 from kitbag.declarations.discovered import DiscoveredScripts
@@ -51,6 +52,7 @@ class _Reading:
     skill: Skill
     problems: list[Problem] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    unread: bool = False
 
     def run(self) -> SkillTools:
         home = str(self.skill.home)
@@ -66,10 +68,12 @@ class _Reading:
             names={tool.name for tool in declared},
         )
         self._check_restriction(tools)
+        # What could not be read has no stamp to tell when it can be: such a skill is not kept.
+        is_whole = not self.unread and not folder.unread
         return SkillTools(
             tools=tuple(tools),
             problems=(*self.problems, *folder.problems, *maker.problems, *discovered.problems),
-            stamps=self.stamps | folder.stamps,
+            stamps=self.stamps | folder.stamps if is_whole else {},
         )
 
     def _skill_file(self) -> tuple[str, list[Declared]]:
@@ -113,8 +117,10 @@ class _Reading:
         try:
             content = read_inside(path, str(self.skill.home), DECLARATION_BYTES)
         except CannotReadError as error:
-            if error.code != "absent":
+            # A folder that leads outside is reported once, when its scripts are looked for.
+            if error.code != "absent" and (Path(path).is_symlink() or error.code != "outside"):
                 self._report(path, f"declaration-{error.code}", "error", error.reason)
+            self.unread = self.unread or lexists(path)
             return None
         self.stamps[name] = content.stamp
         return content.data
@@ -122,18 +128,24 @@ class _Reading:
     def _settle(self, declared: list[Declared]) -> list[Declared]:
         """Of two declarations of one script or one name, the one of higher rank counts.
 
-        `declared` comes in order of rank, so what was taken before wins.
+        `declared` comes in order of rank. What a manifest leaves unsaid about a script, a
+        declaration of the same script may say.
         """
         kept: list[Declared] = []
-        names: dict[str, Declared] = {}
-        manifest_scripts = {tool.script: tool for tool in declared if tool.source == "manifest"}
         for tool in declared:
-            over = manifest_scripts.get(tool.script) if tool.source != "manifest" else None
-            over = over or names.get(tool.name)
+            over = next((other for other in kept if _replaces(other, tool)), None)
             if over is None:
                 kept.append(tool)
-                names[tool.name] = tool
                 continue
+            if over.script == tool.script:
+                kept[kept.index(over)] = replace(
+                    over,
+                    description=over.description or tool.description,
+                    input_schema=over.input_schema or tool.input_schema,
+                    output_schema=over.output_schema or tool.output_schema,
+                    timeout_ms=over.timeout_ms or tool.timeout_ms,
+                    effects=over.effects or tool.effects,
+                )
             message = (
                 f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
             )
@@ -153,6 +165,7 @@ class _Reading:
             except CannotReadError as error:
                 message = f"no tool {tool.name!r}: script {tool.script!r}: {error.reason}"
                 self._report(self._file_of(tool), f"script-{error.code}", "error", message)
+                self.unread = True
                 continue
             script = folder.read(path)
             if script is not None:
@@ -177,6 +190,11 @@ class _Reading:
 
     def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
         self.problems.append(Problem(path=path, code=code, severity=severity, message=message))
+
+
+def _replaces(one: Declared, other: Declared) -> bool:
+    same_script = one.source == "manifest" != other.source and one.script == other.script
+    return same_script or one.name == other.name
 
 
 def is_bash(item: str) -> bool:

@@ -25,8 +25,10 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
             )
         ]
     except (ValueError, RecursionError) as error:
-        report.add("json-invalid", "error", f"not valid JSON: {error!s:.120}")
-        return [], report.problems
+        message = f"not valid JSON: {error!s:.120}"
+        return [], [
+            Problem(path=path, code="json-invalid", severity="error", message=message, line=1)
+        ]
     entries = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(entries, list):
         report.add("not-a-manifest", "info", "no array of tools in it: taken for another file")

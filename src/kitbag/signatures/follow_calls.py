@@ -24,11 +24,12 @@ Maker = Callable[[Call], Tracked]
 Unfollowed = Callable[[Foreign | Unknown, str, Call], None]
 
 _DEEPEST = 25
-# Functions outside the file that look at an object but add nothing to it.
+# Functions outside the file that look at an object or pass it on, but add nothing to it.
 _HARMLESS = frozenset(
     (
         *("print", "isinstance", "str", "repr", "id", "type", "vars", "dir", "hasattr", "bool"),
         *("callable", "getattr", "super", "functools.partial", "argcomplete.autocomplete"),
+        *("list", "tuple", "dict", "set", "sorted", "reversed", "enumerate", "zip", "iter"),
     )
 )
 
