@@ -1,3 +1,36 @@
 """Folders of agent skills become tools: found, typed, checked, confined, recorded."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kitbag.errors import KitbagError
+    from kitbag.manager import SkillManager
+    from kitbag.registry import ToolRegistry
+    from kitbag.skills import Skill
+    from kitbag.tools import Tool
+
 __version__ = "0.1.0.dev0"
+__all__ = ["KitbagError", "Skill", "SkillManager", "Tool", "ToolRegistry"]
+
+_HOMES = {
+    "KitbagError": "kitbag.errors",
+    "Skill": "kitbag.skills",
+    "SkillManager": "kitbag.manager",
+    "Tool": "kitbag.tools",
+    "ToolRegistry": "kitbag.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import kitbag` costs nothing."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kitbag' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,7 +1,11 @@
 """How a tool's arguments become the words of a command line: a plan made once, words per call."""
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Literal, NamedTuple
 
 Action = Literal[
     "store",
@@ -16,18 +20,21 @@ Action = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+# Named tuples, because every plan is made again, from the index, at every start.
+
+
+class Word(NamedTuple):
     """A word that is always there, such as the name of a sub-command."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(NamedTuple):
     """One property of the input schema and the words it turns into.
 
-    `flag` is None for a positional. `off_flag` is what says no (`--no-color`).
+    `flag` is None for a positional. `off_flag` is what says no (`--no-color`). `after_dashes`
+    tells that the script's parser knows what `--` means; a script that takes its words as they
+    come would take `--` for one of them.
     """
 
     name: str
@@ -35,6 +42,147 @@ class Argument:
     action: Action = "store"
     nargs: int | Literal["?", "*", "+", "..."] | None = None
     off_flag: str | None = None
+    after_dashes: bool = False
 
 
 ArgvPlan = tuple[Word | Argument, ...]
+
+_SWITCHES = ("store_true", "store_false", "store_const", "append_const", "boolean_optional")
+
+# What argparse takes for a number and not for a flag.
+_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+
+
+def words(plan: ArgvPlan, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the words that pass these arguments; one that is not given adds none.
+
+    Raises ValueError for a value that no command line, or not this one, can carry.
+    """
+    result: list[str] = []
+    level: list[Argument] = []
+    for part in plan:
+        if isinstance(part, Word):
+            result += [*_level(level, arguments, before_word=True), part.text]
+            level = []
+        else:
+            level.append(part)
+    result += _level(level, arguments, before_word=False)
+    for word in result:
+        if "\0" in word:
+            raise ValueError(f"a word of a command line cannot hold a NUL character: {word!r}")
+    return result
+
+
+def _level(
+    level: Sequence[Argument], arguments: Mapping[str, Any], *, before_word: bool
+) -> list[str]:
+    """Return flags, then positionals: what belongs to one (sub-)command."""
+    given = [argument for argument in level if argument.name in arguments]
+    # A flag that takes any number of values goes first, so that the next flag ends it.
+    flags = sorted((one for one in given if one.flag), key=lambda one: not _is_open(one))
+    result: list[str] = []
+    ends_open = False
+    for argument in flags:
+        if added := _flag_words(argument, arguments[argument.name]):
+            result += added
+            ends_open = _is_open(argument)
+    positionals = [argument for argument in given if not argument.flag]
+    tail = list(_positional_words(positionals, arguments, after_open=ends_open))
+    if before_word and ends_open and not tail:
+        tail = ["--"]
+    return result + tail
+
+
+def _is_open(argument: Argument) -> bool:
+    return argument.nargs in ("*", "+", "?", "...")
+
+
+def _flag_words(argument: Argument, value: Any) -> list[str]:
+    flag = argument.flag or ""
+    if argument.action in _SWITCHES:
+        return _switch_words(argument, value)
+    if argument.action == "count":
+        return [flag] * int(value)
+    if argument.action == "append":
+        return [word for item in _items(value) for word in _one_flag(argument, item)]
+    if argument.action == "extend" and any(_text(item).startswith("-") for item in _items(value)):
+        # Each value can stand in a word with its flag: the result is the same.
+        return [word for item in _items(value) for word in _with_value(flag, _text(item))]
+    return _one_flag(argument, value)
+
+
+def _switch_words(argument: Argument, value: Any) -> list[str]:
+    flag = argument.flag
+    if argument.action == "store_false":
+        flag = flag if value is False else None
+    elif not value:
+        flag = argument.off_flag
+    return [flag] if flag else []
+
+
+def _one_flag(argument: Argument, value: Any) -> list[str]:
+    """Return one occurrence of a flag with its value or values."""
+    flag = argument.flag or ""
+    if argument.nargs is None:
+        return _with_value(flag, _text(value))
+    if argument.nargs == "?":
+        return [flag] if value is None else _with_value(flag, _text(value))
+    values = [_text(item) for item in _items(value)]
+    if len(values) == 1 and argument.nargs != "...":
+        return _with_value(flag, values[0])
+    return [flag, *(_undashed(argument, text) for text in values)]
+
+
+def _with_value(flag: str, text: str) -> list[str]:
+    """Join flag and value where a parser could take the value for a flag or a file of words."""
+    if not text.startswith(("-", "@", flag[0])):
+        return [flag, text]
+    is_short = len(flag) == 2  # noqa: PLR2004 - a dash and a letter
+    return [flag + text] if is_short else [f"{flag}={text}"]
+
+
+def _undashed(argument: Argument, text: str) -> str:
+    if text.startswith("-") and text != "-" and not _NEGATIVE_NUMBER.fullmatch(text):
+        raise ValueError(
+            f"{argument.name}: {text!r} starts with '-' and would be taken for a flag; "
+            f"{argument.flag or 'this argument'} has no way to pass it"
+        )
+    return text
+
+
+def _positional_words(
+    positionals: Sequence[Argument], arguments: Mapping[str, Any], *, after_open: bool
+) -> Iterator[str]:
+    guarded = False
+    seen = False
+    for argument in positionals:
+        value = arguments[argument.name]
+        texts = [_text(item) for item in _items(value)] if _is_list(argument) else [_text(value)]
+        if argument.after_dashes and texts and not guarded:
+            if argument.nargs == "...":
+                texts = texts if seen else [_undashed(argument, texts[0]), *texts[1:]]
+            elif after_open or any(text.startswith("-") for text in texts):
+                guarded = True
+                yield "--"
+        seen = seen or bool(texts)
+        yield from texts
+
+
+def _is_list(argument: Argument) -> bool:
+    return argument.nargs is not None and argument.nargs != "?"
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        # 3.0 is a JSON integer, but `int("3.0")` fails; and no parser takes -1e16 for a number.
+        if value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact below that
+            return str(int(value))
+        negative = value < 0 and isfinite(value)
+        return format(Decimal(repr(value)), "f") if negative else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

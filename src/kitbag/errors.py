@@ -1,26 +1,116 @@
-"""Every error Kitbag raises: facts kept as attributes, a message made of them, a stable code."""
+"""Every error a caller can meet: facts in, message, hint and a stable code out."""
 
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 
-class KitbagError(Exception):
-    """Whatever Kitbag raises; `code` never changes, `hint` names the next step."""
+def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the known names that `name` was probably meant to be, best first."""
+    from difflib import get_close_matches
 
-    code: ClassVar[str] = "error"
-    hint: str = ""
+    return get_close_matches(name, list(known), n=most, cutoff=0.6)
+
+
+def _did_you_mean(names: Sequence[str], otherwise: str) -> str:
+    return f"did you mean {' or '.join(repr(name) for name in names)}?" if names else otherwise
+
+
+class KitbagError(Exception):
+    """The root of every error Kitbag raises on purpose.
+
+    `code` never changes between versions; `hint` is the next step, or empty.
+    """
+
+    code: ClassVar[str] = "kitbag"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SkillNotFoundError(KitbagError):
+    code = "skill_not_found"
+
+    def __init__(self, name: str, *, known: Iterable[str] = ()) -> None:
+        known = list(known)
+        self.name = name
+        self.nearest = nearest(name, known)
+        many = f"`kitbag list` shows all {len(known)} skills" if known else "no skills were found"
+        super().__init__(f"no skill named {name!r}", hint=_did_you_mean(self.nearest, many))
+
+
+class SkillUnreadableError(KitbagError):
+    """A skill that was found before can no longer be read."""
+
+    code = "skill_unreadable"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"cannot read {path}: {reason}", hint="run `kitbag check` on its folder")
+
+
+class UnknownToolError(KitbagError):
+    code = "unknown_tool"
+
+    def __init__(self, name: str, *, known: Iterable[str] = ()) -> None:
+        known = list(known)
+        self.name = name
+        self.nearest = nearest(name, known)
+        many = f"`kitbag list` shows all {len(known)} tools" if known else "no tools were found"
+        super().__init__(f"no tool named {name!r}", hint=_did_you_mean(self.nearest, many))
+
+
+class AmbiguousNameError(KitbagError):
+    """A short name that several skills or tools answer to."""
+
+    code = "ambiguous_name"
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.name = name
+        self.candidates = tuple(candidates)
+        super().__init__(
+            f"{name!r} is the name of {len(candidates)} things",
+            hint=f"say which: {', '.join(candidates)}",
+        )
+
+
+class InvalidArgumentsError(KitbagError):
+    code = "invalid_arguments"
+
+
+class CallDeniedError(KitbagError):
+    code = "denied"
+
+
+class ToolRestrictionError(CallDeniedError):
+    """A skill whose `allowed-tools` leaves out Bash may not run its discovered scripts."""
+
+    code = "tool_restricted"
+
+    def __init__(self, skill_name: str, allowed_tools: Sequence[str]) -> None:
+        self.skill_name = skill_name
+        self.allowed_tools = list(allowed_tools)
+        super().__init__(
+            f"Tool 'Bash' not allowed for skill '{skill_name}'. Allowed: {self.allowed_tools}",
+            hint="add Bash to `allowed-tools` in its SKILL.md, "
+            "or use Policy(allowed_tools='advice') to treat the list as advice",
+        )
 
 
 class SandboxUnavailableError(KitbagError):
     """A protection that was asked for is missing on this machine; nothing ran."""
 
     code = "sandbox_unavailable"
-    hint = 'run `kitbag doctor`; sandbox="off" runs tools without protection'
 
     def __init__(self, missing: tuple[str, ...], reason: str = "") -> None:
         self.missing = missing
         self.reason = reason
         because = f": {reason}" if reason else ""
-        super().__init__(f"this machine cannot protect {', '.join(missing)}{because}")
+        super().__init__(
+            f"this machine cannot protect {', '.join(missing)}{because}",
+            hint='run `kitbag doctor`; sandbox="off" runs tools without protection',
+        )
 
 
 class CommandStartError(KitbagError):
@@ -28,7 +118,32 @@ class CommandStartError(KitbagError):
 
     code = "cannot_start"
 
-    def __init__(self, program: str, reason: str) -> None:
+    def __init__(self, program: str, reason: str, *, hint: str = "") -> None:
         self.program = program
         self.reason = reason
-        super().__init__(f"cannot start {program}: {reason}")
+        super().__init__(f"cannot start {program}: {reason}", hint=hint)
+
+
+class SkillInvocationError(KitbagError):
+    """A skill or one of its tools was run and failed."""
+
+    code = "invocation_failed"
+
+
+class ScriptExecutionError(SkillInvocationError):
+    code = "script_failed"
+
+    def __init__(self, message: str, exit_code: int = 1, stderr: str = "") -> None:
+        self.exit_code = exit_code
+        self.stderr = stderr
+        super().__init__(message)
+
+
+class ScriptTimeoutError(ScriptExecutionError):
+    code = "script_timed_out"
+
+    def __init__(self, script_path: str, timeout_seconds: float, stderr: str = "") -> None:
+        self.script_path = script_path
+        self.timeout_seconds = timeout_seconds
+        # 124 is what timeout(1) answers.
+        super().__init__(f"Script timed out after {timeout_seconds:g}s: {script_path}", 124, stderr)

@@ -1,9 +1,9 @@
 """A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kitbag.argv import ArgvPlan
 from kitbag.languages import Language
@@ -16,12 +16,16 @@ Effect = Literal["read", "write", "network", "destructive", "execute"]
 class Script:
     """A file of the skill, run by its interpreter."""
 
-    path: Path
+    file: str
     language: Language
     convention: Convention
     plan: ArgvPlan | None = None
     shebang: tuple[str, ...] = ()
     dependencies: Dependencies | None = None
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,11 @@ class Tool:
     """A callable capability of one skill.
 
     `id` names it for people and records (`skill.tool`), `name` for models (letters, digits, `_`
-    and `-` only). `missing` says what this machine lacks before a call could succeed.
+    and `-` only). `needs` are executables of which one must be there; `missing` says what this
+    machine lacks before a call could succeed.
+
+    A tool that comes from the warm index has its schemas and `runs` still packed: `unpack` makes
+    them when one of them is first asked for. Of thousands of tools, most are only ever named.
     """
 
     id: str
@@ -91,9 +99,22 @@ class Tool:
     timeout_ms: int | None = None
     examples: tuple[str, ...] = ()  # usage lines that SKILL.md shows for it
     variables: tuple[str, ...] = ()  # environment variables it reads
+    origin: str = ""  # the file it comes from: its script, or what declares it
     declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
     read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
+    needs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "unpack" or self.unpack is None:
+                raise AttributeError(f"'Tool' object has no attribute {name!r}")
+            for packed, value in self.unpack().items():
+                object.__setattr__(self, packed, value)
+            object.__setattr__(self, "unpack", None)
+            return getattr(self, name)
 
     @property
     def kind(self) -> str:

@@ -1,0 +1,71 @@
+# Every target sets up what it needs: a virtual environment in .venv, nothing global.
+# As root on Debian, missing Debian packages are installed; otherwise they are named.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PROGRAMS := .cache/programs/.ready
+
+# Languages whose scripts the tests check with their own interpreters: command=package
+INTERPRETERS := node=nodejs ruby=ruby perl=perl bash=bash
+
+.PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
+all: lint types test docs
+
+help:  ## show what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,docs]'
+	@touch $@
+
+$(PROGRAMS): $(READY) tests/programs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --upgrade --target .cache/programs -r tests/programs.txt
+	@touch $@
+
+programs: $(PROGRAMS)  ## fetch other people's programs, which the argparse reader is compared with
+
+interpreters:  ## install the interpreters that tests need, or name them
+	@missing=; for pair in $(INTERPRETERS); do \
+	  command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
+	if [ -n "$$missing" ]; then sh .ci/debian $$missing; fi
+
+lint: $(READY)  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy, strict
+	$(BIN)/mypy
+
+test: $(READY) $(PROGRAMS) interpreters  ## every test
+	$(BIN)/pytest
+
+fast: $(READY)  ## the tests that take under a second each
+	$(BIN)/pytest -q -m "not slow" --ignore tests/test_examples.py
+
+docs: $(READY)  ## build the pages, strictly
+	$(BIN)/zensical build --clean --strict
+
+reference: $(READY)  ## write docs/reference/cli.md from the commands
+	$(BIN)/python docs/make_reference.py
+
+demo: $(READY)  ## the main job on examples/skills
+	$(BIN)/python examples/demo.py
+
+bench: $(READY)  ## how fast, as ratios against peers and the bare operating system
+	$(BIN)/python bench/reading.py
+
+wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
+	rm -rf dist .cache/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
+	$(PYTHON) -m venv .cache/wheel
+	.cache/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	.cache/wheel/bin/kitbag check --strict examples/skills/greeter
+
+clean:  ## remove everything that was made
+	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

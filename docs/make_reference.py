@@ -1,0 +1,39 @@
+"""Writes reference/cli.md from the commands themselves: `make reference`."""
+
+from pathlib import Path
+
+import click
+
+from kitbag.cli import cli
+
+PAGE = Path(__file__).parent / "reference" / "cli.md"
+_HEAD = """# Command line
+
+Made from `kitbag --help` by `make reference`; edit the commands, not this page.
+
+Results go to standard output, everything else to standard error.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | fine |
+| 1 | the tool ran and failed; for `check`: a skill was skipped, or with `--strict` any problem |
+| 2 | wrong call: unknown name, invalid arguments, usage |
+| 3 | denied |
+| 4 | could not be started |
+"""
+
+
+def reference() -> str:
+    """Return the page: the help of the program and of each command."""
+    top = click.Context(cli, info_name="kitbag")
+    parts = [_HEAD, f"## kitbag\n\n```text\n{cli.get_help(top)}\n```\n"]
+    for name in cli.list_commands(top):
+        command = cli.get_command(top, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=top)
+        parts.append(f"## kitbag {name}\n\n```text\n{command.get_help(context)}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())

@@ -1,0 +1,1 @@
+"""What the extractor's scripts share."""

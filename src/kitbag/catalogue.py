@@ -1,0 +1,117 @@
+"""What one discovery found: skills by name, their tools once asked for, and all problems."""
+
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kitbag.discovery import Discovered
+from kitbag.errors import AmbiguousNameError, SkillNotFoundError
+from kitbag.index import Index
+from kitbag.problems import Problem
+from kitbag.readiness import Machine
+from kitbag.registry import ToolRegistry
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+if TYPE_CHECKING:
+    from kitbag.declarations.skill_tools import SkillTools
+    from kitbag.reading import Stamp
+
+
+class Catalogue:
+    """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
+
+    def __init__(self, discovered: Iterable[Discovered], index: Index, machine: Machine) -> None:
+        self.skills: dict[str, Skill] = {}
+        self.found = 0
+        self.skipped = 0
+        self._problems: list[Problem] = []
+        self._stamps: dict[str, Stamp] = {}
+        for part in discovered:
+            self._take(part)
+        self._ranks = {name: rank for rank, name in enumerate(self.skills)}
+        self._index = index
+        self._machine = machine
+        self._registry = ToolRegistry()
+        self._tools: dict[str, SkillTools] = {}
+        self._reading = threading.Lock()
+
+    def skill(self, name: str) -> Skill:
+        """Find a skill by its name, its bare name when only one has it, or as it is written."""
+        if name in self.skills:
+            return self.skills[name]
+        candidates = self.names().get(name, [])
+        if len(candidates) > 1:
+            raise AmbiguousNameError(name, candidates)
+        if not candidates:
+            raise SkillNotFoundError(name, known=self.skills)
+        return self.skills[candidates[0]]
+
+    def names(self) -> dict[str, list[str]]:
+        """Return every name that finds a skill, with the skills it finds."""
+        names: dict[str, list[str]] = {}
+        for name, skill in self.skills.items():
+            for other in dict.fromkeys((name, name.rpartition(":")[2], skill.metadata.name)):
+                names.setdefault(other, []).append(name)
+        return names
+
+    def tools_of(self, skills: Iterable[Skill]) -> list[Tool]:
+        """Return the tools of some skills, in order."""
+        skills = list(skills)
+        self._read(skills)
+        found: list[Tool] = []
+        for skill in skills:
+            lacking = self._machine.missing_for_skill(skill)
+            named = map(self._registry.named, self._tools[skill.name].tools)
+            found += [self._ready(tool, lacking) for tool in named]
+        return found
+
+    def tool(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or bare name; read no more skills than that takes."""
+        self._read([skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")])
+        # What a name other than an id means is known only when every tool is.
+        if not self._registry.has_id(name):
+            self._read(self.skills.values())
+        tool = self._registry.get(name)
+        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+
+    def problems(self) -> list[Problem]:
+        """Return what was noticed: about skills, and about the tools that were asked for."""
+        of_tools = [problem for read in self._tools.values() for problem in read.problems]
+        return [*self._problems, *of_tools, *self._registry.problems()]
+
+    def _take(self, part: Discovered) -> None:
+        self.found += part.found
+        self.skipped += part.skipped
+        self._stamps |= part.stamps
+        self._problems += part.problems
+        for skill in part.skills:
+            earlier = self.skills.pop(skill.name, None)
+            if earlier is not None:
+                self._problems.append(_shadowing(earlier, skill))
+            self.skills[skill.name] = skill
+
+    def _read(self, skills: Iterable[Skill]) -> None:
+        # Here, so that finding skills does not load what reads scripts.
+        from kitbag.tool_reading import read_tools
+
+        with self._reading:
+            unread = [skill for skill in skills if skill.name not in self._tools]
+            for name, read in read_tools(unread, self._index, self._stamps).items():
+                self._tools[name] = read
+                for tool in read.tools:
+                    self._registry.register(tool, rank=self._ranks[name])
+
+    def _ready(self, tool: Tool, lacking: list[str]) -> Tool:
+        missing = [*self._machine.missing(tool), *lacking]
+        return replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
+
+
+def _shadowing(earlier: Skill, later: Skill) -> Problem:
+    if os.path.realpath(earlier.file) == os.path.realpath(later.file):
+        message = f"skill {later.name!r} is the same file as {earlier.file}"
+        return Problem(path=later.file, code="skill-alias", severity="info", message=message)
+    message = f"skill {later.name!r} at {later.file} is used instead of this one"
+    return Problem(path=earlier.file, code="skill-shadowed", severity="warning", message=message)

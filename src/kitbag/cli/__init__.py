@@ -1,0 +1,58 @@
+"""The command line: one file per command, each loaded when it is called."""
+
+import sys
+from importlib import import_module
+
+import click
+
+import kitbag
+from kitbag.cli.failures import EXIT_WRONG_CALL, exit_code_of
+from kitbag.errors import KitbagError
+
+_COMMANDS = ("list", "show", "check", "new")
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name; a command's file is imported when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name.startswith("-"):
+            return None
+        if cmd_name not in _COMMANDS:
+            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_COMMANDS, ctx=ctx)
+        command: click.Command = import_module(f"kitbag.cli.{cmd_name}_command").command
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(kitbag.__version__, "-V", "--version", prog_name="kitbag")
+def cli() -> None:
+    """Turn folders of agent skills into typed tools.
+
+    Results go to standard output, everything else to standard error. Exit codes: 0 fine,
+    1 the tool or the check failed, 2 wrong call, 3 denied, 4 could not be started.
+    """
+
+
+def main() -> None:
+    """Run one command and leave the process with its exit code."""
+    try:
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_WRONG_CALL)
+    except click.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)  # what a shell reports for Ctrl-C
+    except KitbagError as error:
+        click.echo(f"error: {error}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        sys.exit(exit_code_of(error))
+    except BrokenPipeError:
+        # The reader of our output has gone (`kitbag list | head`): nothing left to say.
+        sys.stderr.close()
+        sys.exit(0)

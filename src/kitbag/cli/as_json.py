@@ -1,0 +1,92 @@
+"""What skills, tools and problems look like to a program."""
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from kitbag.manager import SkillManager
+from kitbag.problems import Problem
+from kitbag.skills import Skill
+from kitbag.tools import Script, Tool
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on standard output."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def skill_summary(skill: Skill, tools: list[Tool]) -> dict[str, Any]:
+    """Return what `kitbag list` says of a skill."""
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "path": str(skill.home),
+        "source": skill.source,
+        "version": skill.metadata.version,
+        "compatibility": skill.metadata.compatibility,
+        "tools": [tool.id for tool in tools],
+    }
+
+
+def tool_summary(tool: Tool) -> dict[str, Any]:
+    """Return what `kitbag list` says of a tool."""
+    return {
+        "id": tool.id,
+        "name": tool.name,
+        "skill": tool.skill,
+        "description": tool.description,
+        "kind": tool.kind,
+        "convention": tool.convention,
+        "input_schema": tool.input_schema,
+        "effects": list(tool.effects),
+        "ready": tool.ready,
+    }
+
+
+def whole_skill(skill: Skill, manager: SkillManager) -> dict[str, Any]:
+    """Return everything known of a skill."""
+    tools = manager.get_skill_tools(skill.name)
+    home = f"{skill.home}/"
+    return skill_summary(skill, tools) | {
+        "metadata": skill.metadata._asdict(),
+        "degraded": skill.degraded,
+        "digest": skill.digest,
+        "body": skill.body,
+        "tools": [whole_tool(tool) for tool in tools],
+        "problems": [as_dict(p) for p in manager.problems if p.path.startswith(home)],
+    }
+
+
+def whole_tool(tool: Tool) -> dict[str, Any]:
+    """Return everything known of a tool."""
+    return tool_summary(tool) | {
+        "output_schema": tool.output_schema,
+        "missing": list(tool.missing),
+        "timeout_ms": tool.timeout_ms,
+        "examples": list(tool.examples),
+        "variables": list(tool.variables),
+        "origin": tool.origin,
+        "declared_in": tool.declared_in,
+        "read_by": tool.read_by,
+        "runs": _runs(tool),
+    }
+
+
+def _runs(tool: Tool) -> dict[str, Any]:
+    runs = dataclasses.asdict(tool.runs)
+    if isinstance(tool.runs, Script) and tool.runs.plan is not None:
+        runs["plan"] = [part._asdict() for part in tool.runs.plan]
+    return runs
+
+
+def as_dict(problem: Problem) -> dict[str, Any]:
+    """Return a problem as JSON has it."""
+    return {
+        "path": problem.path,
+        "code": problem.code,
+        "severity": problem.severity,
+        "message": problem.message,
+        "line": problem.line,
+    }

@@ -1,0 +1,17 @@
+"""Which exit code stands for which error."""
+
+from kitbag.errors import CallDeniedError, KitbagError, SandboxUnavailableError
+
+EXIT_FAILED = 1
+EXIT_WRONG_CALL = 2
+EXIT_DENIED = 3
+EXIT_NOT_STARTED = 4
+
+
+def exit_code_of(error: KitbagError) -> int:
+    """Return the exit code that the command line promises for an error."""
+    if isinstance(error, CallDeniedError):
+        return EXIT_DENIED
+    if isinstance(error, SandboxUnavailableError):
+        return EXIT_NOT_STARTED
+    return EXIT_WRONG_CALL

@@ -1,0 +1,59 @@
+"""`kitbag list`: every skill and every tool that an agent would get."""
+
+from pathlib import Path
+
+import click
+
+from kitbag.cli.as_json import as_dict, print_json, skill_summary, tool_summary
+from kitbag.cli.as_text import arguments_of, print_problems, print_table
+from kitbag.cli.options import common_options, manager_for
+from kitbag.manager import SkillManager
+
+
+@click.command("list")
+@common_options
+def command(roots: tuple[Path, ...], as_json: bool) -> None:
+    """List skills and their tools. Runs nothing."""
+    manager = manager_for(roots)
+    if as_json:
+        _print_json(manager)
+    else:
+        _print_text(manager)
+
+
+def _print_json(manager: SkillManager) -> None:
+    tools = {skill.name: manager.get_skill_tools(skill.name) for skill in manager.list_skills()}
+    print_json(
+        {
+            "skills": [skill_summary(skill, tools[skill.name]) for skill in manager.list_skills()],
+            "tools": [tool_summary(tool) for tool in manager.tools],
+            "problems": [as_dict(problem) for problem in manager.problems],
+        }
+    )
+
+
+def _print_text(manager: SkillManager) -> None:
+    rows = [
+        (tool.id, arguments_of(tool), tool.description if tool.ready else "; ".join(tool.missing))
+        for tool in manager.tools
+    ]
+    without = [
+        (skill.name, "", skill.description)
+        for skill in manager.list_skills()
+        if not manager.get_skill_tools(skill.name)
+    ]
+    print_table(("tool", "arguments", "description"), rows + without)
+    skills = len(manager.list_skills())
+    click.echo(f"{_count(skills, 'skill')}, {_count(len(rows), 'tool')}", err=True)
+    serious = [problem for problem in manager.problems if problem.severity == "error"]
+    print_problems(serious)
+    others = len(manager.problems) - len(serious)
+    if others:
+        click.echo(f"{_count(others, 'lesser problem')}: `kitbag check` shows them", err=True)
+    if not skills:
+        places = ", ".join(str(root) for root in manager.roots)
+        click.echo(f"hint: searched {places}; use --root DIR or KITBAG_PATH", err=True)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,32 @@
+"""The options that every command has: where to look, and whether a program reads the answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kitbag.manager import SkillManager
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def common_options(command: _Command) -> _Command:
+    """Add `--root DIR` (repeatable) and `--json`."""
+    root = click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Search this folder for skills instead of the usual ones. Repeatable; later wins.",
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+    return root(as_json(command))
+
+
+def manager_for(roots: tuple[Path, ...]) -> SkillManager:
+    """Return a manager that has looked below the roots, or in the usual folders."""
+    manager = SkillManager(*roots)
+    manager.discover()
+    return manager

@@ -1,0 +1,60 @@
+"""A tool as its skill declares it, before anything is known of the script behind it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kitbag.declarations.strict_yaml import YamlPath
+from kitbag.problems import Problem, Severity
+from kitbag.signatures.signature import JsonSchema
+from kitbag.tools import Effect, Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One entry of tools.json, of frontmatter `tools:` or of scripts/manifest.yml.
+
+    `script` is a path relative to the skill; `runs` is set when the entry needs no script.
+    """
+
+    name: str
+    source: str  # "tools.json", "frontmatter" or "manifest"
+    description: str = ""
+    input_schema: JsonSchema | None = None
+    output_schema: JsonSchema | None = None
+    script: str = ""
+    runs: Runs | None = None
+    timeout_ms: int | None = None
+    effects: tuple[Effect, ...] | None = None
+    variables: tuple[str, ...] = ()
+
+
+class DeclarationError(ValueError):
+    """An entry, or a whole file, that declares no tool; `at` is the place inside the file."""
+
+    def __init__(self, code: str, message: str, at: YamlPath = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.at = at
+
+
+class Report:
+    """Collects the problems of one file, with line numbers found only when there is one."""
+
+    def __init__(self, path: str, line_of: Callable[[YamlPath], int | None]) -> None:
+        self.problems: list[Problem] = []
+        self._path = path
+        self._line_of = line_of
+
+    def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
+        line = self._line_of(at)
+        # What is missing has no line: that of the thing it is missing from will do.
+        while line is None and at:
+            at = at[:-1]
+            line = self._line_of(at)
+        self.problems.append(
+            Problem(path=self._path, code=code, severity=severity, message=message, line=line)
+        )
+
+    def lost(self, error: DeclarationError, at: YamlPath = ()) -> None:
+        self.add(error.code, "error", error.message, at + error.at)

@@ -1,0 +1,202 @@
+"""All tools of one skill: declarations over discovered scripts, every decision on record."""
+
+from dataclasses import dataclass, field, replace
+from os.path import lexists
+from pathlib import Path, PurePath
+
+from kitbag.declarations.declared import Declared, Report
+from kitbag.declarations.discovered import DiscoveredScripts
+from kitbag.declarations.frontmatter import cut
+from kitbag.declarations.frontmatter_tools import read_frontmatter_tools
+from kitbag.declarations.manifest import MANIFEST_FILES, read_manifest
+from kitbag.declarations.script_paths import find_script
+from kitbag.declarations.scripts_folder import ScriptsFolder, Selection
+from kitbag.declarations.strict_yaml import line_of
+from kitbag.declarations.tool_making import ToolMaker
+from kitbag.declarations.tools_json import read_tools_json
+from kitbag.errors import SkillUnreadableError
+from kitbag.problems import Problem, Severity
+from kitbag.reading import (
+    DECLARATION_BYTES,
+    SKILL_FILE_BYTES,
+    CannotReadError,
+    Stamp,
+    read_inside,
+    read_whole,
+    stamp_of,
+)
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTools:
+    """The tools of a skill and what was noticed; `stamps` tell when to read them again."""
+
+    tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+    stamps: dict[str, Stamp]
+
+
+def read_skill_tools(skill: Skill) -> SkillTools:
+    """Read every declaration and every script of a skill, without running anything."""
+    try:
+        return _Reading(skill).run()
+    except OSError as error:  # the folder went away since it was found
+        reason = (error.strerror or str(error)).lower()
+        raise SkillUnreadableError(skill.file, reason) from None
+
+
+@dataclass(slots=True)
+class _Reading:
+    skill: Skill
+    problems: list[Problem] = field(default_factory=list)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    unread: bool = False
+
+    def run(self) -> SkillTools:
+        home = str(self.skill.home)
+        self.stamps[""] = stamp_of(self.skill.home.stat())
+        body, frontmatter = self._skill_file()
+        declared = self._settle([*self._manifest(), *self._tools_json(), *frontmatter])
+        folder = ScriptsFolder(home=home, selection=Selection.of(self.skill.metadata.frontmatter))
+        maker = ToolMaker(skill=self.skill, body=body, home=home)
+        tools = self._declared_tools(declared, folder, maker)
+        discovered = DiscoveredScripts(folder=folder, maker=maker)
+        tools += discovered.tools(
+            taken={tool.script for tool in declared if tool.script},
+            names={tool.name for tool in declared},
+        )
+        self._check_restriction(tools)
+        # What could not be read has no stamp to tell when it can be: such a skill is not kept.
+        is_whole = not self.unread and not folder.unread
+        return SkillTools(
+            tools=tuple(tools),
+            problems=(*self.problems, *folder.problems, *maker.problems, *discovered.problems),
+            stamps=self.stamps | folder.stamps if is_whole else {},
+        )
+
+    def _skill_file(self) -> tuple[str, list[Declared]]:
+        """Return the body, for its usage lines, and what the frontmatter declares."""
+        try:
+            content = read_whole(self.skill.file, SKILL_FILE_BYTES)
+        except CannotReadError:
+            return "", []  # it was there when the skill was found; its scripts still are
+        self.stamps[PurePath(self.skill.file).name] = content.stamp
+        parts = cut(content.data)
+        if self.skill.declarations_lost:
+            return parts.body, []
+        report = Report(
+            self.skill.file,
+            lambda at: line_of(parts.front or "", at, first_line=parts.first_line),
+        )
+        tools = self.skill.metadata.frontmatter.get("tools")
+        declared = read_frontmatter_tools(tools, report)
+        self.problems += report.problems
+        return parts.body, declared
+
+    def _tools_json(self) -> list[Declared]:
+        raw = self._file("tools.json")
+        if raw is None:
+            return []
+        declared, problems = read_tools_json(f"{self.skill.home}/tools.json", raw)
+        self.problems += problems
+        return declared
+
+    def _manifest(self) -> list[Declared]:
+        for name in MANIFEST_FILES:
+            raw = self._file(f"scripts/{name}")
+            if raw is not None:
+                declared, problems = read_manifest(f"{self.skill.home}/scripts/{name}", raw)
+                self.problems += problems
+                return declared
+        return []
+
+    def _file(self, name: str) -> bytes | None:
+        path = f"{self.skill.home}/{name}"
+        try:
+            content = read_inside(path, str(self.skill.home), DECLARATION_BYTES)
+        except CannotReadError as error:
+            # A folder that leads outside is reported once, when its scripts are looked for.
+            if error.code != "absent" and (Path(path).is_symlink() or error.code != "outside"):
+                self._report(path, f"declaration-{error.code}", "error", error.reason)
+            self.unread = self.unread or lexists(path)
+            return None
+        self.stamps[name] = content.stamp
+        return content.data
+
+    def _settle(self, declared: list[Declared]) -> list[Declared]:
+        """Of two declarations of one script or one name, the one of higher rank counts.
+
+        `declared` comes in order of rank. What a manifest leaves unsaid about a script, a
+        declaration of the same script may say.
+        """
+        kept: list[Declared] = []
+        for tool in declared:
+            over = next((other for other in kept if _replaces(other, tool)), None)
+            if over is None:
+                kept.append(tool)
+                continue
+            if over.script == tool.script:
+                kept[kept.index(over)] = replace(
+                    over,
+                    description=over.description or tool.description,
+                    input_schema=over.input_schema or tool.input_schema,
+                    output_schema=over.output_schema or tool.output_schema,
+                    timeout_ms=over.timeout_ms or tool.timeout_ms,
+                    effects=over.effects or tool.effects,
+                )
+            message = (
+                f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
+            )
+            self._report(self._file_of(tool), "declaration-replaced", "info", message)
+        return kept
+
+    def _declared_tools(
+        self, declared: list[Declared], folder: ScriptsFolder, maker: ToolMaker
+    ) -> list[Tool]:
+        tools: list[Tool] = []
+        for tool in declared:
+            if not tool.script or tool.runs is not None:
+                tools.append(maker.without_script(tool))
+                continue
+            try:
+                path = find_script(folder.home, tool.script)
+            except CannotReadError as error:
+                message = f"no tool {tool.name!r}: script {tool.script!r}: {error.reason}"
+                self._report(self._file_of(tool), f"script-{error.code}", "error", message)
+                self.unread = True
+                continue
+            script = folder.read(path)
+            if script is not None:
+                tools.append(maker.declared(tool, script))
+        return tools
+
+    def _file_of(self, tool: Declared) -> str:
+        names = {"tools.json": "tools.json", "manifest": f"scripts/{MANIFEST_FILES[0]}"}
+        name = names.get(tool.source)
+        return f"{self.skill.home}/{name}" if name else self.skill.file
+
+    def _check_restriction(self, tools: list[Tool]) -> None:
+        allowed = self.skill.metadata.allowed_tools
+        discovered = [tool.id for tool in tools if tool.declared_in == "scripts"]
+        if allowed is None or not discovered or any(is_bash(item) for item in allowed):
+            return
+        message = (
+            f"`allowed-tools` leaves out Bash, so {len(discovered)} discovered script(s) will be "
+            f"refused: {', '.join(discovered[:5])}"
+        )
+        self._report(self.skill.file, "scripts-restricted", "warning", message)
+
+    def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
+        self.problems.append(Problem(path=path, code=code, severity=severity, message=message))
+
+
+def _replaces(one: Declared, other: Declared) -> bool:
+    same_script = one.source == "manifest" != other.source and one.script == other.script
+    return same_script or one.name == other.name
+
+
+def is_bash(item: str) -> bool:
+    """Tell whether an item of `allowed-tools` lets scripts run."""
+    return item == "Bash" or item.startswith("Bash(") or item == "*"

@@ -1,0 +1,89 @@
+"""tools.json: the seed's array, `{"tools": […]}`, or a file that merely has that name."""
+
+import json
+from typing import Any
+
+from kitbag.declarations.declared import Declared, Report
+from kitbag.declarations.entries import is_valid_name, read_entries
+from kitbag.declarations.strict_yaml import YamlPath
+from kitbag.problems import Problem
+
+_DECODER = json.JSONDecoder()
+
+
+def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]:
+    """Return the tools that the file declares, and what is wrong with the rest."""
+    text = raw.decode("utf-8-sig", "replace")
+    report = Report(path, lambda at: _line_of(text, at))
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        message = f"not valid JSON: {error.msg} (column {error.colno})"
+        return [], [
+            Problem(
+                path=path, code="json-invalid", severity="error", message=message, line=error.lineno
+            )
+        ]
+    except (ValueError, RecursionError) as error:
+        message = f"not valid JSON: {error!s:.120}"
+        return [], [
+            Problem(path=path, code="json-invalid", severity="error", message=message, line=1)
+        ]
+    entries = value.get("tools") if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        report.add("not-a-manifest", "info", "no array of tools in it: taken for another file")
+        return [], report.problems
+    if entries and not any(map(_looks_like_tool, entries)):
+        report.add("not-a-manifest", "info", "nothing in it has a name and a description")
+        return [], report.problems
+    placed = [((number,), entry) for number, entry in enumerate(entries)]
+    declared = read_entries(placed, "tools.json", report, needs=_needs)
+    return declared, report.problems
+
+
+def _needs(tool: Declared) -> str:
+    return "" if tool.description else "has no description"
+
+
+def _looks_like_tool(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    function = entry.get("function")
+    inner = function if isinstance(function, dict) else entry
+    return is_valid_name(inner.get("name")) and bool(inner.get("description"))
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _line_of(text: str, at: YamlPath) -> int | None:
+    """Find the line of an entry by decoding up to it: JSON keeps no positions."""
+    try:
+        position = _array_start(text)
+        for _ in range(at[0] if at and isinstance(at[0], int) else 0):
+            _, position = _DECODER.raw_decode(text, _skip(text, position))
+    except (ValueError, RecursionError):
+        return None
+    return text.count("\n", 0, _skip(text, position)) + 1
+
+
+def _array_start(text: str) -> int:
+    """Return where the first entry may stand: after the bracket of the array of tools."""
+    position = _skip(text, 0)
+    if not text.startswith("{", position):
+        return position + 1
+    key: object = None
+    position += 1
+    while key != "tools":
+        key, position = _DECODER.raw_decode(text, _skip(text, position))
+        position = _skip(text, position)
+        if key != "tools":
+            _, position = _DECODER.raw_decode(text, position)
+    return position + 1
+
+
+def _skip(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n,:":
+        position += 1
+    return position

@@ -1,0 +1,44 @@
+"""What the process environment says: the one file that reads it."""
+
+import os
+from pathlib import Path
+
+_USER_SKILLS = (".claude/skills", ".agents/skills")
+_PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skills")
+
+
+def cache_directory() -> Path | None:
+    """Return where what can be made again is kept (`XDG_CACHE_HOME`, else `~/.cache`), if any."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = _home()
+    return home / ".cache" / "kitbag" if home else None
+
+
+def default_roots(project: Path | None = None) -> list[Path]:
+    """Return the folders that are searched when none are named, later ones overriding earlier."""
+    named = os.environ.get("KITBAG_PATH", "")
+    if named:
+        return [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+    here = project or Path.cwd()
+    home = _home()
+    user = [home / part for part in _USER_SKILLS] if home else []
+    return [*user, *(here / part for part in _PROJECT_SKILLS)]
+
+
+def is_set(name: str) -> bool:
+    """Tell whether an environment variable has a value."""
+    return bool(os.environ.get(name))
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and the user has no entry that names one
+        return None
+
+
+def search_path() -> str:
+    """Return where executables are looked for."""
+    return os.environ.get("PATH", os.defpath)

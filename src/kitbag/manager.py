@@ -1,0 +1,124 @@
+"""SkillManager, the front door: roots in, skills and typed tools out."""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, overload
+
+from kitbag.activation import activate
+from kitbag.catalogue import Catalogue
+from kitbag.discovery import Discovered, find_skills
+from kitbag.environment import cache_directory, default_roots
+from kitbag.index import Index
+from kitbag.problems import Problem
+from kitbag.readiness import Machine
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+
+class SkillManager:
+    """Finds the skills below some roots and reads their tools; runs nothing while doing so.
+
+    Later roots override earlier ones. Without roots, the folders in which agents keep skills are
+    searched: the user's, then the project's. `cache=False` reads every file anew.
+    """
+
+    def __init__(
+        self,
+        *roots: str | os.PathLike[str],
+        skills_dir: str | os.PathLike[str] | None = None,
+        cache: bool = True,
+    ) -> None:
+        named = [*roots] if skills_dir is None else [*roots, skills_dir]
+        self._named = bool(named)
+        self.roots = [_absolute(root) for root in named or default_roots()]
+        self._index = Index(cache_directory() if cache else None)
+        self._machine = Machine()
+        self._catalogue: Catalogue | None = None
+
+    def discover(self) -> None:
+        """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
+        boundaries = [os.path.realpath(root) for root in self.roots]
+        discovered = [self._find(root, boundaries) for root in self.roots]
+        self._catalogue = Catalogue(discovered, self._index, self._machine)
+
+    async def adiscover(self) -> None:
+        """Do what `discover` does, without blocking the event loop."""
+        await asyncio.to_thread(self.discover)
+
+    @overload
+    def list_skills(self, include_qualified: Literal[False] = False) -> list[Skill]: ...
+    @overload
+    def list_skills(self, include_qualified: Literal[True]) -> list[str]: ...
+    def list_skills(self, include_qualified: bool = False) -> list[Skill] | list[str]:
+        """Return the skills; with `include_qualified`, every name that finds one instead."""
+        catalogue = self._found()
+        return list(catalogue.names()) if include_qualified else list(catalogue.skills.values())
+
+    def get_skill(self, name: str) -> Skill:
+        """Find a skill by name, by `plugin:skill`, or by its bare name when only one has it."""
+        return self._found().skill(name)
+
+    def load_skill(self, name: str) -> Skill:
+        """Find a skill and read its body now, so that a later change does not matter."""
+        skill = replace(self.get_skill(name))
+        _ = skill.body  # read when first touched, then kept
+        return skill
+
+    def invoke_skill(self, name: str, arguments: str = "") -> str:
+        """Return what an agent is given to use the skill: instructions, folder, files."""
+        return activate(self.load_skill(name), arguments)
+
+    async def ainvoke_skill(self, name: str, arguments: str = "") -> str:
+        """Do what `invoke_skill` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.invoke_skill, name, arguments)
+
+    def get_skill_tools(self, name: str) -> list[Tool]:
+        """Return the tools of one skill, in order; its scripts are read when first asked for."""
+        catalogue = self._found()
+        return catalogue.tools_of([catalogue.skill(name)])
+
+    def get_tool(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or bare name when it is unique."""
+        return self._found().tool(name)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Every tool of every skill, in the order in which the skills were found."""
+        catalogue = self._found()
+        return catalogue.tools_of(catalogue.skills.values())
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was noticed so far: about skills, and about the tools that were asked for."""
+        return self._found().problems()
+
+    @property
+    def found(self) -> int:
+        """How many skill files lie below the roots, shadowed and skipped ones too."""
+        return self._found().found
+
+    @property
+    def skipped(self) -> int:
+        """How many of them could not be read at all; `problems` says why."""
+        return self._found().skipped
+
+    def _found(self) -> Catalogue:
+        if self._catalogue is None:
+            self.discover()
+        assert self._catalogue is not None
+        return self._catalogue
+
+    def _find(self, root: Path, boundaries: list[str]) -> Discovered:
+        found = find_skills(str(root), boundaries, self._index)
+        if not self._named or root.is_dir():
+            return found
+        message = "no such folder to search for skills"
+        problem = Problem(path=str(root), code="root-missing", severity="warning", message=message)
+        return replace(found, problems=(problem, *found.problems))
+
+
+def _absolute(root: str | os.PathLike[str]) -> Path:
+    # Not resolved: a root that is a link keeps the path its user knows.
+    return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100

@@ -1,0 +1,70 @@
+"""How tools are named: ids for people and records, wire names for models."""
+
+import re
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from kitbag.languages import EXTENSIONS
+
+# What OpenAI and Anthropic accept; hosts may add prefixes of their own.
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_SEPARATORS = re.compile(r"[.:/]")
+_LONGEST = 64
+_KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
+
+
+def script_tool_name(path: str) -> str:
+    """Return the tool name of a script below `scripts/`: `utils/parse.py` → `utils-parse`."""
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    if parts and parts[0] == "scripts":
+        parts = parts[1:]
+    if not parts:
+        return ""
+    *folders, last = parts
+    stem = PurePosixPath(last)
+    return "-".join([*folders, stem.stem if stem.suffix.lower() in EXTENSIONS else last])
+
+
+def tool_id(skill: str, tool: str) -> str:
+    """Return the canonical name of a tool, the same in every record and at every door."""
+    return f"{skill}.{tool}"
+
+
+def is_wire_name(name: str) -> bool:
+    """Tell whether every model provider accepts `name` as it is."""
+    return 0 < len(name) <= _LONGEST and _ILLEGAL.search(name) is None
+
+
+def wire_name(skill: str, tool: str, *, declared: bool) -> str:
+    """Return the name a model sees.
+
+    A declared name is kept when it is legal. Everything else becomes `skill__tool`; when that is
+    too long, or could stand for two different ids, a hash of the id keeps it unique.
+    """
+    if declared and is_wire_name(tool):
+        return tool
+    return qualified_wire_name(skill, tool)
+
+
+def qualified_wire_name(skill: str, tool: str) -> str:
+    """Return `skill__tool`, or the hashed form when that is too long or ambiguous."""
+    joined = _joined(skill, tool)
+    legal = _legal(joined)
+    if len(legal) <= _LONGEST and legal in (joined, f"_{joined}") and "__" not in skill:
+        return legal
+    return hashed_wire_name(skill, tool)
+
+
+def hashed_wire_name(skill: str, tool: str) -> str:
+    """Return a legal name that no other id has: its beginning and a hash of the id."""
+    digest = sha256(tool_id(skill, tool).encode(errors="surrogatepass")).hexdigest()
+    return f"{_legal(_joined(skill, tool))[:_KEPT]}_{digest[:8]}"
+
+
+def _joined(skill: str, tool: str) -> str:
+    return f"{_SEPARATORS.sub('__', skill)}__{_SEPARATORS.sub('__', tool)}"
+
+
+def _legal(joined: str) -> str:
+    legal = _ILLEGAL.sub("_", joined)
+    return legal if legal[0].isalpha() or legal[0] == "_" else f"_{legal}"

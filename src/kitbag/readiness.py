@@ -1,0 +1,56 @@
+"""What this machine lacks before a tool could run: interpreters and binaries, looked up once."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from shutil import which
+from typing import Any
+
+from kitbag.environment import is_set, search_path
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+
+class Machine:
+    """Remembers which executables are there, for as long as one manager lives."""
+
+    def __init__(self, path: str | None = None) -> None:
+        search = search_path() if path is None else path
+        self.has = cache(lambda name: which(name, path=search) is not None)
+
+    def missing(self, tool: Tool) -> list[str]:
+        """Say which interpreter or binary a tool lacks."""
+        needs = tool.needs
+        return [] if not needs or any(map(self.has, needs)) else [_not_installed(needs[0])]
+
+    def missing_for_skill(self, skill: Skill) -> list[str]:
+        """Say which binaries and variables a skill requires that are not there."""
+        return list(self._required(skill))
+
+    def _required(self, skill: Skill) -> Iterable[str]:
+        for requires in requirements(skill):
+            binaries = _names(requires.get("bins"))
+            yield from (_not_installed(name) for name in binaries if not self.has(name))
+            any_of = _names(requires.get("anyBins"))
+            if any_of and not any(map(self.has, any_of)):
+                yield _not_installed(" or ".join(any_of))
+            variables = _names(requires.get("env"))
+            yield from (f"{name} is not set" for name in variables if not is_set(name))
+
+
+def requirements(skill: Skill) -> list[Mapping[str, Any]]:
+    """Return the `requires` mappings of a skill, whichever vendor key they stand under."""
+    front = skill.metadata.frontmatter
+    metadata = front.get("metadata")
+    vendors = metadata.values() if isinstance(metadata, dict) else ()
+    places = [front, *(vendor for vendor in vendors if isinstance(vendor, dict))]
+    found = [place.get("requires") for place in places]
+    return [requires for requires in found if isinstance(requires, dict)]
+
+
+def _not_installed(name: str) -> str:
+    return f"{name} is not installed"
+
+
+def _names(value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, str) and item]

@@ -1,0 +1,78 @@
+"""Scripts under the names that earlier libraries gave them: metadata, docstrings, tool names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kitbag.languages import Language
+from kitbag.names import script_tool_name, tool_id
+from kitbag.reading import SCRIPT_BYTES, CannotReadError, read_whole
+from kitbag.signatures import read_signature
+from kitbag.skills import Skill
+from kitbag.tools import Script
+
+__all__ = ["ScriptMetadata", "detect_scripts", "extract_docstring", "generate_script_tool_name"]
+
+_TYPES: dict[str, Language] = {
+    "python": "python",
+    "bash": "shell",
+    "sh": "shell",
+    "zsh": "shell",
+    "shell": "shell",
+    "javascript": "javascript",
+    "node": "javascript",
+    "typescript": "typescript",
+    "ruby": "ruby",
+    "perl": "perl",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptMetadata:
+    """A script that is a tool. `path` is relative to the skill's folder."""
+
+    name: str
+    path: Path
+    script_type: str
+    description: str
+
+
+def generate_script_tool_name(skill_name: str, script_path: str) -> str:
+    """Return the id of a script's tool: `("pdf", "scripts/utils/parse.py")` → `pdf.utils-parse`."""
+    return tool_id(skill_name, script_tool_name(str(script_path)))
+
+
+def extract_docstring(script_path: Path, script_type: str) -> str:
+    """Return the first paragraph of what a script says about itself, "" when it says nothing."""
+    language = _TYPES.get(script_type.lower())
+    if language is None:
+        return ""
+    try:
+        data = read_whole(str(script_path), SCRIPT_BYTES).data
+    except CannotReadError:
+        return ""
+    text = data.decode("utf-8-sig", "replace")
+    return read_signature(text, language, filename=Path(script_path).name).interface.description
+
+
+def detect_scripts(skill: Skill) -> list[ScriptMetadata]:
+    """List the scripts of a skill that became tools without being declared."""
+    from kitbag.declarations.skill_tools import read_skill_tools
+
+    found: dict[Path, ScriptMetadata] = {}
+    for tool in read_skill_tools(skill).tools:
+        if isinstance(tool.runs, Script) and tool.declared_in == "scripts":
+            path = tool.runs.path.relative_to(skill.home)
+            found.setdefault(
+                path,
+                ScriptMetadata(
+                    name=script_tool_name(path.as_posix()),
+                    path=path,
+                    script_type=_type_of(tool.runs.language),
+                    description=tool.description,
+                ),
+            )
+    return list(found.values())
+
+
+def _type_of(language: Language) -> str:
+    return "bash" if language == "shell" else language

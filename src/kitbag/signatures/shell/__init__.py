@@ -1,0 +1,1 @@
+"""Shell scripts: positional parameters, variables, what they ask for."""

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+from tests.cli.conftest import Kitbag
+from tests.conftest import WriteSkill
+
+GREET = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("who")\np.parse_args()\n'
+
+
+def test_list_gives_a_program_skills_tools_and_problems(
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill("greeter", files={"scripts/greet.py": f'"""Greet."""\n{GREET}'})
+
+    ran = kitbag("list", "--json", "--root", home.parent)
+
+    assert ran.code == 0
+    assert ran.json == {
+        "skills": [
+            {
+                "name": "greeter",
+                "description": "Does greeter.",
+                "path": str(home),
+                "source": str(tmp_path / "skills"),
+                "version": None,
+                "compatibility": None,
+                "tools": ["greeter.greet"],
+            }
+        ],
+        "tools": [
+            {
+                "id": "greeter.greet",
+                "name": "greeter__greet",
+                "skill": "greeter",
+                "description": "Greet.",
+                "kind": "script",
+                "convention": "argv",
+                "input_schema": {
+                    "type": "object",
+                    "properties": {"who": {"type": "string"}},
+                    "required": ["who"],
+                    "additionalProperties": False,
+                },
+                "effects": ["read", "write", "execute"],
+                "ready": True,
+            }
+        ],
+        "problems": [],
+    }
+
+
+def test_list_tells_a_person_what_each_tool_takes(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": f'"""Greet."""\n{GREET}'})
+
+    ran = kitbag("list")
+
+    assert ran.out == "greeter.greet\twho\tGreet.\n"
+    assert ran.err == "1 skill, 1 tool\n"
+
+
+def test_list_of_nothing_says_where_it_looked(kitbag: Kitbag, tmp_path: Path) -> None:
+    ran = kitbag("list")
+
+    assert (ran.code, ran.out) == (0, "")
+    assert f"{tmp_path}/.agents/skills; use --root DIR or KITBAG_PATH" in ran.err
+
+
+def test_later_roots_override_earlier_ones(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("demo", "name: demo\ndescription: first\n", root="one")
+    write_skill("demo", "name: demo\ndescription: second\n", root="two")
+
+    ran = kitbag("list", "--json", "--root", "one", "--root", "two")
+
+    assert [skill["description"] for skill in ran.json["skills"]] == ["second"]
+    assert [problem["code"] for problem in ran.json["problems"]] == ["skill-shadowed"]
+
+
+def test_a_root_that_is_not_there_is_a_wrong_call(kitbag: Kitbag) -> None:
+    ran = kitbag("list", "--root", "nowhere")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "'nowhere' does not exist" in ran.err
+
+
+def test_a_skill_that_had_to_be_skipped_is_said_on_standard_error(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    home = write_skill("demo")
+    (home / "SKILL.md").write_bytes(b"")
+
+    ran = kitbag("list")
+
+    assert ran.code == 0
+    assert "skipped: the file is empty" in ran.err
+
+
+def test_an_unknown_command_is_a_wrong_call_with_a_suggestion(kitbag: Kitbag) -> None:
+    ran = kitbag("lisst")
+
+    assert ran.code == 2
+    assert "'lisst'" in ran.err
+    assert "list" in ran.err

@@ -1,0 +1,64 @@
+from tests.cli.conftest import Kitbag
+from tests.conftest import WriteSkill
+
+SCRIPT = (
+    '"""Greet somebody."""\nimport argparse, os\np = argparse.ArgumentParser()\n'
+    'p.add_argument("who", help="whom to greet")\n'
+    'p.add_argument("--tone", choices=["kind", "curt"], default="kind")\n'
+    'p.parse_args()\nos.environ["GREETING_KEY"]\n'
+)
+
+
+def test_show_gives_a_program_the_whole_tool(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    home = write_skill(
+        "greeter",
+        files={"scripts/greet.py": SCRIPT},
+        body="```bash\npython scripts/greet.py Ada --tone curt\n```\n",
+    )
+
+    shown = kitbag("show", "greeter.greet", "--json").json
+
+    assert shown["convention"] == "argv"
+    assert shown["read_by"] == "argparse"
+    assert shown["examples"] == ["python scripts/greet.py Ada --tone curt"]
+    assert shown["variables"] == ["GREETING_KEY"]
+    assert shown["origin"] == f"{home}/scripts/greet.py"
+    assert shown["missing"] == []
+    assert [part["name"] for part in shown["runs"]["plan"]] == ["who", "tone"]
+
+
+def test_show_tells_a_person_what_a_tool_takes(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": SCRIPT})
+
+    ran = kitbag("show", "greet")
+
+    assert ran.code == 0
+    assert "greeter.greet\n\n  Greet somebody.\n" in ran.out
+    assert "who (string, required)" in ran.out
+    assert 'tone ("kind" | "curt", default "kind")' in ran.out
+    assert "GREETING_KEY" in ran.out
+
+
+def test_show_gives_a_program_the_whole_skill(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": SCRIPT}, body="Greet people.\n")
+
+    shown = kitbag("show", "greeter", "--json").json
+
+    assert shown["body"] == "Greet people.\n"
+    assert [tool["id"] for tool in shown["tools"]] == ["greeter.greet"]
+    assert shown["metadata"]["frontmatter"] == {
+        "name": "greeter",
+        "description": "Does greeter.",
+    }
+    assert len(shown["digest"]) == 64
+
+
+def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    write_skill("greeter", files={"scripts/greet.py": SCRIPT})
+
+    ran = kitbag("show", "gret")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: no tool named 'gret'\nhint: did you mean 'greet' or 'greeter'?\n"

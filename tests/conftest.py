@@ -1,0 +1,41 @@
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+WriteSkill = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def own_directories(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test reads or writes what belongs to the person running it."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.delenv("KITBAG_PATH", raising=False)
+
+
+@pytest.fixture
+def write_skill(tmp_path: Path) -> WriteSkill:
+    """Write a skill below `tmp_path/skills`: frontmatter lines, and files by relative path."""
+
+    def write(
+        name: str = "demo",
+        front: str | None = None,
+        body: str = "Do it.\n",
+        files: Mapping[str, str | bytes] | None = None,
+        root: str = "skills",
+    ) -> Path:
+        home = tmp_path / root / name
+        home.mkdir(parents=True)
+        head = f"name: {name}\ndescription: Does {name}.\n" if front is None else front
+        (home / "SKILL.md").write_text(f"---\n{head}---\n\n{body}")
+        for path, content in (files or {}).items():
+            file = home / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return home
+
+    return write

@@ -1,0 +1,144 @@
+from typing import Any
+
+import pytest
+
+from kitbag.argv import Argument
+from kitbag.signatures.javascript.reading import read_javascript
+from kitbag.signatures.signature import Interface, Signature
+
+ARGS = Interface(
+    convention="argv",
+    input_schema={
+        "type": "object",
+        "properties": {"args": {"type": "array", "items": {"type": "string"}}},
+        "additionalProperties": False,
+    },
+    plan=(Argument(name="args", nargs="*"),),
+)
+
+
+def closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    known = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**known, "required": list(required)} if required else known
+
+
+def test_options_of_commander_are_read() -> None:
+    text = """
+import { program } from 'commander';
+program.name('x').description('Convert things')
+  .argument('<file>', 'input file')
+  .argument('[out]', 'output file', 'out.txt')
+  .option('-d, --debug', 'say more')
+  .option('--no-color', 'no colours')
+  .requiredOption('-t, --to <format>', 'format')
+  .option('-p, --port <number>', 'port', parseInt, 80)
+  .option('--dry-run')
+  .option('--tag <tags...>', 'tags')
+  .option('-s, --style [name]', 'style');
+program.parse();
+"""
+
+    assert read_javascript(text) == Signature(
+        reader="commander",
+        interface=Interface(
+            convention="argv",
+            description="Convert things",
+            input_schema=closed(
+                {
+                    "file": {"type": "string", "description": "input file"},
+                    "out": {"type": "string", "default": "out.txt", "description": "output file"},
+                    "debug": {"type": "boolean", "description": "say more"},
+                    "color": {"type": "boolean", "description": "no colours", "default": True},
+                    "to": {"type": "string", "description": "format"},
+                    "port": {"type": "integer", "default": 80, "description": "port"},
+                    "dry_run": {"type": "boolean"},
+                    "tag": {"type": "array", "items": {"type": "string"}, "description": "tags"},
+                    "style": {"type": "string", "description": "style"},
+                },
+                "file",
+                "to",
+            ),
+            plan=(
+                Argument(name="file", after_dashes=True),
+                Argument(name="out", nargs="?", after_dashes=True),
+                Argument(name="debug", flag="--debug", action="store_true"),
+                Argument(name="color", flag="--no-color", action="store_false"),
+                Argument(name="to", flag="--to"),
+                Argument(name="port", flag="--port"),
+                Argument(name="dry_run", flag="--dry-run", action="store_true"),
+                Argument(name="tag", flag="--tag", nargs="+"),
+                Argument(name="style", flag="--style", nargs="?"),
+            ),
+        ),
+        imports=frozenset({"commander"}),
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ".option(FLAGS, 'x')",
+        ".option(`--${name} <x>`)",
+        ".command('build').option('--x')",
+        ".addOption(new Option('--x').choices(['a']))",
+        ".option('--x and more words')",
+    ],
+)
+def test_unclear_options_of_commander_become_words(call: str) -> None:
+    signature = read_javascript(f"const {{ program }} = require('commander');\nprogram{call};")
+
+    assert signature.interface == ARGS
+    assert signature.uncertain == "the options given to commander are not all literal"
+
+
+def test_options_of_parse_args_are_read() -> None:
+    text = """
+import { parseArgs } from "node:util";
+const options = {
+  "dry-run": { type: "boolean", short: "n" },
+  name: { type: "string", default: "x" },
+  tag: { type: "string", multiple: true },
+  help: { type: "boolean" },
+};
+const { values, positionals } = parseArgs({ options, allowPositionals: true });
+"""
+
+    assert read_javascript(text) == Signature(
+        reader="parseArgs",
+        interface=Interface(
+            convention="argv",
+            input_schema=closed(
+                {
+                    "dry_run": {"type": "boolean"},
+                    "name": {"type": "string", "default": "x"},
+                    "tag": {"type": "array", "items": {"type": "string"}},
+                    "args": {"type": "array", "items": {"type": "string"}},
+                }
+            ),
+            plan=(
+                Argument(name="dry_run", flag="--dry-run", action="store_true"),
+                Argument(name="name", flag="--name"),
+                Argument(name="tag", flag="--tag", action="append"),
+                Argument(name="args", nargs="*", after_dashes=True),
+            ),
+        ),
+        imports=frozenset({"node:util"}),
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "parseArgs(config)",
+        "parseArgs({ ...config })",
+        "parseArgs({ options: { [name]: { type: 'string' } } })",
+        "parseArgs({ options: { name: { type: kind } } })",
+        "parseArgs({ args: process.argv.slice(3), options: { a: { type: 'string' } } })",
+    ],
+)
+def test_unclear_options_of_parse_args_become_words(call: str) -> None:
+    signature = read_javascript(f"const {{ parseArgs }} = require('util');\n{call};")
+
+    assert signature.interface == ARGS
+    assert signature.uncertain == "the options given to parseArgs are not all literal"
+    assert signature.uncertain_line == 2

@@ -1,0 +1,147 @@
+import pytest
+
+from kitbag.argv import Argument, ArgvPlan, Word
+from kitbag.signatures.usage_lines import usage_fits, usage_lines
+
+SCRIPT = "scripts/extract.py"
+PLAN: ArgvPlan = (
+    Argument(name="file"),
+    Argument(name="output", flag="--output"),
+    Argument(name="color", flag="--color", action="boolean_optional", off_flag="--no-color"),
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python scripts/extract.py in.pdf",
+        "python3 -u scripts/extract.py in.pdf",
+        "./scripts/extract.py in.pdf",
+        "scripts/extract.py in.pdf",
+        "scripts/extract.py",
+        "uv run scripts/extract.py in.pdf",
+        "uv run --with pypdf scripts/extract.py in.pdf",
+        "python {baseDir}/scripts/extract.py in.pdf",
+        'python "${CLAUDE_SKILL_DIR}/scripts/extract.py" in.pdf',
+        "python ~/.claude/skills/pdf/scripts/extract.py in.pdf",
+        "KEY=1 python scripts/extract.py in.pdf",
+        "cat in.pdf | python scripts/extract.py > out.txt",
+        ".venv/bin/python scripts/extract.py in.pdf",
+        "python3 extract.py in.pdf",
+        "cd scripts && ./extract.py in.pdf",
+        "python3.12 scripts/extract.py in.pdf",
+    ],
+)
+@pytest.mark.parametrize("language", ["bash", "sh", "console", ""])
+def test_a_command_in_a_code_block_is_a_usage_line(line: str, language: str) -> None:
+    body = f"# Extract\n\n```{language}\n{line}\n```\n"
+
+    assert usage_lines(body, SCRIPT) == (line,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat scripts/extract.py",
+        "chmod +x scripts/extract.py",
+        "python scripts/other.py",
+        "python scripts/extract.pyc",
+        "# python scripts/extract.py",
+        "ls scripts/",
+    ],
+)
+def test_a_command_that_does_not_run_the_script_is_none(line: str) -> None:
+    assert usage_lines(f"```bash\n{line}\n```\n", SCRIPT) == ()
+
+
+def test_prompts_are_stripped_and_continued_lines_joined() -> None:
+    body = (
+        "```console\n$ python scripts/extract.py in.pdf \\\n    --output out.txt\nextracted\n```\n"
+    )
+
+    assert usage_lines(body, SCRIPT) == ("python scripts/extract.py in.pdf --output out.txt",)
+
+
+def test_code_spans_are_read_when_they_are_commands() -> None:
+    body = "Run `python scripts/extract.py FILE`; see `scripts/extract.py`.\n"
+
+    assert usage_lines(body, SCRIPT) == ("python scripts/extract.py FILE",)
+
+
+def test_blocks_in_other_languages_are_not_read() -> None:
+    body = "```python\npython scripts/extract.py\n```\n\n~~~json\npython scripts/extract.py\n~~~\n"
+
+    assert usage_lines(body, SCRIPT) == ()
+
+
+def test_a_bare_name_that_could_be_another_file_is_not_taken() -> None:
+    body = "```\npython extract.py a\npython tools/extract.py b\n```\n"
+
+    assert usage_lines(body, SCRIPT) == ()
+
+
+def test_lines_are_few_short_and_different() -> None:
+    commands = "\n".join(f"python scripts/extract.py {number}" for number in range(10))
+    long = f"python scripts/extract.py {'x' * 500}"
+    body = f"```\n{long}\n{long}\n{commands}\n```\n"
+
+    lines = usage_lines(body, SCRIPT)
+
+    assert lines == (
+        long[:400],
+        *(f"python scripts/extract.py {number}" for number in range(4)),
+    )
+
+
+def test_a_block_that_is_never_closed_ends_with_the_text() -> None:
+    assert usage_lines("```bash\npython scripts/extract.py a", SCRIPT) == (
+        "python scripts/extract.py a",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python scripts/extract.py in.pdf --output out.txt",
+        "python scripts/extract.py in.pdf --output=out.txt --no-color",
+        "python scripts/extract.py in.pdf --out out.txt",
+        "python scripts/extract.py in.pdf [--output FILE]",
+        "python scripts/extract.py -o out.txt -5",
+        "python scripts/extract.py --help",
+        "python scripts/extract.py in.pdf -- --other",
+        "python scripts/extract.py in.pdf | jq --raw-output .",
+        "python --version && python scripts/extract.py in.pdf",
+        "python scripts/extract.py 'in.pdf",
+        "python scripts/other.py --other",
+        "",
+    ],
+)
+def test_a_line_that_fits_or_cannot_be_judged_is_no_problem(line: str) -> None:
+    assert usage_fits(line, PLAN, SCRIPT) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python scripts/extract.py in.pdf --pages 1-3",
+        "python scripts/extract.py --pages=1-3 in.pdf",
+        "python scripts/extract.py in.pdf [--pages RANGE]",
+    ],
+)
+def test_an_unknown_flag_is_named(line: str) -> None:
+    assert usage_fits(line, PLAN, SCRIPT) == (
+        "SKILL.md shows the flag --pages, which the script does not have"
+    )
+
+
+def test_a_script_that_takes_any_words_takes_any_flag() -> None:
+    plan = (Argument(name="args", nargs="*"),)
+
+    assert usage_fits("bash scripts/x.sh --anything", plan, "scripts/x.sh") == ""
+
+
+def test_a_line_for_another_sub_command_is_not_judged() -> None:
+    plan: ArgvPlan = (Word(text="add"), Argument(name="name", flag="--name"))
+
+    assert usage_fits("python scripts/x.py remove --force", plan, "scripts/x.py") == ""
+    assert usage_fits("python scripts/x.py add --force", plan, "scripts/x.py") != ""

@@ -1,0 +1,170 @@
+"""Names → tools: look-ups, collisions, names of built-ins, and what is on record about them."""
+
+import re
+from itertools import permutations
+
+import pytest
+
+from kitbag import ToolRegistry
+from kitbag.errors import AmbiguousNameError, UnknownToolError
+from kitbag.names import hashed_wire_name, qualified_wire_name, wire_name
+from kitbag.tools import Stub, Tool
+
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+BUILT_INS = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
+
+
+def tool(skill: str, name: str, *, declared: bool = True) -> Tool:
+    return Tool(
+        id=f"{skill}.{name}",
+        name=wire_name(skill, name, declared=declared),
+        skill=skill,
+        description="It helps.",
+        input_schema={"type": "object"},
+        runs=Stub(skill=skill),
+        origin=f"/{skill}/SKILL.md",
+    )
+
+
+def registry_of(*tools: Tool) -> ToolRegistry:
+    registry = ToolRegistry()
+    for each in tools:
+        registry.register(each)
+    return registry
+
+
+def names(registry: ToolRegistry) -> dict[str, str]:
+    return {each.id: each.name for each in registry}
+
+
+@pytest.mark.parametrize("name", ["pdf.parse", "pdf__parse", "parse"])
+def test_a_tool_is_found_by_id_wire_name_and_bare_name(name: str) -> None:
+    registry = registry_of(tool("pdf", "parse", declared=False), tool("web", "fetch"))
+
+    assert registry.get(name).id == "pdf.parse"
+    assert name in registry
+
+
+def test_an_unknown_name_raises_and_names_the_nearest() -> None:
+    registry = registry_of(tool("pdf", "parse"))
+
+    with pytest.raises(UnknownToolError) as caught:
+        registry.get("prase")
+
+    assert (caught.value.nearest, caught.value.code) == (["parse"], "unknown_tool")
+    assert "prase" not in registry
+
+
+def test_a_bare_name_of_two_discovered_tools_is_ambiguous_and_names_both() -> None:
+    registry = registry_of(tool("a", "run", declared=False), tool("b", "run", declared=False))
+
+    with pytest.raises(AmbiguousNameError) as caught:
+        registry.get("run")
+
+    assert caught.value.candidates == ("a.run", "b.run")
+
+
+def test_the_last_loaded_keeps_the_wire_name_and_the_other_is_skill_and_tool() -> None:
+    registry = registry_of(tool("a", "search"), tool("b", "search"))
+
+    assert names(registry) == {"a.search": "a__search", "b.search": "search"}
+    assert registry.get("search").id == "b.search"
+    assert registry.get("a__search").id == "a.search"
+    assert registry.get("b__search").id == "b.search"
+    [problem] = registry.problems()
+    assert (problem.severity, problem.path) == ("warning", "/a/SKILL.md")
+    assert "a.search" in problem.message
+    assert "b.search" in problem.message
+
+
+@pytest.mark.parametrize("order", list(permutations([0, 1, 2])))
+def test_rank_decides_not_the_order_of_registering(order: tuple[int, ...]) -> None:
+    tools = [tool("a", "search"), tool("b", "search"), tool("c", "search")]
+    registry = ToolRegistry()
+    for rank in order:
+        registry.register(tools[rank], rank=rank)
+
+    assert registry.get("search").id == "c.search"
+    assert sorted(names(registry).values()) == ["a__search", "b__search", "search"]
+
+
+@pytest.mark.parametrize("name", BUILT_INS)
+def test_a_built_in_name_is_never_given_away(name: str) -> None:
+    registry = registry_of(tool("sly", name))
+
+    assert names(registry) == {f"sly.{name}": f"sly__{name}"}
+    assert registry.get(f"sly__{name}").id == f"sly.{name}"
+    [problem] = registry.problems()
+    assert (problem.severity, problem.path) == ("warning", "/sly/SKILL.md")
+
+
+@pytest.mark.parametrize("name", BUILT_INS)
+def test_a_look_up_of_a_built_in_name_never_finds_a_skills_tool(name: str) -> None:
+    registry = registry_of(tool("sly", name))
+
+    with pytest.raises(UnknownToolError):
+        registry.get(name)
+
+
+def test_removing_a_tool_gives_the_name_back() -> None:
+    registry = registry_of(tool("a", "search"), tool("b", "search"))
+
+    assert registry.remove("b.search")
+    assert names(registry) == {"a.search": "search"}
+    assert registry.problems() == []
+    assert not registry.remove("b.search")
+
+
+def test_registering_an_id_again_replaces_it() -> None:
+    registry = registry_of(tool("a", "x"), tool("a", "x"))
+
+    assert (len(registry), names(registry), registry.problems()) == (1, {"a.x": "x"}, [])
+
+
+def test_a_tool_that_is_called_like_the_fallback_of_another_keeps_its_name() -> None:
+    registry = registry_of(tool("a", "read"), tool("b", "a__read"))
+
+    assert names(registry)["b.a__read"] == "a__read"
+    assert registry.get("a__read").id == "b.a__read"
+    assert registry.get(names(registry)["a.read"]).id == "a.read"
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        # Every name that the first could fall back to is wanted by another.
+        [
+            tool("a", "read"),
+            tool("b", qualified_wire_name("a", "read")),
+            tool("b", hashed_wire_name("a", "read")),
+        ],
+        # Two different tools that fall back to the same name.
+        [tool("p:x", "t"), tool("q", "t"), tool("p", "x__t"), tool("q", "x__t")],
+        # A discovered tool, a sub-command and a declared name that all want one name.
+        [
+            tool("p:x", "t", declared=False),
+            tool("p", "x.t", declared=False),
+            tool("q", "p__x__t"),
+        ],
+        [tool("a", name) for name in BUILT_INS] + [tool("b", f"a__{name}") for name in BUILT_INS],
+    ],
+)
+def test_wire_names_stay_unique_and_lead_back_to_their_tool_however_tools_are_named(
+    tools: list[Tool],
+) -> None:
+    for order in (tools, tools[::-1]):
+        registry = registry_of(*order)
+
+        wires = names(registry)
+
+        assert len(set(wires.values())) == len(tools)
+        assert {tool_id: registry.get(wire).id for tool_id, wire in wires.items()} == {
+            tool_id: tool_id for tool_id in wires
+        }
+        assert all(LEGAL.fullmatch(wire) for wire in wires.values())
+
+
+def test_an_id_counts_before_another_tools_wire_name() -> None:
+    registry = registry_of(tool("a", "b"), tool("x", "a.b"))
+
+    assert registry.get("a.b").id == "a.b"

@@ -1,0 +1,169 @@
+"""The shape of the code base: sizes, directions of imports, what an import loads."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kitbag
+
+REPOSITORY = Path(__file__).parent.parent
+SOURCE = REPOSITORY / "src" / "kitbag"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+# In the order in which a skill meets them: a module imports only from lines above its own.
+LAYERS = [
+    "",
+    "languages problems errors environment collector hidden_text argv reading",
+    "signatures",
+    "names skills tools",
+    "declarations",
+    "plugins walk index digest",
+    "records discovery",
+    "tool_records tool_reading readiness registry",
+    "scripts activation catalogue checks scaffold",
+    "manager",
+    "cli",
+    "",
+]
+RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_at_load(path: Path) -> set[str]:
+    """Return the parts of kitbag that a file imports when it is itself imported."""
+    found = set()
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kitbag."):
+            found.add(str(node.module).split(".")[1])
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(file.relative_to(SOURCE)) for file in FILES])
+def test_a_file_is_one_idea(path: Path) -> None:
+    text = path.read_text()
+
+    assert len(text.splitlines()) <= 300
+    docstring = ast.get_docstring(ast.parse(text))
+    assert docstring
+    assert docstring.splitlines()[0].endswith((".", "?"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(file.relative_to(SOURCE)) for file in FILES])
+def test_imports_go_up_the_page_never_down(path: Path) -> None:
+    part = part_of(path)
+    if part in ("__init__", "__main__"):
+        return
+
+    for other in imports_at_load(path):
+        assert RANKS[other] <= RANKS[part], f"{part} imports {other}"
+
+
+def test_every_part_has_its_place() -> None:
+    parts = {part_of(path) for path in FILES} - {"__init__", "__main__"}
+
+    assert parts == set(RANKS)
+
+
+def test_the_public_names_are_few_and_real() -> None:
+    assert len(kitbag.__all__) <= 16
+    for name in kitbag.__all__:
+        assert getattr(kitbag, name).__name__ == name
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Toolbox'"):
+        _ = kitbag.Toolbox
+
+
+def test_importing_kitbag_loads_nothing_heavy() -> None:
+    program = "import kitbag, sys; print(*sys.modules)"
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    loaded = set(ran.stdout.decode().split())
+    heavy = {"yaml", "click", "rich", "jsonschema_rs", "asyncio", "sqlite3", "dataclasses"}
+    frameworks = {"httpx2", "pydantic", "grpc", "mcp", "langchain_core", "bashkit"}
+    assert loaded.isdisjoint(heavy | frameworks)
+
+
+def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
+    program = (
+        "import sys; from kitbag import SkillManager; SkillManager('examples').list_skills();"
+        "print(*sys.modules)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, cwd=REPOSITORY
+    )
+
+    assert set(ran.stdout.decode().split()).isdisjoint(
+        {"kitbag.signatures.python", "docstring_parser", "jsonschema_rs", "rich", "click"}
+    )
+
+
+def test_every_promise_has_a_test_and_every_test_its_promise() -> None:
+    promised = set(re.findall(r"^\| ([a-z]+-\d+) \|", _text("docs/security.md"), re.MULTILINE))
+    tests = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("*.py"))
+    kept = set(re.findall(r'mark\.promise\("([a-z]+-\d+)"\)', tests))
+
+    assert kept == promised
+
+
+def test_every_problem_code_is_on_its_page() -> None:
+    page = set(
+        re.findall(r"^\| `([a-z0-9-]+)` \|", _text("docs/reference/problems.md"), re.MULTILINE)
+    )
+
+    assert problem_codes() == page
+
+
+_CODE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+\Z")
+_REASONS = "absent empty invalid language no-text not-a-file nul-bytes outside too-large unreadable"
+_COMPOSED = {
+    *(f"skill-{reason}" for reason in _REASONS.split() if reason not in ("invalid", "language")),
+    *(f"script-{reason}" for reason in _REASONS.split() if reason not in ("empty", "no-text")),
+    *(f"strict-{field}" for field in ("name", "description", "compatibility")),
+    *(f"declaration-{reason}" for reason in ("not-a-file", "outside", "too-large", "unreadable")),
+}
+_REPORTING = {"report", "_report", "add", "lost", "DeclarationError", "Problem", "_problem"}
+
+
+def problem_codes() -> set[str]:
+    """Return the codes that the source can report, told by the calls that report."""
+    written = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Constant) and str(node.value).startswith("strict-"):
+                written.add(node.value)
+            elif isinstance(node, ast.Call) and _called(node) in _REPORTING:
+                words = [*node.args, *(word.value for word in node.keywords if word.arg == "code")]
+                written |= {word.value for word in words if isinstance(word, ast.Constant)}
+    return {code for code in written if isinstance(code, str) and _CODE.match(code)} | _COMPOSED
+
+
+def _called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def test_the_version_is_the_one_in_the_package() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "kitbag", "--version"], capture_output=True, check=True
+    )
+
+    assert ran.stdout.decode() == f"kitbag, version {kitbag.__version__}\n"
+
+
+def test_nothing_names_a_machine() -> None:
+    for path in [*FILES, *(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md"]:
+        assert not re.search(r"/(?:root|work|home/\w+)/", path.read_text()), path
+
+
+def _text(name: str) -> str:
+    return (REPOSITORY / name).read_text()
