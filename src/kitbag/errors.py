@@ -76,7 +76,14 @@ class AmbiguousNameError(KitbagError):
 
 
 class InvalidArgumentsError(KitbagError):
+    """Arguments that do not fit a tool; `problems` names each of them."""
+
     code = "invalid_arguments"
+
+    def __init__(self, tool: str, problems: Sequence[str], *, usage: str = "") -> None:
+        self.tool = tool
+        self.problems = list(problems)
+        super().__init__(f"invalid arguments for {tool}: {'; '.join(self.problems)}", hint=usage)
 
 
 class CallDeniedError(KitbagError):
@@ -95,6 +102,30 @@ class ToolRestrictionError(CallDeniedError):
             f"Tool 'Bash' not allowed for skill '{skill_name}'. Allowed: {self.allowed_tools}",
             hint="add Bash to `allowed-tools` in its SKILL.md, "
             "or use Policy(allowed_tools='advice') to treat the list as advice",
+        )
+
+
+class UnsafeScriptError(CallDeniedError):
+    """A script that is not run whoever asks: setuid, setgid, or outside its skill."""
+
+    code = "unsafe_script"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is not run: {reason}")
+
+
+class WorkspaceError(CallDeniedError):
+    """A folder that cannot be given to a tool to write in."""
+
+    code = "workspace"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} cannot be a workspace: {reason}",
+            hint="change to a project folder, or name one: --workspace DIR, workspace=DIR",
         )
 
 
@@ -122,6 +153,15 @@ class CommandStartError(KitbagError):
         self.program = program
         self.reason = reason
         super().__init__(f"cannot start {program}: {reason}", hint=hint)
+
+
+class InterpreterMissingError(CommandStartError):
+    code = "interpreter_missing"
+
+    def __init__(self, names: Sequence[str], package: str) -> None:
+        self.names = tuple(names)
+        wanted = " or ".join(names)
+        super().__init__(wanted, "it is not installed", hint=f"install it: apt install {package}")
 
 
 class SkillInvocationError(KitbagError):

@@ -1,0 +1,130 @@
+"""Arguments checked against a tool's schema, with messages that a model can act on."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from kitbag.errors import InvalidArgumentsError, nearest
+from kitbag.signatures.signature import JsonSchema
+from kitbag.tools import Tool
+
+_MOST_SHOWN = 8
+
+
+def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
+    """Return arguments that fit the tool; raise InvalidArgumentsError with all that does not.
+
+    What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
+    """
+    arguments = _as_object(tool, given)
+    try:
+        # Through JSON and back: what no JSON can carry never reaches a validator or a script.
+        text = json.dumps(arguments, allow_nan=False)
+        text.encode()
+        arguments = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(tool.id, [f"not JSON: {error}"]) from None
+    problems = list(_problems(tool.input_schema, arguments))
+    if problems:
+        raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
+    return arguments
+
+
+def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return typed arguments for `key=value` words; a key given twice makes a list."""
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    arguments: dict[str, Any] = {}
+    for written, text in pairs:
+        key = written if written in properties else written.replace("-", "_")
+        key = key if key in properties else written
+        schema = properties.get(key)
+        schema = schema if isinstance(schema, dict) else {}
+        if schema.get("type") == "array" and not text.lstrip().startswith("["):
+            items = schema.get("items")
+            value = _typed(text, items if isinstance(items, dict) else {})
+            arguments.setdefault(key, []).append(value)
+        else:
+            arguments[key] = _typed(text, schema)
+    return arguments
+
+
+def _typed(text: str, schema: JsonSchema) -> Any:
+    """Read text as JSON where the schema wants something else than text."""
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if "string" in kinds or (
+        kinds == [None] and all(isinstance(e, str) for e in schema.get("enum", [""]))
+    ):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    if isinstance(given, Mapping):
+        return _unwrapped(tool, dict(given), properties)
+    if given is None:
+        return {}
+    if "data" in properties and is_untyped(tool.input_schema):
+        return {"data": given}
+    if set(properties) == {"args"}:
+        return {"args": [given] if isinstance(given, str) else given}
+    if len(properties) == 1:
+        return {next(iter(properties)): given}
+    kind = type(given).__name__
+    raise InvalidArgumentsError(
+        tool.id, [f"arguments must be an object, not a {kind}"], usage=_usage(tool)
+    )
+
+
+def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Open `{"data": …}` for a tool that knows no `data`, and close it for one that knows no other."""
+    if is_untyped(tool.input_schema):
+        return given if "data" in given or not given else {"data": given}
+    if set(given) == {"data"} and "data" not in properties:
+        return _as_object(tool, given["data"])
+    return given
+
+
+def is_untyped(schema: JsonSchema) -> bool:
+    """Tell whether a schema is `{"data": any}`."""
+    properties = schema.get("properties", {})
+    return set(properties) == {"data"} and "type" not in properties["data"]
+
+
+def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
+    validator = _validator(json.dumps(schema))
+    for number, error in enumerate(validator.iter_errors(arguments)):
+        if number == _MOST_SHOWN:
+            yield "… and more"
+            return
+        where = ".".join(str(part) for part in error.instance_path)
+        hint = _hint(schema, arguments) if "dditional properties" in error.message else ""
+        yield f"{where}: {error.message}{hint}" if where else f"{error.message}{hint}"
+
+
+def _hint(schema: JsonSchema, arguments: dict[str, Any]) -> str:
+    allowed = list(schema.get("properties", {}))
+    meant = [
+        near for key in arguments if key not in allowed for near in nearest(key, allowed, most=1)
+    ]
+    said = f"; did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?" if meant else ""
+    return f"; allowed are {', '.join(allowed) or 'none'}{said}"
+
+
+@lru_cache(maxsize=4096)
+def _validator(schema: str) -> Any:
+    from jsonschema_rs import validator_for
+
+    return validator_for(json.loads(schema), offline=True)
+
+
+def _usage(tool: Tool) -> str:
+    properties = tool.input_schema.get("properties", {})
+    required = tool.input_schema.get("required", [])
+    names = [name if name in required else f"{name} (optional)" for name in properties]
+    return f"{tool.id} takes {', '.join(names) or 'no arguments'}"
