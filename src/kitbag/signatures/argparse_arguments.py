@@ -67,6 +67,8 @@ def declare(call: Call, prefix_chars: str) -> Declared | None:
     if action == "help" or action == "version":  # noqa: PLR1714 - narrows the type
         return None
     flags = _flags(call, prefix_chars)
+    if not flags and action in ("append", "extend"):
+        action = "store"  # a positional occurs once
     kind = call.get("type", None)
     return Declared(
         dest=_dest(call, flags, prefix_chars),

@@ -4,8 +4,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitbag.signatures.literals import Names, items_of
-from kitbag.signatures.values import UNKNOWN
+from kitbag.signatures.literals import items_of
+from kitbag.signatures.values import UNKNOWN, Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kitbag.signatures.literals import LONGEST_VALUE, items_of
+from kitbag.signatures.literal_operators import LONGEST_VALUE
+from kitbag.signatures.literals import items_of
 from kitbag.signatures.values import UNKNOWN
 
 _STRING_METHODS: dict[str, Callable[..., str]] = {

@@ -1,6 +1,5 @@
 """The PEP 723 block of a script: which Python and which packages it asks for."""
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +36,8 @@ def read_block(text: str) -> Dependencies | Malformed | None:
         return Malformed(reason="the script block is never closed", line=line)
     if len(blocks) > 1:
         return Malformed(reason="more than one script block", line=blocks[1][0])
+    import tomllib
+
     try:
         table = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -4,9 +4,10 @@ Plain Python values stand for themselves; the classes here stand for everything 
 """
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -97,6 +98,14 @@ class Class(Thing):
 
     def attribute(self, name: str) -> Any:
         return self.attributes.get(name, UNKNOWN)
+
+
+class Names(Protocol):
+    """Whoever knows what the names of a script stand for."""
+
+    def value(self, node: ast.expr) -> Any: ...
+
+    def given(self, names: Mapping[str, Any]) -> "Names": ...
 
 
 class UncertainError(Exception):
