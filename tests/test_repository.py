@@ -104,7 +104,7 @@ def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     )
 
     assert set(ran.stdout.decode().split()).isdisjoint(
-        {"kitbag.signatures.python", "docstring_parser", "jsonschema_rs", "rich", "click"}
+        {"kitbag.signatures.python.reading", "docstring_parser", "jsonschema_rs", "rich", "click"}
     )
 
 

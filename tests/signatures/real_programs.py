@@ -15,7 +15,7 @@ from kitbag.argv import Argument
 from kitbag.signatures.signature import Interface, JsonSchema, Signature
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ROOT / ".cache" / "programs"
+PACKAGES = ROOT / "build" / "programs"
 RECORDER = Path(__file__).with_name("record_parsers.py")
 
 # What argparse calls the action, and what the plan calls it.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kitbag.argv import Argument
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Signature
 
 
