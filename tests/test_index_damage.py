@@ -57,7 +57,9 @@ def answers(root: Path) -> list[list[str]]:
 
 
 def index_file() -> Path:
-    return cache_directory() / "index.sqlite3"
+    directory = cache_directory()
+    assert directory is not None
+    return directory / "index.sqlite3"
 
 
 def fill(root: Path) -> Path:

@@ -11,7 +11,7 @@ from kitbag.declarations.frontmatter_tools import read_frontmatter_tools
 from kitbag.declarations.manifest import MANIFEST_FILES, read_manifest
 from kitbag.declarations.script_paths import find_script
 from kitbag.declarations.scripts_folder import ScriptsFolder, Selection
-from kitbag.declarations.strict_yaml import line_of
+from kitbag.declarations.strict_yaml import lines_of
 from kitbag.declarations.tool_making import ToolMaker
 from kitbag.declarations.tools_json import read_tools_json
 from kitbag.errors import SkillUnreadableError
@@ -88,7 +88,7 @@ class _Reading:
             return parts.body, []
         report = Report(
             self.skill.file,
-            lambda at: line_of(parts.front or "", at, first_line=parts.first_line),
+            lambda: lines_of(parts.front or "", first_line=parts.first_line),
         )
         tools = self.skill.metadata.frontmatter.get("tools")
         declared = read_frontmatter_tools(tools, report)
