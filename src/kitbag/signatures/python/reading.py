@@ -23,6 +23,9 @@ from kitbag.signatures.signature import Interface, Signature
 
 # No script a person wrote is larger; a tree of it would fill the memory.
 _LONGEST_TEXT = 1_000_000
+# Python's own parser takes minutes over `import a.a.a…`, longer with every part squared.
+_LONGEST_NAME = 1_000
+_DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
 _TESTING = frozenset({"pytest", "unittest"})
 
 # Libraries that make an interface out of a program in ways that cannot be read from it.
@@ -49,6 +52,8 @@ def read_python(text: str) -> Signature:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > _LONGEST_TEXT:
         return _unreadable(text, f"too long to read: {len(text):,} characters", None)
+    if _has_endless_name(text):
+        return _unreadable(text, f"a name of more than {_LONGEST_NAME:,} parts", None)
     try:
         tree = _parse(text)
     except SyntaxError as error:
@@ -61,6 +66,12 @@ def read_python(text: str) -> Signature:
         return _read(text, tree)
     except RecursionError:
         return _unreadable(text, "its definitions are nested too deeply to follow", None)
+
+
+def _has_endless_name(text: str) -> bool:
+    if text.count(".") <= _LONGEST_NAME:
+        return False
+    return any(name[0].count(".") > _LONGEST_NAME for name in _DOTTED_NAME.finditer(text))
 
 
 def _parse(text: str) -> ast.Module:
