@@ -251,6 +251,10 @@ SLOW: dict[str, tuple[str, str]] = {
 def test_a_file_made_to_be_slow_is_not(root: Path, what: str) -> None:
     place, text = SLOW[what]
     (root / "victim" / place).write_text(text)
+    if place == "SKILL.md":  # its size is bounded: several of them show what one costs
+        for number in range(4):
+            (root / f"victim-{number}").mkdir()
+            (root / f"victim-{number}" / place).write_text(text)
 
     tools = [tool.id for tool in SkillManager(root, cache=False).tools]
 

@@ -1,7 +1,7 @@
 """A tool as its skill declares it, before anything is known of the script behind it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from kitbag.declarations.strict_yaml import YamlPath
@@ -27,6 +27,10 @@ class Declared:
     timeout_ms: int | None = None
     effects: tuple[Effect, ...] | None = None
     variables: tuple[str, ...] = ()
+    # Adds a problem at the place of this entry: lines are counted only when there is one.
+    report: Callable[[str, Severity, str], None] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 class DeclarationError(ValueError):
