@@ -43,10 +43,10 @@ types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
 test: $(READY) $(PROGRAMS) interpreters  ## every test
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
-fast: $(READY)  ## the tests that take under a second each
-	$(BIN)/pytest -q -m "not slow" --ignore tests/test_examples.py
+fast: $(READY)  ## the tests that take under a second each, in under a minute
+	$(BIN)/pytest -q -n auto -m "not slow" --ignore tests/properties --ignore tests/test_examples.py
 
 docs: $(READY)  ## build the pages, strictly
 	$(BIN)/zensical build --clean --strict

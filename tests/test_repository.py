@@ -132,7 +132,16 @@ _COMPOSED = {
     *(f"strict-{field}" for field in ("name", "description", "compatibility")),
     *(f"declaration-{reason}" for reason in ("not-a-file", "outside", "too-large", "unreadable")),
 }
-_REPORTING = {"report", "_report", "add", "lost", "DeclarationError", "Problem", "_problem"}
+_REPORTING = {
+    "report",
+    "_report",
+    "_report_at",
+    "add",
+    "lost",
+    "DeclarationError",
+    "Problem",
+    "_problem",
+}
 
 
 def problem_codes() -> set[str]:
