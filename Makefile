@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PROGRAMS := .cache/programs/.ready
+PROGRAMS := build/programs/.ready
 
 # Languages whose scripts the tests check with their own interpreters: command=package
 INTERPRETERS := node=nodejs ruby=ruby perl=perl bash=bash
@@ -24,8 +24,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(PROGRAMS): $(READY) tests/programs.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-	  --upgrade --target .cache/programs -r tests/programs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --only-binary :all: \
+	  --upgrade --target build/programs -r tests/programs.txt
 	@touch $@
 
 programs: $(PROGRAMS)  ## fetch other people's programs, which the argparse reader is compared with
@@ -43,10 +43,10 @@ types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
 test: $(READY) $(PROGRAMS) interpreters  ## every test
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
-fast: $(READY)  ## the tests that take under a second each
-	$(BIN)/pytest -q -m "not slow" --ignore tests/test_examples.py
+fast: $(READY)  ## the tests that take under a second each, in under a minute
+	$(BIN)/pytest -q -n auto -m "not slow" --ignore tests/properties --ignore tests/test_examples.py
 
 docs: $(READY)  ## build the pages, strictly
 	$(BIN)/zensical build --clean --strict
@@ -61,11 +61,11 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/reading.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
-	rm -rf dist .cache/wheel
+	rm -rf dist build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
-	$(PYTHON) -m venv .cache/wheel
-	.cache/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
-	.cache/wheel/bin/kitbag check --strict examples/skills/greeter
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/wheel/bin/kitbag check --strict examples/skills/greeter
 
 clean:  ## remove everything that was made
-	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

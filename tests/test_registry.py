@@ -11,6 +11,7 @@ from kitbag.names import hashed_wire_name, qualified_wire_name, wire_name
 from kitbag.tools import Stub, Tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LONG = "a" * 60
 BUILT_INS = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
 
 
@@ -137,6 +138,17 @@ def test_a_tool_that_is_called_like_the_fallback_of_another_keeps_its_name() -> 
             tool("a", "read"),
             tool("b", qualified_wire_name("a", "read")),
             tool("b", hashed_wire_name("a", "read")),
+        ],
+        # The same, one step further, and for a name that leaves no room for another character.
+        [
+            tool(LONG, "read"),
+            *(tool("b", hashed_wire_name(LONG, "read") + tail) for tail in ("", "_", "__")),
+            tool("b", qualified_wire_name(LONG, "read")[:63] + "_"),
+        ],
+        [
+            tool("a", "read"),
+            tool("b", qualified_wire_name("a", "read")),
+            *(tool("b", hashed_wire_name("a", "read") + tail) for tail in ("", "_", "__", "_2")),
         ],
         # Two different tools that fall back to the same name.
         [tool("p:x", "t"), tool("q", "t"), tool("p", "x__t"), tool("q", "x__t")],

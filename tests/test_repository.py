@@ -104,7 +104,7 @@ def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     )
 
     assert set(ran.stdout.decode().split()).isdisjoint(
-        {"kitbag.signatures.python", "docstring_parser", "jsonschema_rs", "rich", "click"}
+        {"kitbag.signatures.python.reading", "docstring_parser", "jsonschema_rs", "rich", "click"}
     )
 
 
@@ -132,7 +132,16 @@ _COMPOSED = {
     *(f"strict-{field}" for field in ("name", "description", "compatibility")),
     *(f"declaration-{reason}" for reason in ("not-a-file", "outside", "too-large", "unreadable")),
 }
-_REPORTING = {"report", "_report", "add", "lost", "DeclarationError", "Problem", "_problem"}
+_REPORTING = {
+    "report",
+    "_report",
+    "_report_at",
+    "add",
+    "lost",
+    "DeclarationError",
+    "Problem",
+    "_problem",
+}
 
 
 def problem_codes() -> set[str]:

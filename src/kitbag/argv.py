@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -180,9 +179,17 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, float):
-        # 3.0 is a JSON integer, but `int("3.0")` fails; and no parser takes -1e16 for a number.
-        if value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact below that
-            return str(int(value))
-        negative = value < 0 and isfinite(value)
-        return format(Decimal(repr(value)), "f") if negative else json.dumps(value)
+        return _number(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _number(value: float) -> str:
+    # 3.0 is a JSON integer, but `int("3.0")` fails.
+    if value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact below that
+        return str(int(value))
+    if value < 0 and isfinite(value):
+        from decimal import Decimal
+
+        # argparse takes -1e16 for a flag.
+        return format(Decimal(repr(value)), "f")
+    return json.dumps(value)

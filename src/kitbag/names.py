@@ -55,9 +55,10 @@ def qualified_wire_name(skill: str, tool: str) -> str:
     return hashed_wire_name(skill, tool)
 
 
-def hashed_wire_name(skill: str, tool: str) -> str:
+def hashed_wire_name(skill: str, tool: str, attempt: int = 0) -> str:
     """Return a legal name that no other id has: its beginning and a hash of the id."""
-    digest = sha256(tool_id(skill, tool).encode(errors="surrogatepass")).hexdigest()
+    hashed = tool_id(skill, tool) + (f"#{attempt}" if attempt else "")
+    digest = sha256(hashed.encode(errors="surrogatepass")).hexdigest()
     return f"{_legal(_joined(skill, tool))[:_KEPT]}_{digest[:8]}"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 from kitbag.errors import AmbiguousNameError, UnknownToolError
 from kitbag.names import hashed_wire_name, qualified_wire_name
@@ -24,7 +25,8 @@ class ToolRegistry:
         self._ranks: dict[str, int] = {}
         self._wanting: dict[str, list[str]] = {}  # wire name → ids, the owner last
         self._short: dict[str, list[str]] = {}  # tool name without its skill → ids
-        self._fallback: dict[str, str] | None = None  # made when a look-up first needs it
+        self._fallback: dict[str, str] | None = None  # made when first needed
+        self._fallback_ids: dict[str, str] | None = None
 
     def __iter__(self) -> Iterator[Tool]:
         return map(self.named, self._tools.values())
@@ -49,7 +51,7 @@ class ToolRegistry:
         wanting.append(tool.id)
         wanting.sort(key=self._ranks.__getitem__)
         self._short.setdefault(_short_name(tool), []).append(tool.id)
-        self._fallback = None
+        self._fallback = self._fallback_ids = None
 
     def remove(self, tool_id: str) -> bool:
         """Take a tool out; a tool that it had shadowed gets the wire name back."""
@@ -61,7 +63,7 @@ class ToolRegistry:
             table[name].remove(tool_id)
             if not table[name]:
                 del table[name]
-        self._fallback = None
+        self._fallback = self._fallback_ids = None
         return True
 
     def get(self, name: str) -> Tool:
@@ -95,25 +97,33 @@ class ToolRegistry:
             return []
         if name in self._wanting:
             return self._wanting[name][-1:]
-        if name in self._fallbacks():
-            return [self._fallbacks()[name]]
-        return self._short.get(name, [])
+        by_fallback = self._by_fallback().get(name)
+        return [by_fallback] if by_fallback else self._short.get(name, [])
 
     def _fallbacks(self) -> dict[str, str]:
-        """Return what each tool is called when its name is taken → its id."""
+        """Return id → what the tool is called when the name it wants is taken."""
         if self._fallback is None:
+            taken = set(self._wanting)
             self._fallback = {}
             for tool in self._tools.values():
-                for name in _fallback_names(tool):
-                    self._fallback.setdefault(name, tool.id)
+                names = _fallback_names(tool)
+                name = next(names)
+                while name in taken:
+                    name = next(names)
+                taken.add(name)
+                self._fallback[tool.id] = name
         return self._fallback
+
+    def _by_fallback(self) -> dict[str, str]:
+        if self._fallback is None or self._fallback_ids is None:
+            self._fallback_ids = {name: tool_id for tool_id, name in self._fallbacks().items()}
+        return self._fallback_ids
 
     def named(self, tool: Tool) -> Tool:
         """Return a registered tool under the wire name it really has."""
         if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
             return tool
-        names = (name for name in _fallback_names(tool) if name not in self._wanting)
-        return replace(tool, name=next(n for n in names if self._fallbacks().get(n) == tool.id))
+        return replace(tool, name=self._fallbacks()[tool.id])
 
     def _known_names(self) -> list[str]:
         return [*self._tools, *self._short]
@@ -123,8 +133,9 @@ def _short_name(tool: Tool) -> str:
     return tool.id.removeprefix(f"{tool.skill}.")
 
 
-def _fallback_names(tool: Tool) -> tuple[str, ...]:
-    """Return what a tool may be called when its name is taken; the last ones no other has."""
+def _fallback_names(tool: Tool) -> Iterator[str]:
+    """Yield what a tool may be called when its name is taken, without end."""
     short = _short_name(tool)
-    hashed = hashed_wire_name(tool.skill, short)
-    return (qualified_wire_name(tool.skill, short), hashed, f"{hashed[:-9]}_{hashed[-8:]}_")
+    yield qualified_wire_name(tool.skill, short)
+    for attempt in count():
+        yield hashed_wire_name(tool.skill, short, attempt)

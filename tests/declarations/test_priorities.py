@@ -241,3 +241,30 @@ def test_a_declared_name_over_a_discovered_one_renames_the_discovered_script(
     assert tools["demo.run"] == "stub"
     assert sorted(tools.values()) == ["script", "stub"]
     assert [problem.severity for problem in manager.problems] == ["info"]
+
+
+@pytest.mark.parametrize("script", ["scripts/absent.py", "../outside.py", "scripts/notes.txt"])
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("tools.json", '[\n{"name": "ok", "description": "d"},\n%s\n]', 3),
+        ("scripts/manifest.yml", "tools:\n- name: ok\n  script: run.py\n- %s\n", 4),
+        ("scripts/manifest.yaml", "tools:\n- name: ok\n  script: run.py\n- %s\n", 4),
+        ("SKILL.md", "---\nname: demo\ndescription: d\ntools:\n- name: ok\n- %s\n---\n", 6),
+    ],
+)
+def test_a_script_that_cannot_be_used_is_reported_where_it_is_declared(
+    write_skill: WriteSkill, file: str, text: str, line: int, script: str
+) -> None:
+    entry = json.dumps({"name": "bad", "description": "d", "script": script})
+    home = write_skill(
+        files={"scripts/run.py": PRINTS, "scripts/notes.txt": "", file: text % entry}
+    )
+    manager = SkillManager(home.parent, cache=False)
+
+    tools = [tool.id for tool in manager.get_skill_tools("demo")]
+
+    assert "demo.ok" in tools
+    assert "demo.bad" not in tools
+    errors = [problem for problem in manager.problems if problem.severity == "error"]
+    assert [(problem.path, problem.line) for problem in errors] == [(str(home / file), line)]

@@ -62,6 +62,15 @@ def test_other_files_and_hidden_ones_are_no_tools_and_not_worth_a_word(scripts: 
     assert (ids(manager), manager.problems) == ([], [])
 
 
+def test_a_virtual_environment_below_scripts_is_no_heap_of_tools(scripts: Scripts) -> None:
+    manager = scripts(
+        {"scripts/run.py": PRINTS, "scripts/env/pyvenv.cfg": "home = /usr/bin\n"}
+        | {"scripts/env/lib/python3/site.py": PRINTS, "scripts/env/bin/activate.sh": "echo\n"}
+    )
+
+    assert ids(manager) == ["demo.run"]
+
+
 def test_upper_case_extensions_count(scripts: Scripts) -> None:
     assert ids(scripts({"scripts/RUN.PY": PRINTS})) == ["demo.RUN"]
 
@@ -191,6 +200,12 @@ def test_include_reaches_files_outside_scripts_but_never_outside_the_skill(
     manager = scripts({"bin/tool.py": PRINTS, "other/no.py": PRINTS}, front)
 
     assert [tool.split(".")[1] for tool in ids(manager)] == ["bin-tool"]
+
+
+def test_a_file_that_two_patterns_include_is_one_tool(scripts: Scripts) -> None:
+    front = "metadata: {kitbag: {scripts: {include: ['bin/*.py', 'bin/x.py', '**/*.py']}}}\n"
+
+    assert ids(scripts({"bin/x.py": PRINTS}, front)) == ["demo.bin-x"]
 
 
 def test_include_does_not_take_the_files_of_a_skill_inside(scripts: Scripts) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.declarations.strict_yaml import YamlError, drop_control_characters, line_of, load
+from kitbag.declarations.strict_yaml import YamlError, drop_control_characters, lines_of, load
 
 
 def error_of(text: str, *, first_line: int = 1) -> YamlError:
@@ -216,4 +216,4 @@ def test_the_line_of_any_value_can_be_found(path: tuple[str | int, ...], line: i
         "      city: string\n"
     )
 
-    assert line_of(text, path) == line
+    assert lines_of(text).get(path) == line

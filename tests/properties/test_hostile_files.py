@@ -224,3 +224,38 @@ def test_the_lines_of_very_many_bad_entries_are_found_without_reading_again_for_
 
     assert tools == ["victim.good"]
     assert manager.problems
+
+
+SLOW: dict[str, tuple[str, str]] = {
+    "a module path": ("scripts/run.py", "import " + ".".join(["a"] * 40_000) + "\n"),
+    "declarations": (
+        "tools.json",
+        json.dumps([{"name": f"t{n}", "description": "d"} for n in range(15_000)]),
+    ),
+    "keys to save": ("SKILL.md", "---\nx: [\n" + "  name:\n" * 7_500 + "---\nText.\n"),
+    "blocks to save": ("SKILL.md", "---\nx: [\n" + " name: |\n" * 7_000 + "---\nText.\n"),
+    "fences": ("SKILL.md", "---\nname: victim\n---\n" + "```\n\n" * 150_000),
+    "headings": ("SKILL.md", "---\nname: victim\n---\n" + "# a\n\n" * 150_000),
+    "parentheses": ("SKILL.md", f"---\nname: victim\nallowed-tools: {'(' * 60_000}\n---\nText.\n"),
+    "patterns": (
+        "SKILL.md",
+        "---\nname: victim\ndescription: d\nmetadata: {kitbag: {scripts: {include: ["
+        + ",".join(["'**/**/**/*.py'"] * 3_000)
+        + "]}}}\n---\n",
+    ),
+}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("what", SLOW)
+def test_a_file_made_to_be_slow_is_not(root: Path, what: str) -> None:
+    place, text = SLOW[what]
+    (root / "victim" / place).write_text(text)
+    if place == "SKILL.md":  # its size is bounded: several of them show what one costs
+        for number in range(4):
+            (root / f"victim-{number}").mkdir()
+            (root / f"victim-{number}" / place).write_text(text)
+
+    tools = [tool.id for tool in SkillManager(root, cache=False).tools]
+
+    assert "zz-neighbour.ok" in tools

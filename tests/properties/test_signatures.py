@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitbag.argv import words
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Signature
 
 # Pieces that make text look like a script, so that readers are reached and not only the parser.

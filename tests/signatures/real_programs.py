@@ -15,7 +15,7 @@ from kitbag.argv import Argument
 from kitbag.signatures.signature import Interface, JsonSchema, Signature
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ROOT / ".cache" / "programs"
+PACKAGES = ROOT / "build" / "programs"
 RECORDER = Path(__file__).with_name("record_parsers.py")
 
 # What argparse calls the action, and what the plan calls it.
@@ -152,6 +152,8 @@ def _argument_differences(
     if argument.name != real["dest"] and not is_shared:
         yield f"{real['dest']} is called {argument.name}"
     action = ACTIONS.get(real["action"], "store" if real["nargs"] != 0 else "store_true")
+    if not real["flags"] and action in ("append", "extend"):
+        action = "store"  # it occurs once
     if argument.action != action and not (is_shared and argument.off_flag):
         yield f"{argument.name}: {action} read as {argument.action}"
     nargs = {0: None, "A...": "+"}.get(real["nargs"], real["nargs"])

@@ -16,6 +16,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -234,8 +235,14 @@ def _become(program: str, answer: int) -> NoReturn:
 
 
 def main(programs: Sequence[str]) -> None:
-    for program in programs:
-        sys.stdout.write(record(program) + "\n")
+    """Record one program after the other, in a directory that is theirs to write in."""
+    sys.dont_write_bytecode = True
+    with tempfile.TemporaryDirectory() as home:
+        os.chdir(home)
+        os.environ["HOME"] = home
+        for program in programs:
+            sys.stdout.write(record(program) + "\n")
+        os.chdir("/")
 
 
 if __name__ == "__main__":

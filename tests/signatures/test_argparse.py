@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kitbag.argv import Argument
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Signature
 
 
@@ -134,6 +134,7 @@ def test_an_enum_class_gives_its_values_when_it_is_the_type() -> None:
     [
         ("'x', nargs='?'", {"type": "string"}, "?"),
         ("'x', nargs='*'", {"type": "array", "items": {"type": "string"}}, "*"),
+        ("'x', nargs='*', action='extend'", {"type": "array", "items": {"type": "string"}}, "*"),
         ("'x', nargs='+'", {"type": "array", "items": {"type": "string"}, "minItems": 1}, "+"),
         ("'x', nargs=argparse.REMAINDER", {"type": "array", "items": {"type": "string"}}, "..."),
         (
@@ -274,30 +275,3 @@ def test_a_default_is_shown_as_a_caller_would_pass_it(default: str, shown: dict[
     schema, _, _ = read_one(f"'--x', {default}")
 
     assert {key: value for key, value in schema.items() if key == "default"} == shown
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "*names",
-        "'--x', **settings",
-        "compute_name()",
-        "'--x', nargs=count()",
-        "'--x', action=make_action()",
-        "'--x', action=elsewhere.Action",
-    ],
-)
-def test_what_only_the_running_script_knows_makes_the_whole_script_untyped(call: str) -> None:
-    signature = read(f"import elsewhere\nparser.add_argument('ok')\nparser.add_argument({call})")
-
-    assert signature.interface.input_schema is None
-    assert signature.interface.convention == "stdin"
-    assert signature.uncertain
-    assert signature.uncertain_line == 6
-
-
-@pytest.mark.parametrize("setting", ["help", "default", "metavar", "choices", "required"])
-def test_a_setting_that_cannot_be_known_is_only_left_out(setting: str) -> None:
-    schema, _, required = read_one(f"'--x', {setting}=compute()")
-
-    assert (schema, required) == ({"type": "string"}, False)

@@ -3,7 +3,7 @@
 from textwrap import dedent
 
 from kitbag.argv import Argument, Word
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Interface, JsonSchema
 
 TODO = '''

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 
 
 def names(text: str) -> list[str]:
@@ -13,13 +13,6 @@ def names(text: str) -> list[str]:
     assert (signature.uncertain, signature.uncertain_line) == ("", None)
     assert signature.interface.input_schema is not None
     return list(signature.interface.input_schema["properties"])
-
-
-def why(text: str) -> tuple[str, int | None]:
-    """Return why the script could not be read with certainty."""
-    signature = read_python(dedent(text))
-    assert signature.interface.input_schema is None
-    return signature.uncertain, signature.uncertain_line
 
 
 @pytest.mark.parametrize(
@@ -252,47 +245,3 @@ def test_a_module_that_only_mentions_argparse_has_no_command_line() -> None:
     """
 
     assert read_python(dedent(text)).reader == "comments"
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (
-            "other.add_flags(parser)",
-            "a parser is passed to other.add_flags, which is not in this file",
-        ),
-        ("sys.modules['x'].add(parser)", "a parser is passed to code that could not be followed"),
-        ("parser = other.make(); parser.parse_args()", "its parser is made by other.make"),
-        ("parser.parse_args(sys.argv[2:])", "only a part of the command line is parsed"),
-        (
-            "sub = parser.add_subparsers(); sub.add_parser(input())",
-            "the name of a sub-command is computed at run time",
-        ),
-        (
-            "argparse.ArgumentParser(parents=[other.base])",
-            "a parser has a parent from another module",
-        ),
-    ],
-)
-def test_a_parser_out_of_sight_is_uncertain(line: str, reason: str) -> None:
-    head = "import argparse, sys, other\nparser = argparse.ArgumentParser()"
-
-    assert why(f"{head}\n{line}\nparser.parse_args()") == (reason, 3)
-
-
-def test_a_script_that_chooses_between_two_parsers_is_uncertain() -> None:
-    text = """
-        import argparse, sys
-        def first():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("a")
-            return parser.parse_args()
-        def second():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("b")
-            return parser.parse_args()
-        if __name__ == "__main__":
-            first() if len(sys.argv) > 1 else second()
-    """
-
-    assert why(text) == ("more than one parser reads the command line", 4)

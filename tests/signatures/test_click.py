@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kitbag.argv import Argument, Word, words
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Interface, JsonSchema
 
 GREET = '''

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Interface, JsonSchema
 
 

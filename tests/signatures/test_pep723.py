@@ -2,7 +2,7 @@
 
 import pytest
 
-from kitbag.signatures.pep723 import Malformed, read_block, read_dependencies
+from kitbag.signatures.python.pep723 import Malformed, read_block, read_dependencies
 from kitbag.signatures.signature import Dependencies
 
 

@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 from kitbag.argv import Argument
-from kitbag.signatures.python import read_python
+from kitbag.signatures.python.reading import read_python
 from kitbag.signatures.signature import Dependencies, Interface, Signature
 
 

@@ -1,7 +1,8 @@
 """A tool as its skill declares it, before anything is known of the script behind it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.problems import Problem, Severity
@@ -26,6 +27,10 @@ class Declared:
     timeout_ms: int | None = None
     effects: tuple[Effect, ...] | None = None
     variables: tuple[str, ...] = ()
+    # Adds a problem at the place of this entry: lines are counted only when there is one.
+    report: Callable[[str, Severity, str], None] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 class DeclarationError(ValueError):
@@ -39,19 +44,18 @@ class DeclarationError(ValueError):
 
 
 class Report:
-    """Collects the problems of one file, with line numbers found only when there is one."""
+    """Collects the problems of one file; its lines are counted when the first one is needed."""
 
-    def __init__(self, path: str, line_of: Callable[[YamlPath], int | None]) -> None:
+    def __init__(self, path: str, lines_of: Callable[[], Mapping[YamlPath, int]]) -> None:
         self.problems: list[Problem] = []
         self._path = path
-        self._line_of = line_of
+        self._lines = cache(lines_of)
 
     def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
-        line = self._line_of(at)
+        lines = self._lines()
         # What is missing has no line: that of the thing it is missing from will do.
-        while line is None and at:
-            at = at[:-1]
-            line = self._line_of(at)
+        places = (at[:end] for end in range(len(at), -1, -1))
+        line = next((lines[place] for place in places if place in lines), None)
         self.problems.append(
             Problem(path=self._path, code=code, severity=severity, message=message, line=line)
         )

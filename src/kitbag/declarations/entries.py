@@ -3,6 +3,8 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from posixpath import normpath
 from typing import Any, get_args
 
@@ -47,7 +49,7 @@ def read_entries(
             message = f"tool {tool.name!r} is declared twice: the first counts"
             report.add("tool-duplicate", "error", message, at)
         else:
-            declared[tool.name] = tool
+            declared[tool.name] = replace(tool, report=partial(report.add, at=at))
             if not _USUAL_NAME.match(tool.name):
                 message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
                 report.add("tool-name-unusual", "warning", message, at)

@@ -9,7 +9,7 @@ from kitbag.declarations.strict_yaml import (
     YamlError,
     YamlPath,
     drop_control_characters,
-    line_of,
+    lines_of,
     load,
 )
 from kitbag.problems import Problem
@@ -20,7 +20,7 @@ MANIFEST_FILES = ("manifest.yml", "manifest.yaml")
 def read_manifest(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]:
     """Return what the manifest says of each script, paths made relative to the skill."""
     text = drop_control_characters(raw.decode("utf-8-sig", "replace"))
-    report = Report(path, lambda at: line_of(text, at))
+    report = Report(path, lambda: lines_of(text))
     try:
         document = load(text)
     except YamlError as error:

@@ -87,8 +87,9 @@ class ScriptsFolder:
 
     def _walk(self, folder: str, depth: int) -> Iterable[str]:
         entries = self._list(folder)
-        if depth and any(entry.name.lower() == "skill.md" for entry in entries):
-            return  # a skill inside this one: its files are its own
+        # A skill inside this one has its own files; a virtual environment has other people's.
+        if depth and any(entry.name.lower() in ("skill.md", "pyvenv.cfg") for entry in entries):
+            return
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.name.startswith((".", "__init__.")) or entry.name in _SKIPPED:

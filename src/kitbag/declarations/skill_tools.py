@@ -1,6 +1,7 @@
 """All tools of one skill: declarations over discovered scripts, every decision on record."""
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from os.path import lexists
 from pathlib import Path, PurePath
 
@@ -11,7 +12,7 @@ from kitbag.declarations.frontmatter_tools import read_frontmatter_tools
 from kitbag.declarations.manifest import MANIFEST_FILES, read_manifest
 from kitbag.declarations.script_paths import find_script
 from kitbag.declarations.scripts_folder import ScriptsFolder, Selection
-from kitbag.declarations.strict_yaml import line_of
+from kitbag.declarations.strict_yaml import lines_of
 from kitbag.declarations.tool_making import ToolMaker
 from kitbag.declarations.tools_json import read_tools_json
 from kitbag.errors import SkillUnreadableError
@@ -51,6 +52,7 @@ def read_skill_tools(skill: Skill) -> SkillTools:
 class _Reading:
     skill: Skill
     problems: list[Problem] = field(default_factory=list)
+    reported: list[list[Problem]] = field(default_factory=list)  # by the files that declare
     stamps: dict[str, Stamp] = field(default_factory=dict)
     unread: bool = False
 
@@ -72,7 +74,13 @@ class _Reading:
         is_whole = not self.unread and not folder.unread
         return SkillTools(
             tools=tuple(tools),
-            problems=(*self.problems, *folder.problems, *maker.problems, *discovered.problems),
+            problems=(
+                *chain.from_iterable(self.reported),
+                *self.problems,
+                *folder.problems,
+                *maker.problems,
+                *discovered.problems,
+            ),
             stamps=self.stamps | folder.stamps if is_whole else {},
         )
 
@@ -88,19 +96,18 @@ class _Reading:
             return parts.body, []
         report = Report(
             self.skill.file,
-            lambda at: line_of(parts.front or "", at, first_line=parts.first_line),
+            lambda: lines_of(parts.front or "", first_line=parts.first_line),
         )
         tools = self.skill.metadata.frontmatter.get("tools")
-        declared = read_frontmatter_tools(tools, report)
-        self.problems += report.problems
-        return parts.body, declared
+        self.reported.append(report.problems)
+        return parts.body, read_frontmatter_tools(tools, report)
 
     def _tools_json(self) -> list[Declared]:
         raw = self._file("tools.json")
         if raw is None:
             return []
         declared, problems = read_tools_json(f"{self.skill.home}/tools.json", raw)
-        self.problems += problems
+        self.reported.append(problems)
         return declared
 
     def _manifest(self) -> list[Declared]:
@@ -108,7 +115,7 @@ class _Reading:
             raw = self._file(f"scripts/{name}")
             if raw is not None:
                 declared, problems = read_manifest(f"{self.skill.home}/scripts/{name}", raw)
-                self.problems += problems
+                self.reported.append(problems)
                 return declared
         return []
 
@@ -131,26 +138,21 @@ class _Reading:
         `declared` comes in order of rank. What a manifest leaves unsaid about a script, a
         declaration of the same script may say.
         """
-        kept: list[Declared] = []
+        kept: dict[str, Declared] = {}
+        of_manifest = {tool.script: tool.name for tool in declared if tool.source == "manifest"}
         for tool in declared:
-            over = next((other for other in kept if _replaces(other, tool)), None)
+            name = of_manifest.get(tool.script) if tool.source != "manifest" else None
+            over = kept.get(name or tool.name)
             if over is None:
-                kept.append(tool)
+                kept[tool.name] = tool
                 continue
             if over.script == tool.script:
-                kept[kept.index(over)] = replace(
-                    over,
-                    description=over.description or tool.description,
-                    input_schema=over.input_schema or tool.input_schema,
-                    output_schema=over.output_schema or tool.output_schema,
-                    timeout_ms=over.timeout_ms or tool.timeout_ms,
-                    effects=over.effects or tool.effects,
-                )
+                kept[over.name] = _completed(over, tool)
             message = (
                 f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
             )
-            self._report(self._file_of(tool), "declaration-replaced", "info", message)
-        return kept
+            _report_at(tool, "declaration-replaced", "info", message)
+        return list(kept.values())
 
     def _declared_tools(
         self, declared: list[Declared], folder: ScriptsFolder, maker: ToolMaker
@@ -164,18 +166,13 @@ class _Reading:
                 path = find_script(folder.home, tool.script)
             except CannotReadError as error:
                 message = f"no tool {tool.name!r}: script {tool.script!r}: {error.reason}"
-                self._report(self._file_of(tool), f"script-{error.code}", "error", message)
+                _report_at(tool, f"script-{error.code}", "error", message)
                 self.unread = True
                 continue
             script = folder.read(path)
             if script is not None:
                 tools.append(maker.declared(tool, script))
         return tools
-
-    def _file_of(self, tool: Declared) -> str:
-        names = {"tools.json": "tools.json", "manifest": f"scripts/{MANIFEST_FILES[0]}"}
-        name = names.get(tool.source)
-        return f"{self.skill.home}/{name}" if name else self.skill.file
 
     def _check_restriction(self, tools: list[Tool]) -> None:
         allowed = self.skill.metadata.allowed_tools
@@ -192,9 +189,21 @@ class _Reading:
         self.problems.append(Problem(path=path, code=code, severity=severity, message=message))
 
 
-def _replaces(one: Declared, other: Declared) -> bool:
-    same_script = one.source == "manifest" != other.source and one.script == other.script
-    return same_script or one.name == other.name
+def _report_at(tool: Declared, code: str, severity: Severity, message: str) -> None:
+    assert tool.report is not None
+    tool.report(code, severity, message)
+
+
+def _completed(tool: Declared, other: Declared) -> Declared:
+    """Fill in what a declaration leaves unsaid from another one of the same script."""
+    return replace(
+        tool,
+        description=tool.description or other.description,
+        input_schema=tool.input_schema or other.input_schema,
+        output_schema=tool.output_schema or other.output_schema,
+        timeout_ms=tool.timeout_ms or other.timeout_ms,
+        effects=tool.effects or other.effects,
+    )
 
 
 def is_bash(item: str) -> bool:

@@ -30,6 +30,7 @@ except ImportError:  # PyYAML built without libyaml: ten times slower, same even
     from yaml import SafeLoader as _Parser  # type: ignore[assignment]  # the same interface
 
 _MAX_DEPTH = 64
+_NOTED_DEPTH = 8  # deeper than any message points
 # Control characters that YAML forbids; the parser would refuse the whole text for one of them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -71,12 +72,12 @@ def load(text: str, *, first_line: int = 1) -> Document:
     return Document(value=builder.root, lines=builder.lines, repeated=tuple(builder.repeated))
 
 
-def line_of(text: str, path: YamlPath, *, first_line: int = 1) -> int | None:
-    """Find the line where the value at `path` starts. Reads again: for messages only."""
-    finder = _LineFinder(path)
+def lines_of(text: str, *, first_line: int = 1) -> dict[YamlPath, int]:
+    """Return the line where each value starts, by path. Reads again: for messages only."""
+    finder = _LineFinder(first_line)
     with suppress(YamlError):
         _feed(text, finder.handlers(), first_line)
-    return None if finder.found is None else finder.found + first_line
+    return finder.lines
 
 
 _Handlers = dict[type, Callable[[Any], None]]
@@ -188,11 +189,11 @@ class _Builder:
 
 
 class _LineFinder:
-    """Follows events with the path of the value being read, until it is the wanted one."""
+    """Follows events with the path of the value being read, and notes where each one starts."""
 
-    def __init__(self, wanted: YamlPath) -> None:
-        self.found: int | None = None
-        self._wanted = wanted
+    def __init__(self, first_line: int) -> None:
+        self.lines: dict[YamlPath, int] = {}
+        self._first_line = first_line
         self._path: list[str | int | None] = []  # None: a mapping that waits for its next key
 
     def handlers(self) -> _Handlers:
@@ -207,13 +208,13 @@ class _LineFinder:
     def _scalar(self, event: Any) -> None:
         if self._path and self._path[-1] is None:
             self._path[-1] = event.value
-            self._notice(event)
+            self._note(event)
         else:
-            self._notice(event)
+            self._note(event)
             self._advance()
 
     def _enter(self, event: Any, first: int | None) -> None:
-        self._notice(event)
+        self._note(event)
         self._path.append(first)
 
     def _leave(self, _: Any) -> None:
@@ -225,6 +226,7 @@ class _LineFinder:
             last = self._path[-1]
             self._path[-1] = last + 1 if isinstance(last, int) else None
 
-    def _notice(self, event: Any) -> None:
-        if self.found is None and tuple(self._path) == self._wanted:
-            self.found = event.start_mark.line
+    def _note(self, event: Any) -> None:
+        if len(self._path) <= _NOTED_DEPTH:
+            path = tuple(part for part in self._path if part is not None)
+            self.lines.setdefault(path, event.start_mark.line + self._first_line)

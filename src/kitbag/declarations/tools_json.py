@@ -1,6 +1,8 @@
 """tools.json: the seed's array, `{"tools": […]}`, or a file that merely has that name."""
 
 import json
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from kitbag.declarations.declared import Declared, Report
@@ -14,7 +16,7 @@ _DECODER = json.JSONDecoder()
 def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]:
     """Return the tools that the file declares, and what is wrong with the rest."""
     text = raw.decode("utf-8-sig", "replace")
-    report = Report(path, lambda at: _line_of(text, at))
+    report = Report(path, lambda: _lines_of(text))
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -29,6 +31,8 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
         return [], [
             Problem(path=path, code="json-invalid", severity="error", message=message, line=1)
         ]
+    if "\\u" in text:
+        value = _whole_characters(value)
     entries = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(entries, list):
         report.add("not-a-manifest", "info", "no array of tools in it: taken for another file")
@@ -39,6 +43,17 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
     placed = [((number,), entry) for number, entry in enumerate(entries)]
     declared = read_entries(placed, "tools.json", report, needs=_needs)
     return declared, report.problems
+
+
+def _whole_characters(value: Any) -> Any:
+    """Replace halves of surrogate pairs, which JSON can spell and nothing can show."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole_characters(key): _whole_characters(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole_characters(each) for each in value]
+    return value
 
 
 def _needs(tool: Declared) -> str:
@@ -57,15 +72,19 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
-def _line_of(text: str, at: YamlPath) -> int | None:
-    """Find the line of an entry by decoding up to it: JSON keeps no positions."""
-    try:
+def _lines_of(text: str) -> dict[YamlPath, int]:
+    """Return the line of each entry, found by decoding one after the other."""
+    lines: dict[YamlPath, int] = {(): 1}
+    counted, line = 0, 1
+    with suppress(ValueError, RecursionError):  # ValueError: the end of the array
         position = _array_start(text)
-        for _ in range(at[0] if at and isinstance(at[0], int) else 0):
-            _, position = _DECODER.raw_decode(text, _skip(text, position))
-    except (ValueError, RecursionError):
-        return None
-    return text.count("\n", 0, _skip(text, position)) + 1
+        for number in count():
+            start = _skip(text, position)
+            line += text.count("\n", counted, start)
+            counted = start
+            _, position = _DECODER.raw_decode(text, start)
+            lines[(number,)] = line
+    return lines
 
 
 def _array_start(text: str) -> int:

@@ -11,7 +11,7 @@ def read_signature(text: str, language: Language, *, filename: str = "") -> Sign
 
 # Each reader is imported when first needed: a folder of shell scripts must not pay for the others.
 def _read_python(text: str, _filename: str) -> Signature:
-    from kitbag.signatures.python import read_python
+    from kitbag.signatures.python.reading import read_python
 
     return read_python(text)
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kitbag.argv import Argument, ArgvPlan, Word
 
@@ -28,15 +29,23 @@ _ASKS_FOR_TEXT = frozenset({"--help", "--version"})
 
 def usage_lines(body: str, script: str) -> tuple[str, ...]:
     """The commands that run this script (`scripts/extract.py`), as they are shown, each once."""
-    names = _Names(body[:_LONGEST_BODY], script)
+    base = script.rpartition("/")[2]
+    shown = [(line, is_span) for line, is_span in _shown(body) if base in line]
+    names = _Names("\n".join(line for line, _ in shown), script)
     found: dict[str, None] = {}
-    for line, is_span in _commands(body[:_LONGEST_BODY]):
-        if script.rpartition("/")[2] not in line or len(found) == _MOST_LINES:
-            continue
+    for line, is_span in shown:
+        if len(found) == _MOST_LINES:
+            break
         position = names.position(line.split())
         if position is not None and not (is_span and len(line.split()) == 1):
             found[line[:_LONGEST_LINE]] = None
     return tuple(found)
+
+
+@lru_cache(maxsize=2)
+def _shown(body: str) -> tuple[tuple[str, bool], ...]:
+    """What one body shows, read once however many scripts its skill has."""
+    return tuple(_commands(body[:_LONGEST_BODY]))
 
 
 def usage_fits(line: str, plan: ArgvPlan, script: str) -> str:

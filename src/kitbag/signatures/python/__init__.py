@@ -1,0 +1,1 @@
+"""Python: argparse, click, typer, handler and main, read from the syntax tree."""
