@@ -22,13 +22,13 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
         # Through JSON and back: what no JSON can carry never reaches a validator or a script.
         text = json.dumps(arguments, allow_nan=False)
         text.encode()
-        arguments = json.loads(text)
+        checked: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(tool.id, [f"not JSON: {error}"]) from None
-    problems = list(_problems(tool.input_schema, arguments))
+    problems = list(_problems(tool.input_schema, checked))
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
-    return arguments
+    return checked
 
 
 def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
 
 
 def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Open `{"data": …}` for a tool that knows no `data`, and close it for one that knows no other."""
+    """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
     if is_untyped(tool.input_schema):
         return given if "data" in given or not given else {"data": given}
     if set(given) == {"data"} and "data" not in properties:
@@ -128,3 +128,18 @@ def _usage(tool: Tool) -> str:
     required = tool.input_schema.get("required", [])
     names = [name if name in required else f"{name} (optional)" for name in properties]
     return f"{tool.id} takes {', '.join(names) or 'no arguments'}"
+
+
+def script_arguments(tool: Tool, given: Any) -> Any:
+    """Return the arguments that a script is run with by its path; JSON text means what it says.
+
+    For an untyped script, text that is a JSON object stays text: it goes to its standard input
+    as it is.
+    """
+    if not isinstance(given, str) or is_untyped(tool.input_schema):
+        return given
+    try:
+        value = json.loads(given)
+    except ValueError:
+        return given
+    return value if isinstance(value, dict) else given

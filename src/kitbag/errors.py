@@ -61,6 +61,19 @@ class UnknownToolError(KitbagError):
         super().__init__(f"no tool named {name!r}", hint=_did_you_mean(self.nearest, many))
 
 
+class UnboundToolError(KitbagError):
+    """A tool that no executor knows cannot be run."""
+
+    code = "unbound_tool"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"tool {name!r} belongs to no executor",
+            hint="get it from a SkillManager, or register it: ToolExecutor([tool])",
+        )
+
+
 class AmbiguousNameError(KitbagError):
     """A short name that several skills or tools answer to."""
 
@@ -153,6 +166,20 @@ class CommandStartError(KitbagError):
         self.program = program
         self.reason = reason
         super().__init__(f"cannot start {program}: {reason}", hint=hint)
+
+
+class NotRunnableError(CommandStartError):
+    """A tool of a kind that has nothing to run here."""
+
+    code = "not_runnable"
+
+    def __init__(self, tool: str, kind: str, skill: str) -> None:
+        self.kind = kind
+        if kind == "stub":
+            hint = f"load the skill {skill!r} and follow its instructions"
+        else:
+            hint = "declare a script instead"
+        super().__init__(tool, f"a tool of kind {kind!r} has nothing to run", hint=hint)
 
 
 class InterpreterMissingError(CommandStartError):

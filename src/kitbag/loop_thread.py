@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import contextlib
 import contextvars
 import os
 import threading
@@ -106,8 +107,52 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
         raise
 
 
-def _settle(task: "asyncio.Task[Value]", result: "Future[Value]") -> None:
-    if task.cancelled():
+async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine on the loop thread and wait for it on this loop.
+
+    Cancelling the waiter cancels the coroutine, and the waiter goes on only when it has ended.
+    """
+    thread = _running.get()
+    loop = asyncio.get_running_loop()
+    if loop is thread.loop:
+        return await coroutine
+    result: asyncio.Future[Value] = loop.create_future()
+    context = contextvars.copy_context()
+    tasks: list[asyncio.Task[Value]] = []
+
+    def start() -> None:
+        task = thread.loop.create_task(coroutine, context=context)
+        tasks.append(task)
+        task.add_done_callback(lambda done: _tell(loop, done, result))
+
+    def cancel() -> None:
+        tasks[0].cancel()  # there by now: what was handed over earlier runs earlier
+
+    thread.loop.call_soon_threadsafe(start)
+    cancelled: asyncio.CancelledError | None = None
+    while not result.done():
+        try:
+            await asyncio.wait([result])
+        except asyncio.CancelledError as error:
+            cancelled = error
+            thread.loop.call_soon_threadsafe(cancel)
+    if cancelled is not None:
+        raise cancelled
+    return result.result()
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Value]", result: "asyncio.Future[Value]"
+) -> None:
+    # A loop that was closed meanwhile has nobody left who waits.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_settle, task, result)
+
+
+def _settle(task: "asyncio.Task[Value]", result: "Future[Value] | asyncio.Future[Value]") -> None:
+    if task.cancelled() and isinstance(result, asyncio.Future):
+        result.cancel()
+    elif task.cancelled():
         result.set_exception(asyncio.CancelledError())
     elif (error := task.exception()) is not None:
         result.set_exception(error)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 
 
@@ -41,10 +43,27 @@ class ToolResult:
     saved: tuple[Path, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
+    timeout_seconds: float | None = None
 
     @property
     def is_error(self) -> bool:
         return self.outcome != "ok"
+
+    def content_or_raise(self) -> str:
+        """Return the content, or raise what a failed call means to a caller."""
+        if self.outcome == "ok":
+            return self.content
+        if self.outcome == "timed_out":
+            raise ScriptTimeoutError(self.tool, self.timeout_seconds or 0.0, self.stderr)
+        said = self.stderr.strip() or self.content
+        ended = f"exit code {self.exit_code}" if self.exit_code is not None else self._ended_by()
+        exit_code = 1 if self.exit_code is None else self.exit_code
+        raise ScriptExecutionError(
+            f"Script execution failed with {ended}\n{said}", exit_code, self.stderr
+        )
+
+    def _ended_by(self) -> str:
+        return f"signal {self.signal}" if self.signal else self.code or self.outcome
 
     @property
     def output(self) -> str:

@@ -1,0 +1,55 @@
+// Calls the default export of a JavaScript module: call_node.mjs SCRIPT.
+// The value it returns is written after a marker, so that prints and value stay apart.
+import { readFileSync, writeSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+
+const script = process.argv[2];
+const marker = process.env.KITBAG_MARKER;
+const source = process.env.KITBAG_ARGUMENTS;
+delete process.env.KITBAG_MARKER;
+delete process.env.KITBAG_ARGUMENTS;
+delete process.env.KITBAG_SCRIPTS;
+
+function readArguments() {
+  if (source === 'stdin') return JSON.parse(readFileSync(0, 'utf8') || '{}');
+  if (source === 'variable') return JSON.parse(process.env.TOOL_ARGS);
+  return JSON.parse(readFileSync(process.env.TOOL_ARGS_FILE, 'utf8'));
+}
+
+function handlerOf(module) {
+  // CommonJS arrives as the default export; its own `default` or `handler` may be the function.
+  const found = module.default ?? module;
+  for (const candidate of [found, found?.default, found?.handler, module.handler]) {
+    if (typeof candidate === 'function') return candidate;
+  }
+  throw new Error(`${script} has no default export that is a function`);
+}
+
+function finish(value) {
+  let rest = Buffer.from(marker + (JSON.stringify(value) ?? 'null'));
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+    }
+  }
+}
+
+// What a handler prints goes through a stream of its own: wait until it has gone out.
+const flushed = () => new Promise((done) => process.stdout.write('', done));
+
+process.argv.splice(1, 2, script);
+try {
+  const args = readArguments();
+  const handler = handlerOf(await import(pathToFileURL(script).href));
+  const value = await handler(args);
+  await flushed();
+  finish(value);
+  process.exit(0); // timers and sockets that the handler left open do not delay the answer
+} catch (error) {
+  console.error(error?.stack ?? String(error));
+  await flushed();
+  finish({ error: error?.message ?? String(error) });
+  process.exit(1);
+}

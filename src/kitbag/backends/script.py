@@ -1,0 +1,100 @@
+"""Running a script of a skill, confined: its command made, its answer read."""
+
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from kitbag.backends.answers import result_of
+from kitbag.backends.argument_file import argument_file
+from kitbag.backends.conventions import Delivery, delivery_of, variables
+from kitbag.backends.interpreters import homes_of, interpreter_for
+from kitbag.calls import ToolCall
+from kitbag.environment import base_environment
+from kitbag.errors import UnsafeScriptError
+from kitbag.execution.command import Command
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.shared import run_command
+from kitbag.reading import CannotReadError, require_inside
+from kitbag.results import ToolResult
+from kitbag.tools import Script
+
+_RUNNERS = Path(__file__).with_name("runners")
+
+
+async def run_script(call: ToolCall, script: Script) -> ToolResult:
+    """Run a script by its convention and return what it gave."""
+    _refuse_unsafe(call, script)
+    delivery = delivery_of(call, script)
+    program = interpreter_for(script)
+    marker = f"\\n--{secrets.token_hex(12)}--\\n"
+    with argument_file(call.terms.workspace, delivery) as file:
+        command = Command(
+            argv=(*program, *_runner(script), script.file, *delivery.words),
+            env=_environment(call, script, delivery, marker, file),
+            cwd=Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace,
+            stdin=delivery.stdin,
+            limits=call.limits,
+        )
+        started_ns = time.time_ns()
+        ended = await run_command(command, _confinement(call, program[0]), call.on_output)
+    return result_of(call, ended, marker=marker, started_ns=started_ns)
+
+
+def _refuse_unsafe(call: ToolCall, script: Script) -> None:
+    """Look again: what was safe when it was read may have been replaced since."""
+    try:
+        require_inside(script.file, call.tool.home)
+        mode = os.stat(script.file).st_mode
+    except (CannotReadError, OSError) as error:
+        raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None
+    if not stat.S_ISREG(mode):
+        raise UnsafeScriptError(script.file, "it is not a regular file")
+    if mode & (stat.S_ISUID | stat.S_ISGID):
+        raise UnsafeScriptError(script.file, "it is setuid or setgid")
+
+
+def _runner(script: Script) -> tuple[str, ...]:
+    if script.convention not in ("handler", "main"):
+        return ()
+    if script.language == "python":
+        return (str(_RUNNERS / "call_python.py"), script.convention)
+    return (str(_RUNNERS / "call_node.mjs"),)
+
+
+def _confinement(call: ToolCall, program: str) -> Confinement:
+    return Confinement(
+        workspace=call.terms.workspace,
+        skill=Path(call.tool.home),
+        interpreters=homes_of(program),
+        readable=(_RUNNERS,),
+        required=call.terms.required,  # type: ignore[arg-type]  # checked where it was given
+        sandbox=call.terms.sandbox,
+    )
+
+
+def _environment(
+    call: ToolCall, script: Script, delivery: Delivery, marker: str, file: Path | None
+) -> Mapping[str, str]:
+    tool = call.tool
+    scripts = f"{tool.home}/scripts"
+    found = base_environment() | variables(delivery, call.arguments)
+    found |= {
+        "SKILL_NAME": tool.skill,
+        "SKILL_BASE_DIR": tool.home,
+        "SKILL_VERSION": tool.version,
+        "KITBAG_WORKDIR": str(call.terms.workspace),
+    }
+    if file is not None:
+        found["TOOL_ARGS_FILE"] = str(file)
+    if script.language == "python":
+        # The skill is read-only, and the user's own packages are out of sight.
+        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONPATH": scripts}
+        found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
+    if script.convention in ("handler", "main"):
+        source = "stdin" if call.stdin is None else "file" if file else "variable"
+        found |= {"KITBAG_MARKER": marker, "KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts}
+    return found

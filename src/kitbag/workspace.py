@@ -1,0 +1,66 @@
+"""The folder in which tools work: whether it may be one, and what a call changed in it."""
+
+import os
+import stat
+import time
+from mimetypes import guess_type
+from pathlib import Path
+
+from kitbag.environment import home_directory
+from kitbag.errors import WorkspaceError
+from kitbag.results import ChangedFile
+
+_MOST_ENTRIES = 2_000
+_MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
+_TICK_NS = 10_000_000  # the clock of a file system may be behind by that much
+_OURS = ".kitbag"
+
+
+def check_workspace(path: Path) -> Path:
+    """Return the real path of a workspace; refuse one that would give a tool too much."""
+    try:
+        real = path.resolve(strict=True)
+    except OSError as error:
+        raise WorkspaceError(str(path), (error.strerror or str(error)).lower()) from None
+    if not real.is_dir():
+        raise WorkspaceError(str(path), "it is not a folder")
+    home = home_directory()
+    if real == Path("/") or (home is not None and home.resolve().is_relative_to(real)):
+        raise WorkspaceError(str(path), "it holds your home folder, which tools must not see")
+    return real
+
+
+def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ...], bool]:
+    """Return files made or changed since then, and whether the walk saw everything."""
+    found: list[ChangedFile] = []
+    deadline = time.monotonic() + _MOST_SECONDS
+    pending = [""]
+    entries = 0
+    while pending:
+        prefix = pending.pop()
+        try:
+            with os.scandir(f"{workspace}/{prefix}") as listing:
+                for entry in listing:
+                    entries += 1
+                    if entries > _MOST_ENTRIES or time.monotonic() > deadline:
+                        return _sorted(found), False
+                    relative = f"{prefix}{entry.name}"
+                    if relative != _OURS and entry.is_dir(follow_symlinks=False):
+                        pending.append(f"{relative}/")
+                    elif relative != _OURS:
+                        found += _changed(entry, relative, since_ns - _TICK_NS)
+        except OSError:
+            continue  # a folder that the call removed or closed
+    return _sorted(found), True
+
+
+def _changed(entry: os.DirEntry[str], relative: str, since_ns: int) -> list[ChangedFile]:
+    status = entry.stat(follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns < since_ns:
+        return []
+    kind = guess_type(entry.name)[0] or "application/octet-stream"
+    return [ChangedFile(path=relative, type=kind, size=status.st_size)]
+
+
+def _sorted(found: list[ChangedFile]) -> tuple[ChangedFile, ...]:
+    return tuple(sorted(found, key=lambda file: file.path))
