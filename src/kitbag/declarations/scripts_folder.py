@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
+from kitbag.collector import no_garbage_collection
 from kitbag.languages import EXTENSIONS, Language
 from kitbag.problems import Problem, Severity
 from kitbag.reading import (
@@ -141,7 +142,9 @@ class ScriptsFolder:
             return ScriptFile(path=path, language=language, signature=_unread(error.reason))
         self.stamps[path] = content.stamp
         text = content.data.decode("utf-8-sig", "replace")
-        signature = read_signature(text, language, filename=PurePosixPath(path).name)
+        # A syntax tree is thousands of values, none of them garbage until it has been read.
+        with no_garbage_collection():
+            signature = read_signature(text, language, filename=PurePosixPath(path).name)
         return ScriptFile(
             path=path, language=language, signature=signature, shebang=read_shebang(text)
         )
