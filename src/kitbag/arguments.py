@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kitbag.errors import InvalidArgumentsError, nearest
@@ -97,7 +96,7 @@ def is_untyped(schema: JsonSchema) -> bool:
 
 
 def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
-    validator = _validator(json.dumps(schema))
+    validator = _validator_for(schema)
     for number, error in enumerate(validator.iter_errors(arguments)):
         if number == _MOST_SHOWN:
             yield "… and more"
@@ -116,11 +115,20 @@ def _hint(schema: JsonSchema, arguments: dict[str, Any]) -> str:
     return f"; allowed are {', '.join(allowed) or 'none'}{said}"
 
 
-@lru_cache(maxsize=4096)
-def _validator(schema: str) -> Any:
-    from jsonschema_rs import validator_for
+# Compiled once for each schema object; the object is kept, so that its id stays its own.
+_validators: dict[int, tuple[JsonSchema, Any]] = {}
+_MOST_VALIDATORS = 4096
 
-    return validator_for(json.loads(schema), offline=True)
+
+def _validator_for(schema: JsonSchema) -> Any:
+    found = _validators.get(id(schema))
+    if found is None:
+        from jsonschema_rs import validator_for
+
+        if len(_validators) >= _MOST_VALIDATORS:
+            _validators.clear()
+        found = _validators[id(schema)] = (schema, validator_for(schema, offline=True))
+    return found[1]
 
 
 def _usage(tool: Tool) -> str:

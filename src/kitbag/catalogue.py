@@ -76,13 +76,19 @@ class Catalogue:
         return found
 
     def tool(self, name: str) -> Tool:
-        """Find a tool by id, wire name, or bare name; read no more skills than that takes."""
-        self._read([skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")])
+        """Find a tool by id, wire name, or bare name, and say what it lacks."""
+        tool = self.find(name)
+        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+
+    def find(self, name: str) -> Tool:
+        """Find a tool; read no more skills than that takes."""
+        if not self._registry.has_id(name):
+            owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
+            self._read(owners)
         # What a name other than an id means is known only when every tool is.
         if not self._registry.has_id(name):
             self._read(self.skills.values())
-        tool = self._registry.get(name)
-        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+        return self._registry.get(name)
 
     def tool_of_script(self, skill_name: str, script_path: str) -> Tool:
         """Find the tool that runs a script, by its path inside the skill."""

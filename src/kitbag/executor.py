@@ -1,5 +1,6 @@
 """ToolExecutor, the spine: look up, check arguments, run, give the result. Every door ends here."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,7 @@ class ToolExecutor:
         if unknown or sandbox not in ("on", "off"):
             raise ValueError(f"not a protection: {', '.join(sorted(unknown)) or sandbox!r}")
         self._source = _source_of(tools, self)
-        self._workspace = Path(workspace) if workspace is not None else None
+        self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
         self._required = frozenset(require)
@@ -86,7 +87,7 @@ class ToolExecutor:
         if tool.allowed_tools is not None:
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)
         terms = Terms(
-            workspace=check_workspace(self._workspace or Path.cwd()),
+            workspace=check_workspace(self._workspace or os.getcwd()),
             limits=self._limits,
             sandbox=self._sandbox,
             required=self._required,

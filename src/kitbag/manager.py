@@ -194,7 +194,7 @@ class _Source:
         self._manager = manager
 
     def get(self, name: str) -> Tool:
-        return self._manager.get_tool(name)
+        return self._manager._found().find(name)  # noqa: SLF001 - two halves of one class
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:

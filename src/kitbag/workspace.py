@@ -14,10 +14,34 @@ _MOST_ENTRIES = 2_000
 _MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
 _TICK_NS = 10_000_000  # the clock of a file system may be behind by that much
 _OURS = ".kitbag"
+_MOST_CHECKED = 10_000
 
 
-def check_workspace(path: Path) -> Path:
+_checked: dict[str, tuple[Path, int, int]] = {}  # what was given → real path, device, inode
+
+
+def check_workspace(path: str) -> Path:
     """Return the real path of a workspace; refuse one that would give a tool too much."""
+    known = _checked.get(path)
+    if known is not None and _is_same(path, known):
+        return known[0]
+    real = _check(Path(path))
+    status = real.stat()
+    if len(_checked) > _MOST_CHECKED:
+        _checked.clear()
+    _checked[path] = (real, status.st_dev, status.st_ino)
+    return real
+
+
+def _is_same(path: str, known: tuple[Path, int, int]) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == known[1:]
+
+
+def _check(path: Path) -> Path:
     try:
         real = path.resolve(strict=True)
     except OSError as error:

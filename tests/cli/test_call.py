@@ -119,11 +119,11 @@ def test_a_tool_with_nothing_to_run_exits_with_4_and_names_the_next_step(
 def test_the_workspace_is_the_current_folder_unless_told_otherwise(
     kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    write_skill("demo", files={"scripts/write.sh": "# Write.\necho hi > made.txt\n"})
+    write_skill("demo", files={"scripts/save.sh": "# Save.\necho hi > made.txt\n"})
     (tmp_path / "other").mkdir()
 
-    kitbag("call", "write")
-    kitbag("call", "write", "--workspace", "other")
+    kitbag("call", "save")
+    kitbag("call", "save", "--workspace", "other")
 
     assert (tmp_path / "made.txt").read_text() == "hi\n"
     assert (tmp_path / "other" / "made.txt").read_text() == "hi\n"

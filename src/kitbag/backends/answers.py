@@ -10,6 +10,7 @@ from kitbag.results import ToolResult
 from kitbag.workspace import changed_files
 
 _NOTHING = object()
+_JSON_STARTS = tuple('{["-0123456789tfn')
 
 
 def result_of(call: ToolCall, ended: Ended, *, marker: str, started_ns: int) -> ToolResult:
@@ -51,7 +52,7 @@ def _split(captured: Captured, marker: str) -> tuple[str, Any]:
 
 
 def _json_of(stdout: str, captured: Captured) -> Any:
-    if captured.truncated or not stdout.strip():
+    if captured.truncated or not stdout.lstrip().startswith(_JSON_STARTS):
         return _NOTHING
     try:
         return json.loads(stdout)

@@ -25,6 +25,7 @@ _BY_EXTENSION: dict[str, tuple[tuple[str, ...], str]] = {
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 
 
+@cache
 def interpreter_for(script: Script) -> tuple[str, ...]:
     """Return the program and its options that run a script."""
     shebang = script.shebang

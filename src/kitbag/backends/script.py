@@ -6,13 +6,14 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
 from kitbag.backends.interpreters import homes_of, interpreter_for
-from kitbag.calls import ToolCall
+from kitbag.calls import Terms, ToolCall
 from kitbag.environment import base_environment
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
@@ -40,7 +41,8 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
             limits=call.limits,
         )
         started_ns = time.time_ns()
-        ended = await run_command(command, _confinement(call, program[0]), call.on_output)
+        confinement = _confinement(call.tool.home, program[0], call.terms)
+        ended = await run_command(command, confinement, call.on_output)
     return result_of(call, ended, marker=marker, started_ns=started_ns)
 
 
@@ -65,14 +67,15 @@ def _runner(script: Script) -> tuple[str, ...]:
     return (str(_RUNNERS / "call_node.mjs"),)
 
 
-def _confinement(call: ToolCall, program: str) -> Confinement:
+@lru_cache(maxsize=1024)
+def _confinement(home: str, program: str, terms: Terms) -> Confinement:
     return Confinement(
-        workspace=call.terms.workspace,
-        skill=Path(call.tool.home),
+        workspace=terms.workspace,
+        skill=Path(home),
         interpreters=homes_of(program),
         readable=(_RUNNERS,),
-        required=call.terms.required,  # type: ignore[arg-type]  # checked where it was given
-        sandbox=call.terms.sandbox,
+        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        sandbox=terms.sandbox,
     )
 
 
