@@ -34,7 +34,7 @@ SCRIPTS = {
     "scripts/echo.sh": "cat\n",
     "scripts/fail.sh": "echo out; echo err >&2; exit 3\n",
     "scripts/hang.sh": "echo ready; setsid sleep 1000 & sleep 1000\n",
-    "scripts/hear.py": "def handler(args):\n    return args\n",
+    "scripts/hear.py": "def main(n: int = 0) -> dict:\n    return {'n': n}\n",
     "scripts/both.sh": "echo one; echo two >&2; echo three\n",
 }
 
@@ -73,8 +73,8 @@ def alive() -> Iterator[Callable[[str], list[str]]]:
 def hanging() -> tuple[str, dict[str, str]]:
     """A script that leaves the session, and a word that marks all its processes."""
     word = secrets.token_hex(8)
-    sleep = f"sh -c 'sleep 1000; : {word}'"
-    return word, {"scripts/hang.sh": f"setsid {sleep} & echo ready; {sleep}\n"}
+    sleep = f"sh -c 'echo ready; sleep 1000; : {word}'"
+    return word, {"scripts/hang.sh": f"setsid {sleep} & {sleep}\n"}
 
 
 def test_an_unknown_tool_raises_and_names_the_nearest(manager_of: MakeManager) -> None:

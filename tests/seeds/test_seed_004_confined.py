@@ -177,8 +177,8 @@ $(tried write_it {skill_file}),$(tried read_it {skill_file})]"
     assert skill_file.read_text() != ""
 
 
-# The file lies below the temporary folder of the host, and a tool has a temporary folder of its own:
-# what it writes there is gone with its call, so the host's file is what tells.
+# The file lies below the temporary folder of the host, and a tool has one of its own: what it
+# writes there is gone with its call, so the host's file is what tells.
 def test_a_handler_changes_no_file_of_the_host_outside_its_work_dir(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:

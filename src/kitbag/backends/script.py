@@ -46,16 +46,24 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     return result_of(call, ended, marker=marker, started_ns=started_ns)
 
 
+# Path → device and inode of a file that was seen to lie inside its skill. Another file in its
+# place has another inode and is looked at again, so following every link anew is spared.
+_inside: dict[str, tuple[int, int]] = {}
+
+
 def _refuse_unsafe(call: ToolCall, script: Script) -> None:
     """Look again: what was safe when it was read may have been replaced since."""
     try:
-        require_inside(script.file, call.tool.home)
-        mode = os.stat(script.file).st_mode
+        status = os.stat(script.file)
+        identity = (status.st_dev, status.st_ino)
+        if _inside.get(script.file) != identity:
+            require_inside(script.file, call.tool.home)
+            _inside[script.file] = identity
     except (CannotReadError, OSError) as error:
         raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(status.st_mode):
         raise UnsafeScriptError(script.file, "it is not a regular file")
-    if mode & (stat.S_ISUID | stat.S_ISGID):
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
         raise UnsafeScriptError(script.file, "it is setuid or setgid")
 
 

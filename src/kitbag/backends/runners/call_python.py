@@ -1,16 +1,22 @@
 """Calls `handler` or `main` of a Python script: call_python.py handler|main SCRIPT.
 
 Run by path and alone, on any Python from 3.9 on. The value that the function returns is written
-after a marker, so that what it prints and what it returns stay apart.
+after a marker, so that what it prints and what it returns stay apart. Every import here is part
+of every call: what is not always needed is imported where it is.
 """
 
-import importlib.util
-import inspect
+from __future__ import annotations
+
 import json
 import os
 import sys
-import traceback
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# What JSON gives is what these ask for.
+PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
 
 
 def main() -> int:
@@ -25,12 +31,12 @@ def main() -> int:
     try:
         function = getattr(load(script), mode)
         value = function(arguments) if mode == "handler" else call_main(function, arguments)
-        if inspect.isawaitable(value):
-            import asyncio
-
-            value = asyncio.run(wait_for(value))
+        if hasattr(value, "__await__"):
+            value = wait_for(value)
         text = json.dumps(value, default=str)
     except Exception as error:
+        import traceback
+
         traceback.print_exc()
         finish(marker, json.dumps({"error": str(error) or type(error).__name__}))
         return 1
@@ -49,46 +55,62 @@ def read_arguments(source: str) -> Any:
 
 
 def load(script: str) -> Any:
+    from importlib.machinery import ModuleSpec, SourceFileLoader
+
     name = os.path.splitext(os.path.basename(script))[0]
-    spec: Any = importlib.util.spec_from_file_location(name, script)
-    module = importlib.util.module_from_spec(spec)
+    loader = SourceFileLoader(name, script)
+    module: Any = type(sys)(name)
+    module.__file__ = script
+    module.__spec__ = ModuleSpec(name, loader, origin=script)
+    module.__loader__ = loader
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
 def call_main(function: Any, arguments: Any) -> Any:
     """Pass arguments by name, as the types that the annotations ask for."""
-    try:
-        import typing
+    hints = getattr(function, "__annotations__", {})
+    if all(hint in PLAIN for name, hint in hints.items() if name != "return"):
+        return function(**arguments)
+    import inspect
+    import typing
 
+    try:
         hints = typing.get_type_hints(function)
     except Exception:
         hints = {}
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name not in arguments:
-            continue
-        value = convert(arguments[name], hints.get(name))
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            positional.append(value)
-        else:
-            named[name] = value
+        if name in arguments:
+            value = convert(arguments[name], hints.get(name))
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                positional.append(value)
+            else:
+                named[name] = value
     return function(*positional, **named)
 
 
 def convert(value: Any, hint: Any) -> Any:
+    """Make a path or a member of an enumeration of text; look inside `Path | None`."""
     import enum
     import pathlib
+    import typing
 
-    kinds = (pathlib.PurePath, enum.Enum)
-    wanted = isinstance(hint, type) and issubclass(hint, kinds) and value is not None
-    return hint(value) if wanted else value
+    for kind in typing.get_args(hint) or (hint,):
+        if isinstance(kind, type) and issubclass(kind, (pathlib.PurePath, enum.Enum)):
+            return value if value is None else kind(value)
+    return value
 
 
-async def wait_for(value: Any) -> Any:
-    return await value
+def wait_for(value: Any) -> Any:
+    import asyncio
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())
 
 
 def finish(marker: str, text: str) -> None:
