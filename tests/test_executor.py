@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-import os
-import secrets
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,35 +43,9 @@ def manager_of(write_skill: WriteSkill, tmp_path: Path) -> MakeManager:
     ) -> SkillManager:
         (tmp_path / "workspace").mkdir()
         root = write_skill(files=files, front=front).parent
-        options = {"workspace": tmp_path / "workspace", "cache": False} | options
-        return SkillManager(root, **options)
+        return SkillManager(root, workspace=tmp_path / "workspace", cache=False, **options)
 
     return make
-
-
-@pytest.fixture
-def alive() -> Iterator[Callable[[str], list[str]]]:
-    """Processes that carry a word in their command line."""
-
-    def find(word: str) -> list[str]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                try:
-                    line = (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                found += [line.decode(errors="replace")] if word.encode() in line else []
-        return found
-
-    yield find
-
-
-def hanging() -> tuple[str, dict[str, str]]:
-    """A script that leaves the session, and a word that marks all its processes."""
-    word = secrets.token_hex(8)
-    sleep = f"sh -c 'echo ready; sleep 1000; : {word}'"
-    return word, {"scripts/hang.sh": f"setsid {sleep} & {sleep}\n"}
 
 
 def test_an_unknown_tool_raises_and_names_the_nearest(manager_of: MakeManager) -> None:
@@ -94,7 +65,9 @@ def test_a_name_that_two_skills_have_raises(manager_of: MakeManager, write_skill
 def test_wrong_arguments_raise_before_anything_runs(
     manager_of: MakeManager, tmp_path: Path
 ) -> None:
-    declared = [{"name": "x", "description": "d", "script": "scripts/x.sh", "parameters": {"n": "integer"}}]
+    declared = [
+        {"name": "x", "description": "d", "script": "scripts/x.sh", "parameters": {"n": "integer"}}
+    ]
     files = {"scripts/x.sh": "touch ran\n", "tools.json": json.dumps(declared)}
 
     with pytest.raises(InvalidArgumentsError):
@@ -241,101 +214,11 @@ async def test_a_listener_that_raises_ends_the_call_with_its_error(
         raise LookupError("listener")
 
     manager = manager_of()
+    blocking = partial(manager.call, "hang", timeout=5, on_output=complain)
+    waiting = manager.acall("hang", timeout=5, on_output=complain)
     with pytest.raises(LookupError, match="listener"):
-        if how == "sync":
-            await asyncio.to_thread(manager.call, "hang", timeout=5, on_output=complain)
-        else:
-            await manager.acall("hang", timeout=5, on_output=complain)
-
-
-async def test_a_blocking_call_works_inside_a_running_loop(manager_of: MakeManager) -> None:
-    assert manager_of().call("echo", [1]).structured == [1]
-
-
-def test_a_blocking_call_works_from_many_threads(manager_of: MakeManager) -> None:
-    manager = manager_of()
-
-    with ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(lambda n: manager.call("echo", n).structured, range(100)))
-
-    assert answers == list(range(100))
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_blocking_call_works_after_a_fork_in_parent_and_child(manager_of: MakeManager) -> None:
-    manager = manager_of()
-    assert manager.call("echo", 1).structured == 1
-
-    pid = os.fork()
-    if pid == 0:
-        good = all(manager.call("echo", n).structured == n for n in range(5))
-        os._exit(0 if good else 1)
-
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert manager.call("echo", 2).structured == 2
-
-
-def test_control_c_cancels_the_call_and_kills_its_tree(
-    manager_of: MakeManager, alive: Callable[[str], list[str]]
-) -> None:
-    word, files = hanging()
-    main = threading.get_ident()
-
-    with pytest.raises(KeyboardInterrupt):
-        manager_of(files).call(
-            "hang", on_output=lambda *_: signal.pthread_kill(main, signal.SIGINT)
-        )
-
-    assert alive(word) == []
-
-
-async def test_cancelling_kills_the_tree_before_it_is_told(
-    manager_of: MakeManager, alive: Callable[[str], list[str]]
-) -> None:
-    word, files = hanging()
-    started = asyncio.Event()
-    manager = manager_of(files)
-    task = asyncio.create_task(manager.acall("hang", on_output=lambda *_: started.set()))
-    await started.wait()
-    assert alive(word)
-
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert alive(word) == []
-
-
-async def test_a_call_cancelled_at_once_leaves_nothing(manager_of: MakeManager) -> None:
-    manager = manager_of()
-    manager.discover()
-    tasks = [asyncio.create_task(manager.acall("hang")) for _ in range(20)]
-    for turns, task in enumerate(tasks):
-        for _ in range(turns % 4):
-            await asyncio.sleep(0)
-        task.cancel()
-
-    ended = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert {type(end) for end in ended} == {asyncio.CancelledError}
-    assert (await manager.acall("echo", 1)).structured == 1
-
-
-async def test_two_hundred_mixed_calls_at_once_all_give_their_own_answer(
-    manager_of: MakeManager,
-) -> None:
-    manager = manager_of()
-
-    async def one(number: int) -> bool:
-        if number % 20 == 0:
-            return (await manager.acall("hear", {"n": number})).structured == {"n": number}
-        if number % 20 == 1:
-            return (await manager.acall("hang", timeout=0.3)).outcome == "timed_out"
-        if number % 20 == 2:
-            return (await manager.acall("fail")).exit_code == 3
-        return (await manager.acall("echo", {"n": number})).structured == {"n": number}
-
-    assert all(await asyncio.gather(*map(one, range(200))))
+        await (waiting if how == "async" else asyncio.to_thread(blocking))
+    waiting.close()
 
 
 @pytest.mark.parametrize("name", ["echo", "fail", "hear", "hang"])

@@ -83,7 +83,7 @@ def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
 def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
     if is_untyped(tool.input_schema):
-        return given if "data" in given or not given else {"data": given}
+        return given if set(given) <= {"data"} else {"data": given}
     if set(given) == {"data"} and "data" not in properties:
         return _as_object(tool, given["data"])
     return given
@@ -144,10 +144,12 @@ def script_arguments(tool: Tool, given: Any) -> Any:
     For an untyped script, text that is a JSON object stays text: it goes to its standard input
     as it is.
     """
-    if not isinstance(given, str) or is_untyped(tool.input_schema):
+    if not isinstance(given, str):
         return given
     try:
         value = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return given
+    if is_untyped(tool.input_schema):
+        return given if isinstance(value, dict) else {"data": value}
     return value if isinstance(value, dict) else given

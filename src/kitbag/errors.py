@@ -176,10 +176,10 @@ class NotRunnableError(CommandStartError):
     def __init__(self, tool: str, kind: str, skill: str) -> None:
         self.kind = kind
         if kind == "stub":
-            hint = f"load the skill {skill!r} and follow its instructions"
+            reason = f"it has no script: load the skill {skill!r} and follow its instructions"
         else:
-            hint = "declare a script instead"
-        super().__init__(tool, f"a tool of kind {kind!r} has nothing to run", hint=hint)
+            reason = f"tools of kind {kind!r} cannot be run yet"
+        super().__init__(tool, reason, hint=f"`kitbag show {skill}` prints the instructions")
 
 
 class InterpreterMissingError(CommandStartError):

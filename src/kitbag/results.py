@@ -30,6 +30,7 @@ class ToolResult:
 
     tool: str
     outcome: Outcome
+    script: str = ""  # the path of the script that ran, relative to its skill
     content: str = ""
     structured: Any = None
     exit_code: int | None = None
@@ -54,7 +55,9 @@ class ToolResult:
         if self.outcome == "ok":
             return self.content
         if self.outcome == "timed_out":
-            raise ScriptTimeoutError(self.tool, self.timeout_seconds or 0.0, self.stderr)
+            raise ScriptTimeoutError(
+                self.script or self.tool, self.timeout_seconds or 0.0, self.stderr
+            )
         said = self.stderr.strip() or self.content
         ended = f"exit code {self.exit_code}" if self.exit_code is not None else self._ended_by()
         exit_code = 1 if self.exit_code is None else self.exit_code

@@ -12,8 +12,8 @@ from kitbag.results import ChangedFile
 
 _MOST_ENTRIES = 2_000
 _MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
-_TICK_NS = 10_000_000  # the clock of a file system may be behind by that much
 _OURS = ".kitbag"
+_CLOCK_REALTIME_COARSE = 5  # Python does not name it
 _MOST_CHECKED = 10_000
 
 
@@ -54,6 +54,14 @@ def _check(path: Path) -> Path:
     return real
 
 
+def file_clock_ns() -> int:
+    """Return the time as file systems stamp it: by the tick, a moment behind."""
+    try:
+        return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    except OSError:  # a clock that only Linux has
+        return time.time_ns() - 10_000_000
+
+
 def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ...], bool]:
     """Return files made or changed since then, and whether the walk saw everything."""
     found: list[ChangedFile] = []
@@ -72,7 +80,7 @@ def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ..
                     if relative != _OURS and entry.is_dir(follow_symlinks=False):
                         pending.append(f"{relative}/")
                     elif relative != _OURS:
-                        found += _changed(entry, relative, since_ns - _TICK_NS)
+                        found += _changed(entry, relative, since_ns)
         except OSError:
             continue  # a folder that the call removed or closed
     return _sorted(found), True

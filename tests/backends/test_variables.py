@@ -86,13 +86,13 @@ def test_a_large_argument_arrives_whole_and_leaves_no_file(
 
 
 def test_many_large_arguments_do_not_overflow_the_environment(manager_of: MakeManager) -> None:
-    properties = {f"p{number}": {} for number in range(200)}
+    properties: dict[str, Any] = {f"p{number}": {} for number in range(200)}
     manager = manager_of(
         {"scripts/x.py": "def handler(args):\n    return sum(map(len, args.values()))\n"},
         frontmatter("scripts/x.py", {"type": "object", "properties": properties}),
     )
 
-    result = manager.call("x", {name: "ü" * 20_000 for name in properties})
+    result = manager.call("x", dict.fromkeys(properties, "ü" * 20_000))
 
     assert result.structured == 200 * 20_000, result.content
 
@@ -142,13 +142,14 @@ def test_a_handler_may_itself_be_named_like_a_standard_module(manager_of: MakeMa
     assert manager.call("demo.json", {}).content == "fine"
 
 
-HERE = {"scripts/x.sh": "pwd\n", "scripts/y.py": "import os\ndef handler(a):\n return os.getcwd()\n"}
+HERE = {
+    "scripts/x.sh": "pwd\n",
+    "scripts/y.py": "import os\ndef handler(a):\n return os.getcwd()\n",
+}
 
 
 @pytest.mark.parametrize("name", ["x", "y"])
-def test_a_script_runs_in_the_workspace(
-    name: str, manager_of: MakeManager, tmp_path: Path
-) -> None:
+def test_a_script_runs_in_the_workspace(name: str, manager_of: MakeManager, tmp_path: Path) -> None:
     assert manager_of(HERE).call(f"demo.{name}").content == str(tmp_path / "workspace")
 
 

@@ -97,16 +97,23 @@ def test_arguments_that_are_json_text_reach_stdin_as_they_are(echo: SkillManager
     assert (result.exit_code, result.stdout) == (0, text)
 
 
-# §3.3 hands every `json.dumps(data)` to `execute_skill_script`. design.md §3 takes only the text of
-# an *object* as it is: other text is a string (AC-3 of seed 001 passes `"World"`), also when it
-# looks like JSON. Lists and strings are handed over as values.
-@pytest.mark.parametrize("arguments", ["plain words", '["a", "b"]', "12", ["a", "b"]])
+# §3.3 hands every `json.dumps(data)` to `execute_skill_script`: JSON text means the value it spells.
+# Other text is a string (AC-3 of seed 001 passes `"World"`).
+@pytest.mark.parametrize(
+    ("arguments", "arrives"),
+    [
+        ("plain words", "plain words"),
+        ('["a", "b"]', ["a", "b"]),
+        ("12", 12),
+        (["a", "b"], ["a", "b"]),
+    ],
+)
 def test_arguments_that_are_other_text_reach_stdin_as_one_json_value(
-    echo: SkillManager, arguments: object
+    echo: SkillManager, arguments: object, arrives: object
 ) -> None:
     result = echo.execute_skill_script("pdf-extractor", "scripts/extract.py", arguments)
 
-    assert json.loads(result.stdout) == arguments
+    assert json.loads(result.stdout) == arrives
 
 
 # §3.1, the example in RawJsonInput's docstring: the object stands where `data` would.

@@ -23,6 +23,7 @@ def result_of(call: ToolCall, ended: Ended, *, marker: str, started_ns: int) -> 
     return ToolResult(
         tool=call.tool.id,
         outcome=ended.outcome,
+        script=call.tool.origin.removeprefix(f"{call.tool.home}/"),
         content=clean(_content(call, ended, stdout, stderr, answer)),
         structured=None if value is _NOTHING else value,
         exit_code=ended.exit_code,

@@ -4,7 +4,6 @@ import os
 import secrets
 import stat
 import sys
-import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from kitbag.execution.shared import run_command
 from kitbag.reading import CannotReadError, require_inside
 from kitbag.results import ToolResult
 from kitbag.tools import Script
+from kitbag.workspace import file_clock_ns
 
 _RUNNERS = Path(__file__).with_name("runners")
 
@@ -40,7 +40,7 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
             stdin=delivery.stdin,
             limits=call.limits,
         )
-        started_ns = time.time_ns()
+        started_ns = file_clock_ns()
         confinement = _confinement(call.tool.home, program[0], call.terms)
         ended = await run_command(command, confinement, call.on_output)
     return result_of(call, ended, marker=marker, started_ns=started_ns)

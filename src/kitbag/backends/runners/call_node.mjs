@@ -48,7 +48,9 @@ try {
   finish(value);
   process.exit(0); // timers and sockets that the handler left open do not delay the answer
 } catch (error) {
-  console.error(error?.stack ?? String(error));
+  // The lines of this file would only puzzle whoever reads the script's own error.
+  const lines = (error?.stack ?? String(error)).split('\n');
+  console.error(lines.filter((line) => !line.includes('call_node.mjs')).join('\n'));
   await flushed();
   finish({ error: error?.message ?? String(error) });
   process.exit(1);

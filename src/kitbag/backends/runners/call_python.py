@@ -33,16 +33,26 @@ def main() -> int:
         value = function(arguments) if mode == "handler" else call_main(function, arguments)
         if hasattr(value, "__await__"):
             value = wait_for(value)
-        text = json.dumps(value, default=str)
+        text = json.dumps(value, allow_nan=False)
     except Exception as error:
-        import traceback
-
-        traceback.print_exc()
+        print_traceback(error)
         finish(marker, json.dumps({"error": str(error) or type(error).__name__}))
         return 1
     if not (mode == "main" and value is None):
         finish(marker, text)
     return 0
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print where the script failed, from its own first line on."""
+    import traceback
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
 
 
 def read_arguments(source: str) -> Any:
