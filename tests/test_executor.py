@@ -98,7 +98,7 @@ def test_a_tool_with_nothing_to_run_raises(manager_of: MakeManager) -> None:
     with pytest.raises(NotRunnableError) as caught:
         manager_of({"tools.json": json.dumps(declared)}).call("x")
 
-    assert "'demo'" in caught.value.hint
+    assert "'demo'" in f"{caught.value} {caught.value.hint}"
 
 
 def test_a_tool_that_ran_and_failed_is_returned_and_invoke_raises(manager_of: MakeManager) -> None:

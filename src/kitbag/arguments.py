@@ -9,6 +9,7 @@ from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Tool
 
 _MOST_SHOWN = 8
+_LONGEST_MESSAGE = 400
 
 
 def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
@@ -18,16 +19,28 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     """
     arguments = _as_object(tool, given)
     try:
+        _require_text_keys(arguments)
         # Through JSON and back: what no JSON can carry never reaches a validator or a script.
-        text = json.dumps(arguments, allow_nan=False)
-        text.encode()
-        checked: dict[str, Any] = json.loads(text)
+        text = json.dumps(arguments, allow_nan=False, ensure_ascii=False)
+        checked: dict[str, Any] = json.loads(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentsError(tool.id, [f"not JSON: {error}"]) from None
+        raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
     problems = list(_problems(tool.input_schema, checked))
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked
+
+
+def _require_text_keys(value: Any) -> None:
+    """Refuse `{1: …}`: JSON would make it text, and perhaps the same as another key."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the name {key!r:.40} is not text")
+            _require_text_keys(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _require_text_keys(each)
 
 
 def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -39,7 +52,7 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
         key = key if key in properties else written
         schema = properties.get(key)
         schema = schema if isinstance(schema, dict) else {}
-        if schema.get("type") == "array" and not text.lstrip().startswith("["):
+        if schema.get("type") == "array" and not isinstance(_typed(text, schema), list):
             items = schema.get("items")
             value = _typed(text, items if isinstance(items, dict) else {})
             arguments.setdefault(key, []).append(value)
@@ -58,7 +71,7 @@ def _typed(text: str, schema: JsonSchema) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -85,14 +98,17 @@ def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any])
     if is_untyped(tool.input_schema):
         return given if set(given) <= {"data"} else {"data": given}
     if set(given) == {"data"} and "data" not in properties:
-        return _as_object(tool, given["data"])
+        data = given["data"]
+        return dict(data) if isinstance(data, Mapping) else _as_object(tool, data)
     return given
 
 
 def is_untyped(schema: JsonSchema) -> bool:
     """Tell whether a schema is `{"data": any}`."""
     properties = schema.get("properties", {})
-    return set(properties) == {"data"} and "type" not in properties["data"]
+    if set(properties) != {"data"}:
+        return False
+    return isinstance(properties["data"], dict) and "type" not in properties["data"]
 
 
 def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
@@ -102,17 +118,38 @@ def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
             yield "… and more"
             return
         where = ".".join(str(part) for part in error.instance_path)
-        hint = _hint(schema, arguments) if "dditional properties" in error.message else ""
-        yield f"{where}: {error.message}{hint}" if where else f"{error.message}{hint}"
+        hint = ""
+        if "dditional properties" in error.message:
+            hint = _hint(*_inside(schema, arguments, error.instance_path))
+        message = f"{_cut(error.message)}{hint}"
+        yield f"{where}: {message}" if where else message
 
 
-def _hint(schema: JsonSchema, arguments: dict[str, Any]) -> str:
-    allowed = list(schema.get("properties", {}))
-    meant = [
-        near for key in arguments if key not in allowed for near in nearest(key, allowed, most=1)
-    ]
+def _cut(message: str) -> str:
+    """Keep both ends of a message: a wrong value may be a megabyte long."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[:half]} … {message[-half:]}"
+
+
+def _inside(schema: Any, arguments: Any, path: Iterable[Any]) -> tuple[Any, Any]:
+    """Follow a path into the arguments and into what the schema says about that place."""
+    for part in path:
+        known = schema if isinstance(schema, dict) else {}
+        schema = (
+            known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
+        )
+        arguments = arguments[part]
+    return schema, arguments
+
+
+def _hint(schema: Any, arguments: Any) -> str:
+    allowed = list(schema.get("properties", {})) if isinstance(schema, dict) else []
+    wrong = [key for key in arguments if key not in allowed][:_MOST_SHOWN]
+    meant = [near for key in wrong for near in nearest(key, allowed, most=1)]
     said = f"; did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?" if meant else ""
-    return f"; allowed are {', '.join(allowed) or 'none'}{said}"
+    return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
 
 
 # Compiled once for each schema object; the object is kept, so that its id stays its own.

@@ -19,6 +19,7 @@ class Terms:
     limits: Limits | None = None  # None: the default of the kind of tool
     sandbox: Literal["on", "off"] = "on"
     required: frozenset[str] = frozenset()
+    read_only: tuple[Path, ...] = ()  # folders that stay so even inside the workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ class NotRunnableError(CommandStartError):
             reason = f"it has no script: load the skill {skill!r} and follow its instructions"
         else:
             reason = f"tools of kind {kind!r} cannot be run yet"
-        super().__init__(tool, reason, hint=f"`kitbag show {skill}` prints the instructions")
+        super().__init__(tool, reason, hint=f"`kitbag show` prints what the skill {skill!r} says")
 
 
 class InterpreterMissingError(CommandStartError):

@@ -10,7 +10,7 @@ from kitbag.arguments import check_arguments
 from kitbag.backends.function import run_function
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, Terms, ToolCall
-from kitbag.errors import NotRunnableError, ToolRestrictionError
+from kitbag.errors import InvalidArgumentsError, NotRunnableError, ToolRestrictionError
 from kitbag.execution.confinement import Layer
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
@@ -30,7 +30,8 @@ class ToolExecutor:
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
-    `sandbox="off"` does without all of them, and is never the default.
+    `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
+    that no tool may write, also inside the workspace.
     """
 
     def __init__(
@@ -41,15 +42,18 @@ class ToolExecutor:
         limits: Limits | None = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
+        read_only: Iterable[str | Path] = (),
     ) -> None:
-        unknown = set(require) - set(get_args(Layer))
+        required = frozenset(require)
+        unknown = required - set(get_args(Layer))
         if unknown or sandbox not in ("on", "off"):
             raise ValueError(f"not a protection: {', '.join(sorted(unknown)) or sandbox!r}")
         self._source = _source_of(tools, self)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
-        self._required = frozenset(require)
+        self._required = required
+        self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
     async def execute(
         self,
@@ -91,14 +95,22 @@ class ToolExecutor:
             limits=self._limits,
             sandbox=self._sandbox,
             required=self._required,
+            read_only=self._read_only,
         )
         return ToolCall(
             tool=tool,
             arguments=arguments,
             terms=terms,
             limits=_limits(tool, terms.limits, timeout),
-            stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+            stdin=_bytes(tool, stdin),
         )
+
+
+def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
+    try:
+        return stdin.encode() if isinstance(stdin, str) else stdin
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
 async def _run(call: ToolCall) -> ToolResult:
@@ -114,14 +126,18 @@ async def _run(call: ToolCall) -> ToolResult:
 def _limits(tool: Tool, limits: Limits | None, timeout: float | None) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
     found = limits or Limits()
-    if limits is None and tool.timeout_ms is not None:
-        found = replace(found, timeout_seconds=tool.timeout_ms / 1000)
+    if tool.timeout_ms is not None:
+        declared = tool.timeout_ms / 1000
+        most = declared if limits is None else min(declared, limits.timeout_seconds)
+        found = replace(found, timeout_seconds=most)
     if timeout is not None:
         found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
     return found
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolSource:
+    if isinstance(tools, ToolRegistry):
+        return tools
     if isinstance(tools, Iterable):
         registry = ToolRegistry()
         for tool in tools:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from kitbag.errors import KitbagError
-from kitbag.function_schema import function_schema
+from kitbag.function_schema import function_schema, with_types
 from kitbag.names import is_wire_name
 from kitbag.signatures.first_paragraph import first_paragraph
 from kitbag.tools import Effect, Function, Tool
@@ -34,7 +34,8 @@ def tool(
     """Make a function a tool: `@tool`, or `@tool(name=…, description=…, effects=…)`."""
 
     def make(target: Callable[..., Any]) -> Tool:
-        return _tool_of(target, name or target.__name__, description, effects)
+        called = name or getattr(target, "__name__", "")
+        return _tool_of(target, called, description, effects)
 
     return make if function is None else make(function)
 
@@ -48,7 +49,7 @@ def _tool_of(
         )
     try:
         schema = function_schema(function)
-    except (TypeError, ValueError, NameError) as error:
+    except (TypeError, ValueError, NameError, SyntaxError, RecursionError) as error:
         raise FunctionToolError(f"{name!r} cannot be a tool: {error}") from None
     said = first_paragraph(inspect.getdoc(function) or "")
     return Tool(
@@ -57,7 +58,7 @@ def _tool_of(
         skill="",
         description=description or said or f"Call {name}",
         input_schema=schema,
-        runs=Function(call=function, is_async=inspect.iscoroutinefunction(function)),
+        runs=Function(call=with_types(function), is_async=inspect.iscoroutinefunction(function)),
         effects=effects,
         declared_in="function",
         read_by="function",

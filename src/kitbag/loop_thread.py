@@ -107,6 +107,11 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
         raise
 
 
+def is_loop_thread() -> bool:
+    """Tell whether this code runs on the loop thread."""
+    return threading.current_thread() is _running.get().thread
+
+
 async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine on the loop thread and wait for it on this loop.
 

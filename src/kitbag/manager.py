@@ -52,6 +52,7 @@ class SkillManager:
             limits=limits,
             sandbox=sandbox,
             require=require,
+            read_only=self.roots,
         )
 
     def discover(self) -> None:

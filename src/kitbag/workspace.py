@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from contextlib import suppress
 from mimetypes import guess_type
 from pathlib import Path
 
@@ -62,37 +63,48 @@ def file_clock_ns() -> int:
         return time.time_ns() - 10_000_000
 
 
+# What the last call in a workspace left, by path: inode, time and size. A file system's clock ticks
+# slowly, so what was made just before a call would look as if the call had made it.
+_left: dict[Path, dict[str, tuple[int, int, int]]] = {}
+
+
 def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ...], bool]:
     """Return files made or changed since then, and whether the walk saw everything."""
-    found: list[ChangedFile] = []
+    found: dict[str, tuple[int, int, int]] = {}
+    complete = _walk(workspace, since_ns, found)
+    before = _left.get(workspace, {})
+    if len(_left) > _MOST_CHECKED:
+        _left.clear()
+    _left[workspace] = found
+    changed = [path for path in sorted(found) if before.get(path) != found[path]]
+    return tuple(_file(path, found[path][2]) for path in changed), complete
+
+
+def _walk(workspace: Path, since_ns: int, found: dict[str, tuple[int, int, int]]) -> bool:
     deadline = time.monotonic() + _MOST_SECONDS
     pending = [""]
     entries = 0
     while pending:
         prefix = pending.pop()
-        try:
-            with os.scandir(f"{workspace}/{prefix}") as listing:
-                for entry in listing:
-                    entries += 1
-                    if entries > _MOST_ENTRIES or time.monotonic() > deadline:
-                        return _sorted(found), False
-                    relative = f"{prefix}{entry.name}"
-                    if relative != _OURS and entry.is_dir(follow_symlinks=False):
-                        pending.append(f"{relative}/")
-                    elif relative != _OURS:
-                        found += _changed(entry, relative, since_ns)
-        except OSError:
-            continue  # a folder that the call removed or closed
-    return _sorted(found), True
+        with suppress(OSError), os.scandir(f"{workspace}/{prefix}") as listing:
+            for entry in listing:
+                entries += 1
+                if entries > _MOST_ENTRIES or time.monotonic() > deadline:
+                    return False
+                relative = f"{prefix}{entry.name}"
+                if relative == _OURS:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{relative}/")
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
+                    found[relative] = (status.st_ino, status.st_ctime_ns, status.st_size)
+    return True
 
 
-def _changed(entry: os.DirEntry[str], relative: str, since_ns: int) -> list[ChangedFile]:
-    status = entry.stat(follow_symlinks=False)
-    if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns < since_ns:
-        return []
-    kind = guess_type(entry.name)[0] or "application/octet-stream"
-    return [ChangedFile(path=relative, type=kind, size=status.st_size)]
-
-
-def _sorted(found: list[ChangedFile]) -> tuple[ChangedFile, ...]:
-    return tuple(sorted(found, key=lambda file: file.path))
+def _file(path: str, size: int) -> ChangedFile:
+    kind = guess_type(path)[0] or "application/octet-stream"
+    # A name need not be text; whoever writes it down needs it to be.
+    name = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return ChangedFile(path=name, type=kind, size=size)

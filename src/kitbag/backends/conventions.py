@@ -29,8 +29,11 @@ class Delivery:
 
 def delivery_of(call: ToolCall, script: Script) -> Delivery:
     """Decide what a script gets, by its convention."""
-    arguments = dict(call.arguments)
-    if call.tool.declared_in == "tools.json":
+    arguments: Any = dict(call.arguments)
+    if script.convention == "handler" and is_untyped(call.tool.input_schema):
+        data = arguments.get("data")
+        arguments = {} if data is None else data
+    if call.tool.declared_in == "tools.json" and isinstance(arguments, dict):
         arguments["__workDir"] = str(call.terms.workspace)
     text = _json(arguments)
     if script.convention in ("handler", "main"):

@@ -1,11 +1,12 @@
 """Which program runs a script: found once, its real file and not a shim."""
 
+import os
 import sys
 from functools import cache
 from pathlib import Path
 from shutil import which
 
-from kitbag.environment import search_path
+from kitbag.environment import home_directory, search_path
 from kitbag.errors import InterpreterMissingError
 from kitbag.tools import Script
 
@@ -44,23 +45,55 @@ def interpreter_for(script: Script) -> tuple[str, ...]:
 
 @cache
 def find_program(name: str) -> str:
-    """Return the real path of a program, "" when there is none."""
-    found = which(name, path=search_path())
-    return str(Path(found).resolve()) if found else ""
+    """Return the real path of a program, "" when there is none. A shim is passed over.
+
+    Version managers put scripts of the same name first on PATH; they need a home and a shell.
+    """
+    for folder in search_path().split(os.pathsep):
+        found = which(name, path=folder or os.curdir)
+        if found and not _is_script(found):
+            return str(Path(found).resolve())
+    return ""
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True  # what cannot be read cannot be judged
 
 
 @cache
 def homes_of(program: str) -> tuple[Path, ...]:
-    """Return the folders that a program needs to see besides the system's own."""
+    """Return what a program needs to see besides the system's own folders.
+
+    The folder that it is installed in; for one that lies in a home itself, only its file.
+    """
     if program == sys.executable:
         found = {Path(sys.prefix), Path(sys.base_prefix), Path(program).resolve().parent}
         found |= {path.resolve() for path in found}
     else:
         found = {Path(program).parent.parent}
-    return tuple(sorted(path for path in found if not _is_system(path)))
+    return tuple(
+        sorted(
+            {
+                Path(program) if _is_personal(path) else path
+                for path in found
+                if not _is_system(path)
+            }
+        )
+    )
 
 
 def _is_system(path: Path) -> bool:
-    return path == Path("/") or any(
-        path.is_relative_to(system) for system in ("/usr", "/bin", "/lib", "/sbin")
-    )
+    return any(path.is_relative_to(system) for system in ("/usr", "/bin", "/lib", "/sbin"))
+
+
+def _is_personal(path: Path) -> bool:
+    """Tell whether a folder is a home, or around one, or where a home keeps everything."""
+    home = home_directory()
+    if home is None:
+        return path == Path("/")
+    homes = {home, home.resolve()}
+    return any(each.is_relative_to(path) or path == each / ".local" for each in homes)

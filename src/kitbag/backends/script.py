@@ -1,13 +1,12 @@
 """Running a script of a skill, confined: its command made, its answer read."""
 
 import os
-import secrets
 import stat
 import sys
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from kitbag.backends.answer_file import answer_file
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
@@ -31,19 +30,25 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     _refuse_unsafe(call, script)
     delivery = delivery_of(call, script)
     program = interpreter_for(script)
-    marker = f"\\n--{secrets.token_hex(12)}--\\n"
-    with argument_file(call.terms.workspace, delivery) as file:
+    workspace = call.terms.workspace
+    with (
+        argument_file(workspace, delivery) as file,
+        answer_file(
+            workspace, keep_bytes=call.limits.keep_bytes, wanted=bool(_runner(script))
+        ) as answer,
+    ):
         command = Command(
             argv=(*program, *_runner(script), script.file, *delivery.words),
-            env=_environment(call, script, delivery, marker, file),
-            cwd=Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace,
+            env=_environment(call, script, delivery, file)
+            | ({"KITBAG_ANSWER": str(answer.path)} if answer else {}),
+            cwd=Path(call.tool.home) if call.tool.cwd == "skill" else workspace,
             stdin=delivery.stdin,
             limits=call.limits,
         )
         started_ns = file_clock_ns()
         confinement = _confinement(call.tool.home, program[0], call.terms)
         ended = await run_command(command, confinement, call.on_output)
-    return result_of(call, ended, marker=marker, started_ns=started_ns)
+        return result_of(call, ended, answer=answer, started_ns=started_ns)
 
 
 # Path → device and inode of a file that was seen to lie inside its skill. Another file in its
@@ -81,15 +86,24 @@ def _confinement(home: str, program: str, terms: Terms) -> Confinement:
         workspace=terms.workspace,
         skill=Path(home),
         interpreters=homes_of(program),
-        readable=(_RUNNERS,),
+        readable=(_RUNNERS, *_kept_from_writing(home, terms)),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox=terms.sandbox,
     )
 
 
+def _kept_from_writing(home: str, terms: Terms) -> tuple[Path, ...]:
+    """Return what stays read-only inside the workspace: skills are code, not a tool's files."""
+    inside = [root for root in terms.read_only if terms.workspace in root.parents]
+    if Path(home) == terms.workspace:
+        own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
+        inside += [path for path in own if path.exists()]
+    return tuple(inside)
+
+
 def _environment(
-    call: ToolCall, script: Script, delivery: Delivery, marker: str, file: Path | None
-) -> Mapping[str, str]:
+    call: ToolCall, script: Script, delivery: Delivery, file: Path | None
+) -> dict[str, str]:
     tool = call.tool
     scripts = f"{tool.home}/scripts"
     found = base_environment() | variables(delivery, call.arguments)
@@ -103,9 +117,11 @@ def _environment(
         found["TOOL_ARGS_FILE"] = str(file)
     if script.language == "python":
         # The skill is read-only, and the user's own packages are out of sight.
-        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONPATH": scripts}
+        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
         found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
     if script.convention in ("handler", "main"):
         source = "stdin" if call.stdin is None else "file" if file else "variable"
-        found |= {"KITBAG_MARKER": marker, "KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts}
+        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts}
+    elif script.language == "python":
+        found["PYTHONPATH"] = scripts
     return found

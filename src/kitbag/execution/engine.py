@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import time
 import weakref
 from functools import partial
@@ -18,7 +19,13 @@ from kitbag.execution.probe import probe
 from kitbag.execution.replies import Finished, Lost, NotStarted
 
 _MOST_ZYGOTES = 32
-_MOST_RUNNING = 128  # each holds four descriptors, and 1024 are what a process usually may have
+_MOST_RUNNING = 128
+
+
+def _most_running() -> int:
+    """Return how many calls may run at once: each holds four descriptors of those a process has."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MOST_RUNNING, (soft - 64) // 8))
 
 
 class Engine:
@@ -32,14 +39,14 @@ class Engine:
         self,
         *,
         most_zygotes: int = _MOST_ZYGOTES,
-        most_running: int = _MOST_RUNNING,
+        most_running: int | None = None,
         idle_seconds: float = 60.0,
         grace_seconds: float = 0.5,
         machine: Machine | None = None,
     ) -> None:
         self._machine = machine
         self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
-        self._most_running = most_running
+        self._most_running = most_running or _most_running()
         self._grace_seconds = grace_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._start_over()

@@ -27,14 +27,20 @@ class SavedOutput:
 
 
 def save_output(workspace: Path, name: str) -> SavedOutput | None:
-    """Open a new file, or return None where the workspace will not have one.
+    """Open a new file, or return None where the workspace will not have one."""
+    opened = open_new_file(workspace, name)
+    return SavedOutput(*opened) if opened else None
+
+
+def open_new_file(workspace: Path, name: str) -> tuple[Path, int] | None:
+    """Make a new file below `<workspace>/.kitbag/output/` and return it opened.
 
     The host writes here unconfined and the tool may write the workspace, so no symbolic link
     is followed below it and no existing file is opened.
     """
     file_name = f"{os.urandom(8).hex()}.{name}"
     folders = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    new_file = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    new_file = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     opened: list[int] = []
     try:
         opened.append(os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -48,4 +54,4 @@ def save_output(workspace: Path, name: str) -> SavedOutput | None:
     finally:
         for folder_fd in opened:
             os.close(folder_fd)
-    return SavedOutput(workspace.joinpath(*FOLDERS, file_name), fd)
+    return workspace.joinpath(*FOLDERS, file_name), fd

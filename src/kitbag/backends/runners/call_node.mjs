@@ -1,12 +1,12 @@
 // Calls the default export of a JavaScript module: call_node.mjs SCRIPT.
-// The value it returns is written after a marker, so that prints and value stay apart.
-import { readFileSync, writeSync } from 'node:fs';
+// The value it returns is written into a file of its own, so that prints and value stay apart.
+import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
 const script = process.argv[2];
-const marker = process.env.KITBAG_MARKER;
+const answer = process.env.KITBAG_ANSWER;
 const source = process.env.KITBAG_ARGUMENTS;
-delete process.env.KITBAG_MARKER;
+delete process.env.KITBAG_ANSWER;
 delete process.env.KITBAG_ARGUMENTS;
 delete process.env.KITBAG_SCRIPTS;
 
@@ -26,14 +26,7 @@ function handlerOf(module) {
 }
 
 function finish(value) {
-  let rest = Buffer.from(marker + (JSON.stringify(value) ?? 'null'));
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(writeSync(1, rest));
-    } catch (error) {
-      if (error.code !== 'EAGAIN') throw error;
-    }
-  }
+  writeFileSync(answer, JSON.stringify(value) ?? 'null');
 }
 
 // What a handler prints goes through a stream of its own: wait until it has gone out.

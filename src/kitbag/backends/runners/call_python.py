@@ -1,8 +1,8 @@
 """Calls `handler` or `main` of a Python script: call_python.py handler|main SCRIPT.
 
 Run by path and alone, on any Python from 3.9 on. The value that the function returns is written
-after a marker, so that what it prints and what it returns stay apart. Every import here is part
-of every call: what is not always needed is imported where it is.
+into a file of its own, so that what it prints and what it returns stay apart. Every import here is
+part of every call: what is not always needed is imported where it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list
 
 def main() -> int:
     mode, script = sys.argv[1:3]
-    marker = os.environ.pop("KITBAG_MARKER")
+    answer = os.environ.pop("KITBAG_ANSWER")
     arguments = read_arguments(os.environ.pop("KITBAG_ARGUMENTS"))
     scripts = os.environ.pop("KITBAG_SCRIPTS", "")
     sys.argv = [script]
@@ -36,10 +36,10 @@ def main() -> int:
         text = json.dumps(value, allow_nan=False)
     except Exception as error:
         print_traceback(error)
-        finish(marker, json.dumps({"error": str(error) or type(error).__name__}))
+        finish(answer, json.dumps({"error": str(error) or type(error).__name__}))
         return 1
     if not (mode == "main" and value is None):
-        finish(marker, text)
+        finish(answer, text)
     return 0
 
 
@@ -68,6 +68,8 @@ def load(script: str) -> Any:
     from importlib.machinery import ModuleSpec, SourceFileLoader
 
     name = os.path.splitext(os.path.basename(script))[0]
+    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+        name = f"_{name}"  # a handler called json.py must not take the place of json
     loader = SourceFileLoader(name, script)
     module: Any = type(sys)(name)
     module.__file__ = script
@@ -123,10 +125,9 @@ def wait_for(value: Any) -> Any:
     return asyncio.run(wait())
 
 
-def finish(marker: str, text: str) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write((marker + text).encode("utf-8", "replace"))
-    sys.stdout.flush()
+def finish(answer: str, text: str) -> None:
+    with open(answer, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":
