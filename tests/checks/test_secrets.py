@@ -1,4 +1,5 @@
 import sysconfig
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from kitbag.problems import Problem
 KEY = "Qm7ZtR4wXb9LcV2nHs8JfK3pGd6YaTe5UoBi0"
 HEX = "9f86d081e57c4a0b3d2c1e8f7a6b5940"
 PEM = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+
+
+HEADER = '{"alg": "HS256"}'
+MADE_UP = '{"sub": "test"}'
+PAYLOAD = '{"sub": "8842", "name": "Ada"}'
 
 
 def found(text: str, path: str = "scripts/run.py") -> list[str]:
@@ -178,3 +184,28 @@ def test_nothing_in_the_standard_library_looks_like_a_secret() -> None:
 )
 def test_a_hostile_megabyte_is_searched_to_the_end(unit: str) -> None:
     assert find_secrets("SKILL.md", unit * (1_000_000 // len(unit))) == []
+
+
+def encoded(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_key = '3f8a1c9e-7b2d-4e6f-9a0b-5c8d7e1f2a3b'",
+        "url = 'postgresql://user:[pass]@db.prod-hosting.com/x'",
+        "url = 'postgresql://user:password@db.prod-hosting.com/x'",
+        f"authorization = 'Basic {encoded('invalid:invalid42x9')}'",
+        f"authorization: 'Basic {encoded('invalid:invalid')}'",
+        f"t = '{encoded(HEADER)}.{encoded(MADE_UP)}.{KEY}'",
+    ],
+)
+def test_what_tells_that_it_is_made_up_is_no_secret(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_token_whose_payload_names_somebody_is_a_secret() -> None:
+    token = f"{encoded(HEADER)}.{encoded(PAYLOAD)}.{KEY}"
+
+    assert len(found(f"t = '{token}'")) == 1

@@ -291,3 +291,16 @@ def test_frontmatter_longer_than_one_read_is_read_whole(read: Read) -> None:
 
     assert (said(file), file.degraded) == (("demo", "At the end."), False)
     assert len(values(file)) == 3002
+
+
+def test_an_argument_hint_in_brackets_costs_nothing_else(read: Read) -> None:
+    file = read(
+        "---\nname: demo\nargument-hint: [name] [description]\nallowed-tools: [Read]\n---\nDo.\n"
+    )
+
+    assert values(file) == {
+        "name": "demo",
+        "argument-hint": "[name] [description]",
+        "allowed-tools": ["Read"],
+    }
+    assert ("value-quoted", "warning", 3) in told(file)

@@ -283,3 +283,27 @@ def test_a_link_inside_the_skill_is_followed_and_a_dangling_one_reported(scripts
 
     assert ids(manager) == ["demo.link", "demo.run"]
     assert len(problems_of(manager, "gone.py")) == 1
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        'class V: ...\nif __name__ == "__main__":\n    raise RuntimeError("not to be run")\n',
+        "from .other import thing\ndef main():\n    thing()\nmain()\n",
+    ],
+)
+def test_an_imported_module_that_cannot_be_run_is_no_tool(scripts: Scripts, module: str) -> None:
+    manager = scripts({"scripts/run.py": f"import lib\n{PRINTS}", "scripts/lib.py": module})
+
+    assert ids(manager) == ["demo.run"]
+    assert drops(manager) == ["lib.py"]
+
+
+@pytest.mark.parametrize("line", ["from .docx import check", "from . import docx", "import v.docx"])
+def test_a_package_counts_as_an_importer_though_it_is_no_tool(scripts: Scripts, line: str) -> None:
+    files = {"scripts/run.py": PRINTS, "scripts/v/__init__.py": line, "scripts/v/docx.py": LIBRARY}
+
+    manager = scripts(files)
+
+    assert ids(manager) == ["demo.run"]
+    assert drops(manager) == ["docx.py"]

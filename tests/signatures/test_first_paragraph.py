@@ -12,7 +12,7 @@ from kitbag.signatures.first_paragraph import first_paragraph
         ("One line.", "One line."),
         ("\n\n  One\n  paragraph.\n\nAnother.", "One paragraph."),
         ("Title\n=====\n\nText.", "Title"),
-        ("-----\nTitle\n-----\nText.", "Title Text."),
+        ("-----\nTitle\n-----\nText.", "Title"),
         ("a" * 256, "a" * 256),
         ("a" * 257, "a" * 256),
         ("word " * 60, "word " * 51 + "w"),

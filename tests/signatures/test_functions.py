@@ -235,13 +235,12 @@ def test_an_annotation_becomes_a_schema(annotation: str, schema: dict[str, Any])
 @pytest.mark.parametrize(
     "text",
     [
-        "def main(): ...",
         "def main(path: str): ...\nif __name__ == '__main__':\n    main('x')\n",
         "import asyncio\nasync def main(path): ...\nasyncio.run(main('x'))\n",
         "def main(argv=None): ...",
     ],
 )
-def test_a_main_that_takes_nothing_or_that_the_script_calls_is_not_the_convention(
+def test_a_main_that_the_script_calls_is_not_the_convention(
     text: str,
 ) -> None:
     assert interface_of(text) == Interface(convention="stdin")

@@ -70,7 +70,6 @@ def test_every_way_to_export_a_handler_is_known(text: str) -> None:
         "export default class Thing {}",
         "export default 'text';",
         "function Parser() {}\nmodule.exports = Parser;",
-        "export const handler = (args) => args;",
     ],
 )
 def test_what_is_no_handler_is_none(text: str) -> None:

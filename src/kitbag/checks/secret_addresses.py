@@ -39,7 +39,7 @@ def find_in_addresses(text: str) -> Iterator[Secret]:
 
 
 def _is_secret(password: str, scheme: str, host: str) -> bool:
-    if password.lower() in _WORDS or is_placeholder(password):
+    if password.strip("[]()").lower() in _WORDS or is_placeholder(password):
         return False
     # Explanations of HTTP are full of made-up passwords: there, only a generated one counts.
     chosen = not scheme.startswith("http") and _NOWHERE.match(host) is None

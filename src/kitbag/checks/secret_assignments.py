@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from kitbag.checks.secret_values import Secret, is_placeholder, looks_random
+from kitbag.checks.secret_values import Secret, is_placeholder, looks_random, says_made_up
 
 # Elsewhere an unquoted word on the right of `=` is code, not text.
 _WITH_UNQUOTED_TEXT = frozenset(
@@ -63,7 +63,9 @@ def _has_unquoted_text(file_name: str) -> bool:
 
 
 def _is_secret(value: str, following: str) -> bool:
-    return looks_random(value) and not is_placeholder(value, following)
+    if is_placeholder(value, following) or says_made_up(value):
+        return False
+    return looks_random(value)
 
 
 def _is_about(lowered: str, name: re.Match[str], match: re.Match[str]) -> bool:

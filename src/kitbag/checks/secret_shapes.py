@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kitbag.checks.secret_values import Secret, is_placeholder, looks_random
+from kitbag.checks.secret_values import Secret, is_placeholder, looks_random, says_made_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ _PUBLISHED = re.compile(r"eyJzdWIiOiIxMjM0NTY3ODkw|eyJpc3MiOiJzdXBhYmFzZS1kZW1v"
 
 
 def _is_unpublished(token: str) -> bool:
-    return _PUBLISHED.search(token) is None
+    return _PUBLISHED.search(token) is None and not says_made_up(token.split(".")[1])
 
 
 _SHAPES = (

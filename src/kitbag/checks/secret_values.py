@@ -2,6 +2,7 @@
 
 import math
 import re
+from base64 import b64decode
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,11 +19,14 @@ _PLACEHOLDER = re.compile(
 # A value that goes on like this was cut or filled in by its author.
 _UNFINISHED = ("...", "…", "***", "<", "{", "$", "[")
 _LEAST_DIFFERENT_CHARACTERS = 8
+_MADE_UP = re.compile(rb"(?i)\b(?:invalid|example|test|user:pass\w*)\b")
+_URL_SAFE = str.maketrans("-_", "+/")
 
 _LITERAL = re.compile(r"[A-Za-z0-9_+/.~!@#%^*-]{16,512}={0,2}")
 _PATH_OR_HOST = re.compile(
     r"\.{0,2}/|~/|@|.*\.(?:com|org|net|io|dev|json|ya?ml|py|js|ts|md|txt|pem|env)\b"
 )
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HUMP = re.compile(r"(?<![A-Z])[A-Z](?=[a-z])")
 
 # Measured on random keys in hex and base 36, 62 and 64: of those with 20 characters 94 in 100
@@ -52,9 +56,19 @@ def is_placeholder(value: str, following: str = "") -> bool:
     )
 
 
+def says_made_up(encoded: str) -> bool:
+    """Whether text in base 64 itself tells that it is an example."""
+    padded = encoded.rstrip("=").translate(_URL_SAFE)
+    try:
+        decoded = b64decode(padded + "=" * (-len(padded) % 4))
+    except ValueError:
+        return False
+    return _MADE_UP.search(decoded) is not None
+
+
 def looks_random(value: str) -> bool:
     """Whether `value` reads like a generated key: no words, no path, no repeated characters."""
-    if _LITERAL.fullmatch(value) is None or _PATH_OR_HOST.match(value):
+    if _LITERAL.fullmatch(value) is None or _PATH_OR_HOST.match(value) or _UUID.fullmatch(value):
         return False
     letters = sum(char.isalpha() for char in value)
     digits = sum(char.isdigit() for char in value)

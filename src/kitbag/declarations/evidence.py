@@ -1,7 +1,6 @@
 """Why a file below scripts/ is no tool: imported by another script, or a test."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
 from posixpath import normpath
 
 from kitbag.declarations.scripts_folder import ScriptFile
@@ -13,7 +12,7 @@ def reasons_to_drop(scripts: Iterable[ScriptFile]) -> dict[str, str]:
     importers = _importers(known)
     reasons: dict[str, str] = {}
     for path, script in known.items():
-        importer = importers.get(path)
+        importer = importers.get(path) or script.package
         if script.signature.is_test:
             reasons[path] = "a test, not a tool"
         elif importer and not script.signature.has_entry:
@@ -25,15 +24,15 @@ def _importers(known: Mapping[str, ScriptFile]) -> dict[str, str]:
     """Return path → the first other script that imports it."""
     found: dict[str, str] = {}
     for importer, script in known.items():
+        folder = importer.rpartition("/")[0] or "."
         for module in script.signature.imports:
-            for target in _targets(importer, module, script.language):
+            for target in _targets(folder, module, script.language):
                 if target in known and target != importer:
                     found.setdefault(target, importer)
     return found
 
 
-def _targets(importer: str, module: str, language: str) -> list[str]:
-    folder = str(PurePosixPath(importer).parent)
+def _targets(folder: str, module: str, language: str) -> list[str]:
     if language == "python":
         return _python_targets(folder, module)
     if not module.startswith("."):

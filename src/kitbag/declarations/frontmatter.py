@@ -20,6 +20,7 @@ _LOOSE_CLOSING = re.compile(rb"^(?:[ \t]+---[ \t]*|[ \t]*|#{1,6}[ \t].*)$", re.M
 # cannot open a plain scalar; quoting it is what its author meant.
 _PLAIN_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+)$")
 _UNPLAIN_START = frozenset("*&!%@`")
+_BRACKETED_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([\[{].*)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +171,26 @@ def _retry_quoted(path: str, front: str, first_line: int, result: Frontmatter) -
 
 
 def _quote_doubtful(line: str) -> str:
-    match = _PLAIN_LINE.match(line)
+    match = _PLAIN_LINE.match(line) or _BRACKETED_LINE.match(line)
     if match is None or " #" in line:
         return line
     key, value = match.group(1), match.group(2).rstrip()
-    if ":" not in value and value[0] not in _UNPLAIN_START:
+    if value[0] in "[{":
+        # One that stays open may go on below; only its author knows where it was to end.
+        if value[-1] not in "]}" or _is_yaml(line):
+            return line
+    elif ":" not in value and value[0] not in _UNPLAIN_START:
         return line
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'{key}: "{escaped}"'
+
+
+def _is_yaml(line: str) -> bool:
+    try:
+        load(line)
+    except YamlError:
+        return False
+    return True
 
 
 def _fall_back(path: str, front: str, why: str, line: int, result: Frontmatter) -> None:

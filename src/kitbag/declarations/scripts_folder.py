@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import Any
 
 from kitbag.collector import no_garbage_collection
@@ -30,12 +29,16 @@ _SKIPPED = {"__pycache__", "node_modules"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFile:
-    """A script of a skill; `path` is relative to the skill, with forward slashes."""
+    """A script of a skill; `path` is relative to the skill, with forward slashes.
+
+    `package` is the `__init__.py` beside it that imports it, which is no script itself.
+    """
 
     path: str
     language: Language
     signature: Signature
     shebang: tuple[str, ...] = ()
+    package: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class ScriptsFolder:
     unread: bool = False  # something was there that could not be read
     _read: dict[str, ScriptFile | None] = field(default_factory=dict)
     _inside: set[str] = field(default_factory=set)
+    _packages: set[str] = field(default_factory=set)  # folders with an __init__.py
 
     def paths(self) -> list[str]:
         """List the scripts below scripts/, and included ones elsewhere, in order of path."""
@@ -96,7 +100,7 @@ class ScriptsFolder:
             if entry.name.startswith((".", "__init__.")) or entry.name in _SKIPPED:
                 continue
             if not entry.is_dir(follow_symlinks=False):
-                if PurePosixPath(entry.name).suffix.lower() in EXTENSIONS:
+                if os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
                     yield path
             elif depth < MAX_DEPTH:
                 yield from self._walk(path, depth + 1)
@@ -124,11 +128,12 @@ class ScriptsFolder:
         if len(entries) == _MOST_ENTRIES:
             message = f"only {_MOST_ENTRIES:,} of its entries were looked at"
             self._report(folder, "too-many-files", "warning", message)
+        self._packages.update(folder for entry in entries if entry.name == "__init__.py")
         return entries
 
     def _read_file(self, path: str) -> ScriptFile | None:
         full = f"{self.home}/{path}"
-        language = EXTENSIONS[PurePosixPath(path).suffix.lower()]
+        language = EXTENSIONS[os.path.splitext(path)[1].lower()]
         try:
             self._require_inside(full)
             content = read_whole(full, SCRIPT_BYTES)
@@ -144,10 +149,24 @@ class ScriptsFolder:
         text = content.data.decode("utf-8-sig", "replace")
         # A syntax tree is thousands of values, none of them garbage until it has been read.
         with no_garbage_collection():
-            signature = read_signature(text, language, filename=PurePosixPath(path).name)
+            signature = read_signature(text, language, filename=os.path.basename(path))
         return ScriptFile(
-            path=path, language=language, signature=signature, shebang=read_shebang(text)
+            path=path,
+            language=language,
+            signature=signature,
+            shebang=read_shebang(text),
+            package=self._package_of(path),
         )
+
+    def _package_of(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._packages or name == "__init__.py":
+            return ""
+        package = self.read(f"{folder}/__init__.py")
+        module = f".{name.removesuffix('.py')}"
+        imports = package.signature.imports if package else frozenset()
+        absolute = f"{folder.rpartition('/')[2]}{module}"
+        return package.path if package and not imports.isdisjoint({module, absolute}) else ""
 
     def _require_inside(self, full: str) -> None:
         """Refuse a link that leads outside the skill; a folder is followed once for all in it."""

@@ -6,14 +6,16 @@ from kitbag.signatures.signature import Signature
 
 def read_signature(text: str, language: Language, *, filename: str = "") -> Signature:
     """Read a script of any language; any text gives a signature, never an exception."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _READERS[language](text, filename)
 
 
 # Each reader is imported when first needed: a folder of shell scripts must not pay for the others.
-def _read_python(text: str, _filename: str) -> Signature:
+def _read_python(text: str, filename: str) -> Signature:
     from kitbag.signatures.python.reading import read_python
 
-    return read_python(text)
+    return read_python(text, filename=filename)
 
 
 def _read_shell(text: str, filename: str) -> Signature:

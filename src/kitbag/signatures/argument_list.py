@@ -15,9 +15,14 @@ class Planned(NamedTuple):
     required: bool = False
 
 
-def argument_list(description: str) -> Interface:
-    """A script that is seen to read its arguments, but not which: any number of words."""
-    words = {"type": "array", "items": {"type": "string"}}
+def argument_list(description: str, usage: str = "") -> Interface:
+    """A script that is seen to read its arguments, but not which: any number of words.
+
+    `usage` is the script's own line about them, the best there is to go by.
+    """
+    words: JsonSchema = {"type": "array", "items": {"type": "string"}}
+    if usage:
+        words["description"] = f"Command-line arguments; usage: {usage}"
     return planned(description, [Planned(Argument(name="args", nargs="*"), words)])
 
 

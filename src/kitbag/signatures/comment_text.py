@@ -29,6 +29,13 @@ _LICENCE = re.compile(
     r"|^(?:the )?mit licen[cs]e$|governed by a|use this file except",
     re.IGNORECASE,
 )
+# About the next line of code, or about the comment itself.
+_ABOUT_CODE = re.compile(
+    r"(?:exit|stop|abort|fail|bail)\b.{0,30}\b(?:on|if|when)\b.{0,30}\b(?:error|fail)"
+    r"|(?:bash )?strict mode\b|defaults?(?:\s+\w+)?\s*(?:values?|settings?)?\s*:?$"
+    r"|\W*how to (?:run|use)\b",
+    re.IGNORECASE,
+)
 _SECTION = re.compile(
     r"(?:usage|examples?|options|arguments|args|parameters|params|requirements|requires"
     r"|dependencies|environment(?: variables)?|returns|exit codes?|notes?|todo)\b\s*(?::|$)",
@@ -49,6 +56,9 @@ _DECORATION = re.compile(
 )
 
 
+_LEFT_OUT = (_DIRECTIVE, _ABOUT_FILE, _ABOUT_CODE)
+
+
 def useful_text(lines: list[str], filename: str = "") -> str:
     """The paragraphs of a comment that describe a script; its usage only when that is all."""
     paragraphs = [each for each in _paragraphs(_kept(lines)) if not _LICENCE.search(" ".join(each))]
@@ -66,7 +76,7 @@ def _kept(lines: list[str]) -> list[str]:
     for line in (raw.strip() for raw in lines):
         if line == "///" or line.startswith("/// "):
             in_metadata = line != "///"
-        elif in_metadata or _DIRECTIVE.match(line) or _ABOUT_FILE.match(line):
+        elif in_metadata or any(each.match(line) for each in _LEFT_OUT):
             continue
         else:
             label = _LABEL.match(line)

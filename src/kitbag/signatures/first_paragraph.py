@@ -6,6 +6,7 @@ LONGEST_DESCRIPTION = 256
 
 # "=====", "# ----", "*****": drawn around a title, never part of it.
 _RULE = re.compile(r"^[\W_]{3,}$")
+_USAGE = re.compile(r"(?:^|\s)usage:\s", re.IGNORECASE)
 
 
 def first_paragraph(text: str) -> str:
@@ -13,8 +14,11 @@ def first_paragraph(text: str) -> str:
     lines: list[str] = []
     for line in text.strip().splitlines():
         stripped = line.strip()
-        if not stripped and lines:
-            break
-        if stripped and not _RULE.match(stripped):
+        is_rule = _RULE.match(stripped) is not None
+        if lines and (is_rule or not stripped):
+            break  # a line drawn below a title ends it as a blank line does
+        if stripped and not is_rule:
             lines.append(stripped)
-    return " ".join(" ".join(lines).split())[:LONGEST_DESCRIPTION].rstrip()
+    text = " ".join(" ".join(lines).split())
+    described = _USAGE.split(text, maxsplit=1)[0] or text
+    return described[:LONGEST_DESCRIPTION].rstrip()

@@ -6,6 +6,7 @@ from kitbag.signatures.argument_list import argument_list
 from kitbag.signatures.blanked import blanked_perl
 from kitbag.signatures.comments import first_comment
 from kitbag.signatures.first_paragraph import first_paragraph
+from kitbag.signatures.own_usage import own_usage
 from kitbag.signatures.signature import Interface, Signature
 
 _LONGEST = 120_000  # only the beginning of anything longer is read
@@ -37,7 +38,7 @@ def read_perl(text: str, *, filename: str = "") -> Signature:
     imports = _imports(text, code)
     return Signature(
         reader="argv" if takes_words else "comments",
-        interface=argument_list(description)
+        interface=argument_list(description, own_usage(text, filename))
         if takes_words
         else Interface(convention="stdin", description=description),
         variables=_variables(text, code),

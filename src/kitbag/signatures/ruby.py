@@ -6,6 +6,7 @@ from kitbag.signatures.argument_list import Planned, argument_list, planned
 from kitbag.signatures.blanked import blanked_ruby
 from kitbag.signatures.comments import first_comment
 from kitbag.signatures.first_paragraph import first_paragraph
+from kitbag.signatures.own_usage import own_usage
 from kitbag.signatures.ruby_options import read_option_parser
 from kitbag.signatures.signature import Interface, Signature
 
@@ -35,9 +36,10 @@ def read_ruby(text: str, *, filename: str = "") -> Signature:
     known = read_option_parser(text, code) if "OptionParser" in code else None
     takes_words = "OptionParser" in code or bool(_WORDS.search(code))
     imports = _imports(text, code)
+    usage = own_usage(text, filename)
     return Signature(
         reader="optparse" if known else "argv" if takes_words else "comments",
-        interface=_interface(description, known, takes_words=takes_words),
+        interface=_interface(description, known, usage if takes_words else None),
         uncertain="" if known or "OptionParser" not in code else _NOT_LITERAL,
         variables=_variables(text, code),
         imports=imports,
@@ -47,11 +49,11 @@ def read_ruby(text: str, *, filename: str = "") -> Signature:
     )
 
 
-def _interface(description: str, known: list[Planned] | None, *, takes_words: bool) -> Interface:
+def _interface(description: str, known: list[Planned] | None, usage: str | None) -> Interface:
     if known:
         return planned(description, known)
-    if takes_words:
-        return argument_list(description)
+    if usage is not None:
+        return argument_list(description, usage)
     return Interface(convention="stdin", description=description)
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from kitbag.signatures.javascript.parse_args_options import UTIL, parse_args_calls
 from kitbag.signatures.javascript.patterns import read_pattern
 from kitbag.signatures.javascript.tokens import Code
 from kitbag.signatures.javascript.values import text_of
+from kitbag.signatures.standard_variables import is_standard
 
 _DOTS = frozenset({".", "?."})
 _ASSIGNS = frozenset({"=", "??=", "||=", "+="})
@@ -45,7 +47,7 @@ def variables_read(code: Code) -> tuple[str, ...]:
     for position in code.find("Deno"):
         if code.texts(position + 1, 5) == (".", "env", ".", "get", "("):
             names.add(text_of(code[position + 6]))
-    return tuple(sorted(name for name in names if name.isidentifier()))
+    return tuple(sorted(name for name in names if name.isidentifier() and not is_standard(name)))
 
 
 def _member_of(code: Code, position: int) -> str:
@@ -74,8 +76,13 @@ def reads_words(code: Code, modules: frozenset[str]) -> bool:
     """Whether the program looks at its command line."""
     if modules & COMMAND_LINE_PACKAGES:
         return True
-    members = {_member_of(code, position) for position in code.find("process", "Bun", "Deno")}
-    calls = any(code[position + 1].text == "(" for position in code.find("parseArgs"))
+    members = {
+        _member_of(code, position)
+        for position in code.find("process", "Bun", "Deno")
+        # The path of the script itself: a module asks whether it is the one that runs.
+        if code.texts(position + 3, 3) != ("[", "1", "]")
+    }
+    calls = bool(modules & UTIL) and bool(parse_args_calls(code))
     imported = bool(modules & _PROCESS and code.find("argv"))  # import { argv } from "process"
     return calls or imported or bool(members & {"argv", "args"})
 

@@ -45,7 +45,7 @@ def _exported_values(code: Code) -> Iterator[Declared]:
 
 
 def _module_exports(code: Code, position: int) -> Iterator[Declared]:
-    """`export default …` and `export { handler as default }`."""
+    """`export default …`, `export { handler as default }`, and an export called `handler`."""
     following, doc = code[position + 1].text, code[position].doc
     if following == "default":
         yield Declared(position + 2, doc)
@@ -53,6 +53,12 @@ def _module_exports(code: Code, position: int) -> Iterator[Declared]:
         for name in range(position + 2, code.after(position + 1)):
             if code.texts(name + 1, 2) == ("as", "default"):
                 yield Declared(name, doc)
+    elif code.texts(position + 1, 3)[-2:] == ("function", "handler") or (
+        code.texts(position + 1, 2) == ("function", "handler")
+    ):
+        yield Declared(position + 1, doc)
+    elif code.texts(position + 2, 2) == ("handler", "="):  # export const handler = …
+        yield Declared(position + 4, doc)
 
 
 def _after_assignments(code: Code, position: int) -> int | None:

@@ -16,11 +16,20 @@ _OWN_WORDS = (  # the words of the command line itself, and not some of them
     ("Deno", ".", "args"),
 )
 _ASKS_FOR_TEXT = frozenset({"help", "version"})
+UTIL = frozenset({"util", "node:util"})
+_DECLARE = frozenset({"function", "const", "let", "var"})
 
 
-def find_parse_args(code: Code) -> int | None:
-    """The position of the only call of `parseArgs` with an object."""
-    calls = [at for at in code.find("parseArgs") if code[at + 1].text == "("]
+def parse_args_calls(code: Code) -> list[int]:
+    """Where `parseArgs` is called; nowhere when the script has a function of that name itself."""
+    if any(code[at - 1].text in _DECLARE for at in code.find("parseArgs")):
+        return []
+    return [at for at in code.find("parseArgs") if code[at + 1].text == "("]
+
+
+def find_parse_args(code: Code, modules: frozenset[str]) -> int | None:
+    """The position of the only call of Node's `parseArgs`."""
+    calls = parse_args_calls(code) if modules & UTIL else []
     return calls[0] if len(calls) == 1 else None
 
 

@@ -13,10 +13,12 @@ from kitbag.signatures.javascript.jsdoc import read_doc
 from kitbag.signatures.javascript.parse_args_options import find_parse_args, read_parse_args
 from kitbag.signatures.javascript.statements import does_something, imported_modules
 from kitbag.signatures.javascript.tokens import Code, read_tokens
+from kitbag.signatures.own_usage import own_usage
 from kitbag.signatures.signature import Interface, Signature
 
 # Longer ones are bundles made by a tool: nobody wrote types into them.
 _LONGEST = 120_000
+_CONTEXT = frozenset({"", "context", "ctx", "callback"})  # what runtimes pass beside the event
 _TEST_PACKAGES = frozenset(
     [
         "node:test",
@@ -62,7 +64,7 @@ def _read_bundle(text: str, description: str) -> Signature:
 
 def _read_interface(text: str, code: Code, modules: frozenset[str], comment: str) -> Signature:
     export, words = default_export(code), reads_words(code, modules)
-    if export and not (words and _is_command_line(code, export)):
+    if export and not (words and _is_command_line(code, export)) and not _is_library(code, export):
         return _read_handler(text, code, export, comment)
     if words:
         return _read_command_line(text, code, modules, comment)
@@ -74,6 +76,13 @@ def _read_interface(text: str, code: Code, modules: frozenset[str], comment: str
 def _is_command_line(code: Code, export: DefaultExport) -> bool:
     """A function exported by a program that also reads its words takes those, not an object."""
     return export.function is None or not takes_an_object(code, export.function)
+
+
+def _is_library(code: Code, export: DefaultExport) -> bool:
+    """A function that needs several values is called by other code; a handler takes one object."""
+    parameters = export.function.parameters if export.function else []
+    needed = [span for span in parameters if len(code.split(span, "=")) == 1]
+    return len(needed) > 1 and code[needed[1][0]].text.lstrip("_") not in _CONTEXT
 
 
 def _read_handler(text: str, code: Code, export: DefaultExport, comment: str) -> Signature:
@@ -91,7 +100,7 @@ def _read_handler(text: str, code: Code, export: DefaultExport, comment: str) ->
 
 
 def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: str) -> Signature:
-    call = find_parse_args(code)
+    call = find_parse_args(code, modules)
     if call is not None:
         known, reader = read_parse_args(code, call), "parseArgs"
         unknown = "the options given to parseArgs are not all literal"
@@ -105,7 +114,7 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
         return Signature(reader=reader, interface=planned(comment, known))
     return Signature(
         reader="argv",
-        interface=argument_list(comment),
+        interface=argument_list(comment, own_usage(text)),
         uncertain=unknown,
         uncertain_line=None if call is None else _line(text, code, call),
     )

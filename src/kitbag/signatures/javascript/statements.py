@@ -96,8 +96,14 @@ def does_something(code: Code) -> bool:
 
     A declaration that waits for its value, or reads the command line for it, is more.
     """
-    waits = code.find_outside("await", "argv", "parseArgs")
-    return bool(waits) or any(_acts(code, position) for position in _statements(code))
+    waits = code.find_outside("await", "argv")
+    parses = (
+        code[at + 1].text == "(" and code[at - 1].text != "function"
+        for at in code.find_outside("parseArgs")
+    )
+    return (
+        bool(waits) or any(parses) or any(_acts(code, position) for position in _statements(code))
+    )
 
 
 def _statements(code: Code) -> Iterator[int]:

@@ -52,12 +52,15 @@ def _find_parser(outline: Outline) -> Parser | None:
         makers={"argparse.ArgumentParser": make},
         on_unfollowed=_refuse_unfollowed,
     )
-    follower.run_module()
-    waiting = [] if any(parser.parsed for parser in parsers) else _entries(outline)
-    for name in waiting:
-        follower.run_definition(name)
-        if any(parser.parsed for parser in parsers):
-            break
+    try:
+        follower.run_module()
+        waiting = [] if any(parser.parsed for parser in parsers) else _entries(outline)
+        for name in waiting:
+            follower.run_definition(name)
+            if any(parser.parsed for parser in parsers):
+                break
+    finally:
+        follower.release()
     return _choose(parsers)
 
 

@@ -21,9 +21,14 @@ _PREPARING = (
 
 def has_entry(outline: Outline) -> bool:
     """Tell whether running the file would do something beyond defining things."""
+    if any(isinstance(node, ast.ImportFrom) and node.level for node in outline.tree.body):
+        return False  # an import from its own package fails in a file that is run by its path
     if "main" in outline.functions or "handler" in outline.functions:
         return True
-    return any(is_main_block(node) or _does(node, outline) for node in outline.tree.body)
+    return any(
+        not _refuses(node) if is_main_block(node) else _does(node, outline)
+        for node in outline.tree.body
+    )
 
 
 def is_main_block(node: ast.stmt) -> bool:
@@ -31,6 +36,11 @@ def is_main_block(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and any(
         isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
     )
+
+
+def _refuses(node: ast.stmt) -> bool:
+    """Tell whether a main block only says that the file is not to be run."""
+    return isinstance(node, ast.If) and all(isinstance(part, ast.Raise) for part in node.body)
 
 
 def mentions_when_run(outline: Outline, name: str) -> bool:

@@ -51,23 +51,6 @@ class Follower:
         self.relevance = Relevance(outline, words)
         self.calls = Calls(makers, self._run_function, on_unfollowed)
         self.module = Scope(outline, outline.tree.body, call=self.calls)
-        self._statements: dict[type[ast.stmt], Callable[[Any, Frame], Ending]] = {
-            ast.Assign: self._assignment,
-            ast.AnnAssign: self._assignment,
-            ast.Return: self._return,
-            ast.If: self._if,
-            ast.For: self._for,
-            ast.AsyncFor: self._for,
-            ast.With: self._with,
-            ast.AsyncWith: self._with,
-            ast.Try: self._try,
-            ast.TryStar: self._try,
-            ast.While: self._blocks,
-            ast.Match: self._match,
-            ast.FunctionDef: self._definition,
-            ast.AsyncFunctionDef: self._definition,
-            ast.ClassDef: self._class,
-        }
 
     def run_module(self) -> None:
         """Follow the statements at the top level, and whatever they call."""
@@ -85,6 +68,11 @@ class Follower:
                 if isinstance(node, FunctionNode) and node not in self.calls.reached:
                     self.calls.use(made, node.name, nothing)
 
+    def release(self) -> None:
+        """Let go of the script: in circles, its whole tree would wait for the collector."""
+        self.module.release()
+        del self.calls
+
     def _run(self, body: Sequence[ast.stmt], frame: Frame) -> Ending:
         for node in body:
             if frame.unrolled or self.relevance.covers(node):
@@ -96,9 +84,9 @@ class Follower:
         return None
 
     def _run_statement(self, node: ast.stmt, frame: Frame) -> Ending:
-        statement = self._statements.get(type(node))
+        statement = _STATEMENTS.get(type(node))
         if statement:
-            return statement(node, frame)
+            return statement(self, node, frame)
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr):
                 frame.scope.value(part)
@@ -108,14 +96,14 @@ class Follower:
         frame = Frame(scope)
         self._run(node.body, frame)
         if not frame.returned and isinstance(node.body[-1], ast.Return):
-            self._return(node.body[-1], frame)  # a line that did not matter until now
+            self.on_return(node.body[-1], frame)  # a line that did not matter until now
         first = frame.returned[0] if frame.returned else UNKNOWN
         tracked = [value for value in frame.returned if holds_tracked(value)]
         if len(frame.returned) == 1 or all(value is first for value in frame.returned):
             return first
         return tracked[0] if len(tracked) == 1 else UNKNOWN
 
-    def _assignment(self, node: ast.Assign | ast.AnnAssign, frame: Frame) -> Ending:
+    def on_assignment(self, node: ast.Assign | ast.AnnAssign, frame: Frame) -> Ending:
         if node.value:
             value = frame.scope.value(node.value)
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -161,12 +149,12 @@ class Follower:
             self.relevance.add(name)
         return watched
 
-    def _return(self, node: ast.Return, frame: Frame) -> Ending:
+    def on_return(self, node: ast.Return, frame: Frame) -> Ending:
         if node.value:
             frame.returned.append(frame.scope.value(node.value))
         return ast.Return
 
-    def _if(self, node: ast.If, frame: Frame) -> Ending:
+    def on_if(self, node: ast.If, frame: Frame) -> Ending:
         test = frame.scope.value(node.test)
         if is_plain(test) or isinstance(test, Tracked):
             return self._run(node.body if test else node.orelse, frame)
@@ -178,7 +166,7 @@ class Follower:
             frame.scope.bound = _joined(before, after_body, frame.scope.bound)
         return None
 
-    def _for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Ending:
+    def on_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Ending:
         items = items_of(frame.scope.value(node.iter))
         if not frame.unrolled and not self.relevance.is_called_in(node):
             return None
@@ -195,14 +183,14 @@ class Follower:
         self._run(node.orelse, frame)
         return None
 
-    def _with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> Ending:
+    def on_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> Ending:
         for item in node.items:
             value = frame.scope.value(item.context_expr)
             if item.optional_vars:
                 self._assign(item.optional_vars, value, frame)
         return self._run(node.body, frame)
 
-    def _try(self, node: ast.Try | ast.TryStar, frame: Frame) -> Ending:
+    def on_try(self, node: ast.Try | ast.TryStar, frame: Frame) -> Ending:
         self._run([*node.body, *node.orelse], frame)
         after = dict(frame.scope.bound)
         for handler in node.handlers:
@@ -211,17 +199,17 @@ class Follower:
         self._run(node.finalbody, frame)
         return None
 
-    def _blocks(self, node: ast.While, frame: Frame) -> Ending:
+    def on_while(self, node: ast.While, frame: Frame) -> Ending:
         frame.scope.value(node.test)
         self._run([*node.body, *node.orelse], frame)
         return None
 
-    def _match(self, node: ast.Match, frame: Frame) -> Ending:
+    def on_match(self, node: ast.Match, frame: Frame) -> Ending:
         for case in node.cases:
             self._run(case.body, frame)
         return None
 
-    def _definition(self, node: FunctionNode, frame: Frame) -> Ending:
+    def on_definition(self, node: FunctionNode, frame: Frame) -> Ending:
         function = Function(node, frame.scope)
         if frame.scope is not self.module or node.name not in frame.scope.outline.functions:
             frame.scope.bound[node.name] = function
@@ -232,7 +220,7 @@ class Follower:
                     self.calls.apply(value, Call(line=node.lineno, arguments=[function]))
         return None
 
-    def _class(self, node: ast.ClassDef, frame: Frame) -> Ending:
+    def on_class(self, node: ast.ClassDef, frame: Frame) -> Ending:
         value = self.module.lookup(node.name) if frame.scope is self.module else UNKNOWN
         inner = Frame(Scope(frame.scope.outline, node.body, outer=frame.scope))
         self._run(node.body, inner)
@@ -241,6 +229,25 @@ class Follower:
         else:
             frame.scope.bound[node.name] = Class(node, frame.scope, inner.scope.bound)
         return None
+
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[Follower, Any, Frame], Ending]] = {
+    ast.Assign: Follower.on_assignment,
+    ast.AnnAssign: Follower.on_assignment,
+    ast.Return: Follower.on_return,
+    ast.If: Follower.on_if,
+    ast.For: Follower.on_for,
+    ast.AsyncFor: Follower.on_for,
+    ast.With: Follower.on_with,
+    ast.AsyncWith: Follower.on_with,
+    ast.Try: Follower.on_try,
+    ast.TryStar: Follower.on_try,
+    ast.While: Follower.on_while,
+    ast.Match: Follower.on_match,
+    ast.FunctionDef: Follower.on_definition,
+    ast.AsyncFunctionDef: Follower.on_definition,
+    ast.ClassDef: Follower.on_class,
+}
 
 
 def _joined(

@@ -48,8 +48,6 @@ def read_main(outline: Outline) -> Signature | None:
     if node is None or mentions_when_run(outline, "main"):
         return None
     parameters = parameters_of(node)
-    if not parameters and not node.args.vararg and not node.args.kwarg:
-        return None
     if len(parameters) == 1 and parameters[0].arg in _COMMAND_LINES:
         return None
     if node.args.vararg or node.args.kwarg:

@@ -56,10 +56,6 @@ class Marks:
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def within(self, first: int, last: int) -> bool:
-        position = bisect_left(self._lines, first)
-        return position < len(self._lines) and self._lines[position] <= last
-
     def within_node(self, node: ast.AST) -> bool:
         """Tell whether a node of a tree, decorators included, covers a line of the set."""
         last: int | None = getattr(node, "end_lineno", None)
@@ -67,7 +63,8 @@ class Marks:
             return bool(self._lines)
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = (decorators[0] if decorators else node).lineno  # type: ignore[attr-defined]  # has both
-        return self.within(first, last)
+        position = bisect_left(self._lines, first)
+        return position < len(self._lines) and self._lines[position] <= last
 
 
 def _in_name(character: str) -> bool:

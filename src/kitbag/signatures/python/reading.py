@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from kitbag.argv import Argument
+from kitbag.signatures.argument_list import argument_list, planned
 from kitbag.signatures.first_paragraph import first_paragraph
+from kitbag.signatures.own_usage import own_usage
 from kitbag.signatures.python.argparse_calls import read_argparse
+from kitbag.signatures.python.argv_positionals import read_argv_positionals
 from kitbag.signatures.python.click_commands import read_click
-from kitbag.signatures.python.command_tree import object_schema
 from kitbag.signatures.python.entry import has_entry
 from kitbag.signatures.python.functions import read_handler, read_main
 from kitbag.signatures.python.leading_comment import leading_comment, leading_docstring
@@ -47,7 +48,7 @@ _READERS: tuple[Callable[[Outline], Signature | None], ...] = (
 )
 
 
-def read_python(text: str) -> Signature:
+def read_python(text: str, *, filename: str = "") -> Signature:
     """Return what a script says about itself; any text gives an answer, none an exception."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > _LONGEST_TEXT:
@@ -63,7 +64,7 @@ def read_python(text: str) -> Signature:
         reason = str(error) or "nested too deeply"
         return _unreadable(text, f"line 1: not valid Python ({reason})", 1)
     try:
-        return _read(text, tree)
+        return _read(text, tree, filename)
     except RecursionError:
         return _unreadable(text, "its definitions are nested too deeply to follow", None)
 
@@ -81,10 +82,10 @@ def _parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _read(text: str, tree: ast.Module) -> Signature:
+def _read(text: str, tree: ast.Module, filename: str) -> Signature:
     outline = outline_of(text, tree)
     surroundings = surroundings_of(outline)
-    signature = _interface(outline, surroundings)
+    signature = _interface(outline, surroundings, filename)
     description = _description(outline) or signature.interface.description or leading_comment(text)
     return replace(
         signature,
@@ -98,7 +99,7 @@ def _read(text: str, tree: ast.Module) -> Signature:
     )
 
 
-def _interface(outline: Outline, surroundings: Surroundings) -> Signature:
+def _interface(outline: Outline, surroundings: Surroundings, filename: str) -> Signature:
     reader = ""
     try:
         for read in _READERS:
@@ -120,22 +121,18 @@ def _interface(outline: Outline, surroundings: Surroundings) -> Signature:
             uncertain=f"its command line is read by {library}",
         )
     return (
-        _words()
+        _words(outline, filename)
         if surroundings.reads_argv
         else Signature(reader="comments", interface=Interface(convention="stdin"))
     )
 
 
-def _words() -> Signature:
-    """Return the interface of a script that takes the words of its command line as they come."""
-    items = {"type": "array", "items": {"type": "string"}}
+def _words(outline: Outline, filename: str) -> Signature:
+    """Return the interface of a script that takes the words of its command line by number."""
+    usage = own_usage(outline.text, filename)
+    known = read_argv_positionals(outline, usage)
     return Signature(
-        reader="argv",
-        interface=Interface(
-            convention="argv",
-            input_schema=object_schema({"args": items}, []),
-            plan=(Argument(name="args", nargs="*"),),
-        ),
+        reader="argv", interface=planned("", known) if known else argument_list("", usage)
     )
 
 
@@ -151,8 +148,15 @@ def _unreadable(text: str, reason: str, line: int | None) -> Signature:
     description = first_paragraph(leading_docstring(head)) or leading_comment(head)
     return Signature(
         reader="comments",
-        interface=Interface(convention="stdin", description=description),
+        interface=_doubtful(head, description),
         uncertain=reason,
         uncertain_line=line,
         dependencies=read_dependencies(head),
     )
+
+
+def _doubtful(text: str, description: str) -> Interface:
+    """Return the likelier way to call what cannot be read: with words where it names them."""
+    if "argparse" in text or "sys.argv" in text:
+        return argument_list(description, own_usage(text))
+    return Interface(convention="stdin", description=description)

@@ -76,6 +76,12 @@ class Scope:
         """Return the same scope with a few names set on top."""
         return Scope(self.outline, (), outer=self, bound=names)
 
+    def release(self) -> None:
+        """Forget every value: functions and classes among them hold this scope in turn."""
+        self.bound.clear()
+        self._values.clear()
+        self.call = call_literal
+
     def value(self, node: ast.expr) -> Any:
         self.budget.spend(node)
         evaluate = _EVALUATORS.get(type(node))

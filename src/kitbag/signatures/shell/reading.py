@@ -5,23 +5,15 @@ import re
 from kitbag.signatures.argument_list import argument_list, planned
 from kitbag.signatures.comments import first_comment
 from kitbag.signatures.first_paragraph import first_paragraph
+from kitbag.signatures.own_usage import own_usage
 from kitbag.signatures.shell.facts import Read, ShellFacts
 from kitbag.signatures.shell.positionals import read_positionals
 from kitbag.signatures.shell.scan import scan_shell
 from kitbag.signatures.signature import Interface, Signature
+from kitbag.signatures.standard_variables import is_standard
 
 _LONGEST = 120_000  # longer ones carry their data with them
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
-# Set by the shell, by the login or by Kitbag itself: nobody has to grant them.
-_OWN = frozenset(
-    {
-        *("CDPATH", "COLUMNS", "DIRSTACK", "EDITOR", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS"),
-        *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LANG", "LANGUAGE", "LINENO", "LINES", "LOGNAME"),
-        *("MACHTYPE", "MAPFILE", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "OSTYPE", "PATH", "PPID"),
-        *("PIPESTATUS", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELL"),
-        *("SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "TMPDIR", "UID", "USER", "USERNAME"),
-    }
-)
 _PASSIVE = frozenset(
     {
         *("set", "shopt", "setopt", "source", ".", "export", "readonly", "declare", "typeset"),
@@ -34,6 +26,7 @@ _COMMAND_PART = re.compile(r"\$\([^()]*\)")
 _SOURCED = re.compile(r"(?:source|\.)[ \t]+[\"']?(\$?)(~?[\w./-]+)")
 _CALL_BEFORE = re.compile(r"([\w:.-]{1,100})[ \t]+\"?$")
 _LONGEST_LINE = 1_000
+_ARGUMENT = r"""[ \t]+(?:"[^"\n]{0,300}+"|'[^'\n]{0,300}+'|[^\s"'\#]++)"""
 
 
 def read_shell(text: str, *, filename: str = "") -> Signature:
@@ -43,7 +36,7 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
         reason = f"the script is longer than {_LONGEST:,} characters"
         return Signature(reader="argv", interface=argument_list(description), uncertain=reason)
     facts = scan_shell(text)
-    interface = _read_interface(text, facts, description)
+    interface = _read_interface(text, facts, description, filename)
     return Signature(
         reader="argv" if interface.convention == "argv" else "comments",
         interface=interface,
@@ -54,12 +47,12 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
     )
 
 
-def _read_interface(text: str, facts: ShellFacts, description: str) -> Interface:
+def _read_interface(text: str, facts: ShellFacts, description: str, filename: str) -> Interface:
     scope = _main_function(text, facts)
     if named := read_positionals(text, facts, scope):
         return planned(description, named)
     if _word_reads(facts, scope) or _calls(facts, scope, {"shift", "getopts"}):
-        return argument_list(description)
+        return argument_list(description, own_usage(text, filename))
     return Interface(convention="stdin", description=description)
 
 
@@ -102,8 +95,17 @@ def _variables(text: str, facts: ShellFacts) -> tuple[str, ...]:
         if not re.compile(rf'"?\$\{{?{each.name}\b').match(text, each.value)
     }
     read = {each.name for each in facts.reads if _VARIABLE.fullmatch(each.name)}
-    own = {name for name in read if name in _OWN or name.startswith(("BASH", "LC_"))}
-    return tuple(sorted(read - assigned - own))
+    unset = (name for name in read - assigned if not is_standard(name))
+    return tuple(sorted(name for name in unset if not _is_set_by_name(text, facts, name)))
+
+
+def _is_set_by_name(text: str, facts: ShellFacts, name: str) -> bool:
+    """`printf -v NAME`, and `ask "Title:" NAME`, where a function of the script sets it."""
+    if name not in text.replace(f"${name}", ""):
+        return False
+    setters = "|".join([r"printf[ \t]+-v", *map(re.escape, sorted(facts.functions))])
+    call = rf"^[ \t]*(?:{setters})(?:{_ARGUMENT}){{0,10}}?[ \t]+{name}(?![\w=])"
+    return re.search(call, text, re.MULTILINE) is not None
 
 
 def _imports(text: str, facts: ShellFacts) -> frozenset[str]:
