@@ -206,6 +206,6 @@ def test_a_registry_takes_a_function_as_it_is(tmp_path: Path) -> None:
         return text.upper()
 
     registry = ToolRegistry()
-    registry.register(shout)  # type: ignore[arg-type]  # what the design promises
+    registry.register(shout)
 
     assert ToolExecutor(registry, workspace=tmp_path).execute_sync("shout", "a").content == "A"

@@ -95,7 +95,7 @@ class ToolExecutor:
             limits=self._limits,
             sandbox=self._sandbox,
             required=self._required,
-            read_only=self._read_only,
+            read_only=tuple(folder for folder in self._read_only if folder.is_dir()),
         )
         return ToolCall(
             tool=tool,

@@ -97,7 +97,7 @@ def test_arguments_that_are_json_text_reach_stdin_as_they_are(echo: SkillManager
     assert (result.exit_code, result.stdout) == (0, text)
 
 
-# §3.3 hands every `json.dumps(data)` to `execute_skill_script`: JSON text means the value it spells.
+# §3.3 hands every `json.dumps(data)` to `execute_skill_script`: JSON text means what it spells.
 # Other text is a string (AC-3 of seed 001 passes `"World"`).
 @pytest.mark.parametrize(
     ("arguments", "arrives"),

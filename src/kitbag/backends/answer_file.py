@@ -14,22 +14,34 @@ _LARGEST_ANSWER = 16 * 1024 * 1024
 class AnswerFile:
     """A file that only this call writes.
 
-    It is read through the descriptor it was made with: what stands at its path when the call has
-    ended may be something else.
+    No descriptor is held while it waits for its turn. What stands at the path when the call has
+    ended is read only if it is still the file that was made.
     """
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
-        self._fd = fd
+        self._identity = _identity(fd)
+        os.close(fd)
 
     def read(self) -> bytes:
-        return os.pread(self._fd, _LARGEST_ANSWER, 0)
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            is_same = _identity(fd) == self._identity
+            return os.pread(fd, _LARGEST_ANSWER, 0) if is_same else b""
+        finally:
+            os.close(fd)
 
-    def close(self, *, keep: bool) -> None:
-        os.close(self._fd)
-        if not keep:
-            with suppress(OSError):
-                self.path.unlink()
+    def remove(self) -> None:
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
@@ -47,4 +59,5 @@ def answer_file(workspace: Path, *, keep_bytes: int, wanted: bool) -> Iterator[A
         yield file
         too_long = len(file.read()) > keep_bytes
     finally:
-        file.close(keep=too_long)
+        if not too_long:
+            file.remove()

@@ -46,7 +46,7 @@ class Engine:
     ) -> None:
         self._machine = machine
         self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
-        self._most_running = most_running or _most_running()
+        self._most_running = most_running
         self._grace_seconds = grace_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._start_over()
@@ -95,10 +95,11 @@ class Engine:
                 zygote.reap()
             self._start_over()
         self._loop = loop
+        self._running = asyncio.Semaphore(self._most_running or _most_running())
 
     def _start_over(self) -> None:
         self._pool = self._new_pool()
-        self._running = asyncio.Semaphore(self._most_running)
+        self._running = asyncio.Semaphore(1)  # its real size is known when there is a loop
         self._loop = None
 
     async def _plan(self, confinement: Confinement) -> Plan:
