@@ -59,6 +59,8 @@ demo: $(READY)  ## the main job on examples/skills
 
 bench: $(READY)  ## how fast, as ratios against peers and the bare operating system
 	$(BIN)/python bench/reading.py
+	$(BIN)/python bench/execution.py
+	$(BIN)/python bench/calling.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

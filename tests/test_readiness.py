@@ -39,7 +39,7 @@ def missing(read: Read, **what: object) -> str:
 @pytest.mark.parametrize(
     ("script", "program"),
     [
-        *(("run.py", "python3"), ("run.sh", "bash"), ("run.js", "node"), ("run.rb", "ruby")),
+        *(("run.sh", "bash"), ("run.js", "node"), ("run.rb", "ruby")),
         *(("run.pl", "perl"), ("run.ts", "node"), ("run.zsh", "zsh"), ("run.mjs", "node")),
     ],
 )
@@ -51,7 +51,7 @@ def test_a_script_needs_the_interpreter_of_its_language(
 
 @pytest.mark.parametrize(
     ("script", "program"),
-    [("run.py", "python3"), ("run.sh", "bash"), ("run.js", "node"), ("run.rb", "ruby")],
+    [("run.sh", "bash"), ("run.js", "node"), ("run.rb", "ruby")],
 )
 def test_a_script_whose_interpreter_is_there_is_ready(
     read: Read, script: str, program: str

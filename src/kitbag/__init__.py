@@ -4,20 +4,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kitbag.errors import KitbagError
+    from kitbag.executor import ToolExecutor
+    from kitbag.functions import tool
+    from kitbag.limits import Limits
     from kitbag.manager import SkillManager
     from kitbag.registry import ToolRegistry
+    from kitbag.results import ToolResult
     from kitbag.skills import Skill
     from kitbag.tools import Tool
 
 __version__ = "0.1.0.dev0"
-__all__ = ["KitbagError", "Skill", "SkillManager", "Tool", "ToolRegistry"]
+__all__ = [
+    "KitbagError",
+    "Limits",
+    "Skill",
+    "SkillManager",
+    "Tool",
+    "ToolExecutor",
+    "ToolRegistry",
+    "ToolResult",
+    "tool",
+]
 
 _HOMES = {
     "KitbagError": "kitbag.errors",
+    "Limits": "kitbag.limits",
     "Skill": "kitbag.skills",
     "SkillManager": "kitbag.manager",
     "Tool": "kitbag.tools",
+    "ToolExecutor": "kitbag.executor",
     "ToolRegistry": "kitbag.registry",
+    "ToolResult": "kitbag.results",
+    "tool": "kitbag.functions",
 }
 
 

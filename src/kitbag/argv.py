@@ -136,6 +136,8 @@ def _with_value(flag: str, text: str) -> list[str]:
     """Join flag and value where a parser could take the value for a flag or a file of words."""
     if not text.startswith(("-", "@", flag[0])):
         return [flag, text]
+    if text == "--":
+        raise ValueError(f"{flag}: argparse before Python 3.13 loses the value '--'")
     is_short = len(flag) == 2  # noqa: PLR2004 - a dash and a letter
     return [flag + text] if is_short else [f"{flag}={text}"]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kitbag.discovery import Discovered
-from kitbag.errors import AmbiguousNameError, SkillNotFoundError
+from kitbag.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
 from kitbag.registry import ToolRegistry
 from kitbag.skills import Skill
-from kitbag.tools import Tool
+from kitbag.tools import Caller, Script, Tool, bind
 
 if TYPE_CHECKING:
     from kitbag.declarations.skill_tools import SkillTools
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 class Catalogue:
     """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
 
-    def __init__(self, discovered: Iterable[Discovered], index: Index, machine: Machine) -> None:
+    def __init__(
+        self,
+        discovered: Iterable[Discovered],
+        index: Index,
+        machine: Machine,
+        caller: Caller | None = None,
+    ) -> None:
         self.skills: dict[str, Skill] = {}
         self.found = 0
         self.skipped = 0
@@ -34,6 +40,7 @@ class Catalogue:
         self._ranks = {name: rank for rank, name in enumerate(self.skills)}
         self._index = index
         self._machine = machine
+        self._caller = caller
         self._registry = ToolRegistry()
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
@@ -69,13 +76,33 @@ class Catalogue:
         return found
 
     def tool(self, name: str) -> Tool:
-        """Find a tool by id, wire name, or bare name; read no more skills than that takes."""
-        self._read([skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")])
+        """Find a tool by id, wire name, or bare name, and say what it lacks."""
+        tool = self.find(name)
+        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+
+    def find(self, name: str) -> Tool:
+        """Find a tool; read no more skills than that takes."""
+        if not self._registry.has_id(name):
+            owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
+            self._read(owners)
         # What a name other than an id means is known only when every tool is.
         if not self._registry.has_id(name):
             self._read(self.skills.values())
-        tool = self._registry.get(name)
-        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+        return self._registry.get(name)
+
+    def tool_of_script(self, skill_name: str, script_path: str) -> Tool:
+        """Find the tool that runs a script, by its path inside the skill."""
+        skill = self.skill(skill_name)
+        path = os.path.normpath(os.path.join(skill.home, script_path))
+        beside = os.path.normpath(os.path.join(skill.home, "scripts", script_path))
+        tools = self.tools_of([skill])
+        for tool in tools:
+            if isinstance(tool.runs, Script) and tool.runs.file in (path, beside):
+                return tool
+        files = [tool.runs.file for tool in tools if isinstance(tool.runs, Script)]
+        raise UnknownToolError(
+            script_path, known=[os.path.relpath(file, skill.home) for file in files]
+        )
 
     def problems(self) -> list[Problem]:
         """Return what was noticed: about skills, and about the tools that were asked for."""
@@ -102,6 +129,8 @@ class Catalogue:
             for name, read in read_tools(unread, self._index, self._stamps).items():
                 self._tools[name] = read
                 for tool in read.tools:
+                    if self._caller is not None:
+                        bind(tool, self._caller)
                     self._registry.register(tool, rank=self._ranks[name])
 
     def _ready(self, tool: Tool, lacking: list[str]) -> Tool:

@@ -12,7 +12,7 @@ def cache_directory() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME", "")
     if Path(base).is_absolute():
         return Path(base) / "kitbag"
-    home = _home()
+    home = home_directory()
     return home / ".cache" / "kitbag" if home else None
 
 
@@ -22,7 +22,7 @@ def default_roots(project: Path | None = None) -> list[Path]:
     if named:
         return [Path(part).expanduser() for part in named.split(os.pathsep) if part]
     here = project or Path.cwd()
-    home = _home()
+    home = home_directory()
     user = [home / part for part in _USER_SKILLS] if home else []
     return [*user, *(here / part for part in _PROJECT_SKILLS)]
 
@@ -32,7 +32,8 @@ def is_set(name: str) -> bool:
     return bool(os.environ.get(name))
 
 
-def _home() -> Path | None:
+def home_directory() -> Path | None:
+    """Return the user's home, if there is one."""
     try:
         return Path.home()
     except RuntimeError:  # no HOME, and the user has no entry that names one
@@ -42,3 +43,14 @@ def _home() -> Path | None:
 def search_path() -> str:
     """Return where executables are looked for."""
     return os.environ.get("PATH", os.defpath)
+
+
+def base_environment() -> dict[str, str]:
+    """Return what every tool sees: nothing of this process but where programs are, and the time.
+
+    Home is the call's own temporary folder: the real one is out of sight.
+    """
+    found = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+    found |= {"TERM": "dumb", "NO_COLOR": "1"}
+    zone = os.environ.get("TZ")
+    return found | {"TZ": zone} if zone else found

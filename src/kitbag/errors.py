@@ -61,6 +61,19 @@ class UnknownToolError(KitbagError):
         super().__init__(f"no tool named {name!r}", hint=_did_you_mean(self.nearest, many))
 
 
+class UnboundToolError(KitbagError):
+    """A tool that no executor knows cannot be run."""
+
+    code = "unbound_tool"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"tool {name!r} belongs to no executor",
+            hint="get it from a SkillManager, or register it: ToolExecutor([tool])",
+        )
+
+
 class AmbiguousNameError(KitbagError):
     """A short name that several skills or tools answer to."""
 
@@ -76,7 +89,14 @@ class AmbiguousNameError(KitbagError):
 
 
 class InvalidArgumentsError(KitbagError):
+    """Arguments that do not fit a tool; `problems` names each of them."""
+
     code = "invalid_arguments"
+
+    def __init__(self, tool: str, problems: Sequence[str], *, usage: str = "") -> None:
+        self.tool = tool
+        self.problems = list(problems)
+        super().__init__(f"invalid arguments for {tool}: {'; '.join(self.problems)}", hint=usage)
 
 
 class CallDeniedError(KitbagError):
@@ -98,10 +118,77 @@ class ToolRestrictionError(CallDeniedError):
         )
 
 
+class UnsafeScriptError(CallDeniedError):
+    """A script that is not run whoever asks: setuid, setgid, or outside its skill."""
+
+    code = "unsafe_script"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is not run: {reason}")
+
+
+class WorkspaceError(CallDeniedError):
+    """A folder that cannot be given to a tool to write in."""
+
+    code = "workspace"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} cannot be a workspace: {reason}",
+            hint="change to a project folder, or name one: --workspace DIR, workspace=DIR",
+        )
+
+
 class SandboxUnavailableError(KitbagError):
-    """A protection that the caller requires is not to be had here; nothing ran."""
+    """A protection that was asked for is missing on this machine; nothing ran."""
 
     code = "sandbox_unavailable"
+
+    def __init__(self, missing: tuple[str, ...], reason: str = "") -> None:
+        self.missing = missing
+        self.reason = reason
+        because = f": {reason}" if reason else ""
+        super().__init__(
+            f"this machine cannot protect {', '.join(missing)}{because}",
+            hint='run `kitbag doctor`; sandbox="off" runs tools without protection',
+        )
+
+
+class CommandStartError(KitbagError):
+    """The program could not be started; nothing ran."""
+
+    code = "cannot_start"
+
+    def __init__(self, program: str, reason: str, *, hint: str = "") -> None:
+        self.program = program
+        self.reason = reason
+        super().__init__(f"cannot start {program}: {reason}", hint=hint)
+
+
+class NotRunnableError(CommandStartError):
+    """A tool of a kind that has nothing to run here."""
+
+    code = "not_runnable"
+
+    def __init__(self, tool: str, kind: str, skill: str) -> None:
+        self.kind = kind
+        if kind == "stub":
+            reason = f"it has no script: load the skill {skill!r} and follow its instructions"
+        else:
+            reason = f"tools of kind {kind!r} cannot be run yet"
+        super().__init__(tool, reason, hint=f"`kitbag show` prints what the skill {skill!r} says")
+
+
+class InterpreterMissingError(CommandStartError):
+    code = "interpreter_missing"
+
+    def __init__(self, names: Sequence[str], package: str) -> None:
+        self.names = tuple(names)
+        wanted = " or ".join(names)
+        super().__init__(wanted, "it is not installed", hint=f"install it: apt install {package}")
 
 
 class SkillInvocationError(KitbagError):

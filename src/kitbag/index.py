@@ -4,9 +4,9 @@ import marshal
 import os
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -43,22 +43,19 @@ class Index:
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0  # the process the connection belongs to: it must not cross a fork
-        self._broken = directory is None
+        self._broken = False
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return what is known under the keys."""
         wanted = sorted(map(os.fsencode, keys))
         found: dict[str, Any] = {}
-        with self._lock:
-            try:
+        try:
+            with self._opened() as connection:
                 for start in range(0, len(wanted), _CHUNK):
-                    found |= self._select(wanted[start : start + _CHUNK])
-            except (sqlite3.Error, OSError) as error:
-                self._give_up(error)
-                return {}
+                    found |= _select(connection, wanted[start : start + _CHUNK])
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+            return {}
         return found
 
     def put(self, values: Mapping[str, Any]) -> None:
@@ -66,69 +63,59 @@ class Index:
         today = time.time_ns() // 86_400_000_000_000
         texts = {os.fsencode(key): marshal.dumps(values[key]) for key in values}
         rows = [(key, text, crc32(text), today) for key, text in texts.items()]
-        with self._lock:
-            try:
-                self._insert(rows)
-            except (sqlite3.Error, OSError) as error:
-                self._give_up(error)
+        try:
+            with self._opened() as connection:
+                _insert(connection, rows)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
 
-    def _select(self, keys: list[bytes]) -> dict[str, Any]:
-        connection = self._open()
-        if connection is None:
-            return {}
-        marks = ",".join("?" * len(keys))
-        # Only question marks are put into the text.
-        query = f"SELECT key, value, checksum FROM entries WHERE key IN ({marks})"  # noqa: S608
-        found = {}
-        for key, value, checksum in connection.execute(query, keys):
-            if isinstance(value, bytes) and crc32(value) == checksum:
-                found[os.fsdecode(key)] = marshal.loads(value)  # noqa: S302 - see above
-        return found
-
-    def _insert(self, rows: list[tuple[bytes, bytes, int, int]]) -> None:
-        connection = self._open()
-        if connection is None or not rows:
-            return
-        with connection:
-            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", rows)
-            (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
-            if count > _MOST_ENTRIES:
-                oldest = "SELECT key FROM entries ORDER BY used LIMIT ?"
-                query = f"DELETE FROM entries WHERE key IN ({oldest})"  # noqa: S608 - both ours
-                connection.execute(query, (count - _MOST_ENTRIES // 2,))
-
-    def _open(self) -> sqlite3.Connection | None:
-        if self._broken or self._directory is None:
-            return None
-        if self._connection is None or self._owner != os.getpid():
-            self._connection = _connect(self._directory)
-            self._owner = os.getpid()
-        return self._connection
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and self._owner == os.getpid():
-            connection.close()
-
-    def __del__(self) -> None:
-        # A connection and its statements refer to each other: left alone, it would stay open
-        # until the garbage collector comes by.
-        self._close()
+    def _opened(self) -> AbstractContextManager[sqlite3.Connection | None]:
+        # Opened for each use, half a millisecond: nothing is held across a fork or a thread, and
+        # no file stays open behind a manager that is gone.
+        if self._directory is None or self._broken:
+            return nullcontext(None)
+        return closing(_connect(self._directory))
 
     def _give_up(self, error: Exception) -> None:
         """Do without the index in this process; drop the file when it is damaged."""
         self._broken = True
-        self._close()
         if self._directory is not None and type(error) is sqlite3.DatabaseError:
             for suffix in ("", "-wal", "-shm"):
                 (self._directory / f"index.sqlite3{suffix}").unlink(missing_ok=True)
+
+
+def _select(connection: sqlite3.Connection | None, keys: list[bytes]) -> dict[str, Any]:
+    if connection is None:
+        return {}
+    marks = ",".join("?" * len(keys))
+    # Only question marks are put into the text.
+    query = f"SELECT key, value, checksum FROM entries WHERE key IN ({marks})"  # noqa: S608
+    found = {}
+    for key, value, checksum in connection.execute(query, keys):
+        if isinstance(value, bytes) and crc32(value) == checksum:
+            found[os.fsdecode(key)] = marshal.loads(value)  # noqa: S302 - see above
+    return found
+
+
+def _insert(
+    connection: sqlite3.Connection | None, rows: list[tuple[bytes, bytes, int, int]]
+) -> None:
+    if connection is None or not rows:
+        return
+    with connection:
+        connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", rows)
+        (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+        if count > _MOST_ENTRIES:
+            oldest = "SELECT key FROM entries ORDER BY used LIMIT ?"
+            query = f"DELETE FROM entries WHERE key IN ({oldest})"  # noqa: S608 - both ours
+            connection.execute(query, (count - _MOST_ENTRIES // 2,))
 
 
 def _connect(directory: Path) -> sqlite3.Connection:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_uid != os.geteuid():
         raise PermissionError(f"{directory} belongs to somebody else")
-    connection = sqlite3.connect(directory / "index.sqlite3", timeout=0.2, check_same_thread=False)
+    connection = sqlite3.connect(directory / "index.sqlite3", timeout=0.2)
     # A root of a thousand skills is one value of half a megabyte: ten pages instead of 160.
     connection.execute("PRAGMA page_size=65536")
     connection.execute("PRAGMA cache_size=-32768")  # KiB: the default holds 31 such pages

@@ -2,23 +2,29 @@
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from kitbag.activation import activate
+from kitbag.arguments import script_arguments
+from kitbag.calls import OnOutput
 from kitbag.catalogue import Catalogue
 from kitbag.discovery import Discovered, find_skills
 from kitbag.environment import cache_directory, default_roots
+from kitbag.executor import ToolExecutor
 from kitbag.index import Index
+from kitbag.limits import Limits
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
 
 
 class SkillManager:
-    """Finds the skills below some roots and reads their tools; runs nothing while doing so.
+    """Finds the skills below some roots, reads their tools without running them, and calls them.
 
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
     searched: the user's, then the project's. `cache=False` reads every file anew.
@@ -29,6 +35,10 @@ class SkillManager:
         *roots: str | os.PathLike[str],
         skills_dir: str | os.PathLike[str] | None = None,
         cache: bool = True,
+        workspace: str | os.PathLike[str] | None = None,
+        limits: Limits | None = None,
+        sandbox: Literal["on", "off"] = "on",
+        require: Iterable[str] = (),
     ) -> None:
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self._named = bool(named)
@@ -36,12 +46,20 @@ class SkillManager:
         self._index = Index(cache_directory() if cache else None)
         self._machine = Machine()
         self._catalogue: Catalogue | None = None
+        self._executor = ToolExecutor(
+            _Source(self),
+            workspace=None if workspace is None else Path(workspace),
+            limits=limits,
+            sandbox=sandbox,
+            require=require,
+            read_only=self.roots,
+        )
 
     def discover(self) -> None:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
         boundaries = [os.path.realpath(root) for root in self.roots]
         discovered = [self._find(root, boundaries) for root in self.roots]
-        self._catalogue = Catalogue(discovered, self._index, self._machine)
+        self._catalogue = Catalogue(discovered, self._index, self._machine, self._executor)
 
     async def adiscover(self) -> None:
         """Do what `discover` does, without blocking the event loop."""
@@ -83,6 +101,57 @@ class SkillManager:
         """Find a tool by id, wire name, or bare name when it is unique."""
         return self._found().tool(name)
 
+    def call(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Run a tool by id, wire name or bare name, confined, and return what it gave."""
+        return self._executor.execute_sync(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    async def acall(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Do what `call` does, without blocking the event loop."""
+        return await self._executor.execute(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    def execute_skill_script(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Run one script of a skill by its path, such as `scripts/extract.py`."""
+        tool = self._found().tool_of_script(skill_name, os.fspath(script_path))
+        return self.call(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    async def execute_skill_script_async(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Do what `execute_skill_script` does, without blocking the event loop."""
+        catalogue = await asyncio.to_thread(self._found)
+        tool = await asyncio.to_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
+        return await self.acall(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
     @property
     def tools(self) -> list[Tool]:
         """Every tool of every skill, in the order in which the skills were found."""
@@ -117,6 +186,16 @@ class SkillManager:
         message = "no such folder to search for skills"
         problem = Problem(path=str(root), code="root-missing", severity="warning", message=message)
         return replace(found, problems=(problem, *found.problems))
+
+
+class _Source:
+    """Finds the tools of a manager for its executor."""
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+
+    def get(self, name: str) -> Tool:
+        return self._manager._found().find(name)  # noqa: SLF001 - two halves of one class
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:

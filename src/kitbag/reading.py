@@ -3,6 +3,7 @@
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 
 # "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
@@ -66,11 +67,17 @@ def read_inside(path: str, home: str, most: int) -> FileContent:
 def require_inside(path: str, home: str) -> None:
     """Refuse a path whose links lead outside a folder, or nowhere."""
     try:
-        real, base = os.path.realpath(path, strict=True), os.path.realpath(home)
+        real, base = os.path.realpath(path, strict=True), _real_home(home)
     except (OSError, ValueError) as error:
         raise CannotReadError.of(error) from None
     if real != base and not real.startswith(f"{base}/"):
         raise CannotReadError("outside", f"it leads outside the skill, to {real}")
+
+
+@lru_cache(maxsize=1024)
+def _real_home(home: str) -> str:
+    # Once: a folder that is swapped for a link later no longer holds what is read through it.
+    return os.path.realpath(home)
 
 
 def _read(path: str, most: int, wanted: int) -> FileContent:

@@ -1,8 +1,9 @@
 """Names → tools: ids, wire names and short names, with every collision settled and on record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from kitbag.errors import AmbiguousNameError, UnknownToolError
 from kitbag.names import hashed_wire_name, qualified_wire_name
@@ -41,8 +42,15 @@ class ToolRegistry:
         """Tell whether there is a tool of this id."""
         return tool_id in self._tools
 
-    def register(self, tool: Tool, *, rank: int | None = None) -> None:
-        """Add a tool, or replace the one of the same id. The default rank is the highest."""
+    def register(self, tool: Tool | Callable[..., Any], *, rank: int | None = None) -> None:
+        """Add a tool or a function, or replace the one of the same id.
+
+        The default rank is the highest.
+        """
+        if not isinstance(tool, Tool):
+            from kitbag.functions import tool as tool_of
+
+            tool = tool_of(tool)
         if tool.id in self._tools:
             self.remove(tool.id)
         self._tools[tool.id] = tool

@@ -12,7 +12,7 @@ from kitbag.problems import Problem
 from kitbag.signatures.signature import Dependencies
 from kitbag.tools import Binary, Http, InlineScript, Runs, Script, Stub, Tool
 
-_VARIANTS: dict[str, type[Runs]] = {
+_VARIANTS: dict[str, Callable[..., Runs]] = {
     "script": Script,
     "inline": InlineScript,
     "binary": Binary,
@@ -23,7 +23,9 @@ _VARIANTS: dict[str, type[Runs]] = {
 # What finds a tool; everything else waits until it is asked for.
 _AT_ONCE = ("id", "name", "skill", "needs", "missing")
 _LATER = tuple(
-    field.name for field in fields(Tool) if field.name not in (*_AT_ONCE, "runs", "unpack")
+    field.name
+    for field in fields(Tool)
+    if field.name not in (*_AT_ONCE, "runs", "caller", "unpack")
 )
 
 
@@ -80,6 +82,7 @@ def _unpack_tool(record: tuple[Any, ...]) -> Tool:
     tool = Tool.__new__(Tool)
     for name, value in zip(_AT_ONCE, record, strict=False):
         object.__setattr__(tool, name, value)
+    object.__setattr__(tool, "caller", None)
     object.__setattr__(tool, "unpack", partial(_details, record[-1]))
     return tool
 

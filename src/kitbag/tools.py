@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kitbag.argv import ArgvPlan
+from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
+from kitbag.results import ToolResult
 from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
 
 Effect = Literal["read", "write", "network", "destructive", "execute"]
@@ -65,7 +67,23 @@ class Stub:
     skill: str
 
 
-Runs = Script | InlineScript | Binary | Http | Stub
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A Python function of the host, called in its process."""
+
+    call: Callable[..., Any]
+    is_async: bool = False
+
+
+Runs = Script | InlineScript | Binary | Http | Stub | Function
+
+
+class Caller(Protocol):
+    """Whoever runs a tool; the executor that it is registered with."""
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult: ...
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult: ...
+
 
 _KINDS: dict[type, str] = {
     Script: "script",
@@ -73,6 +91,7 @@ _KINDS: dict[type, str] = {
     Binary: "binary",
     Http: "http",
     Stub: "stub",
+    Function: "function",
 }
 
 
@@ -102,8 +121,13 @@ class Tool:
     origin: str = ""  # the file it comes from: its script, or what declares it
     declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
     read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
+    home: str = ""  # the folder of its skill
+    version: str = ""  # of its skill
+    allowed_tools: tuple[str, ...] | None = None  # set when `allowed-tools` forbids this tool
+    cwd: Literal["workspace", "skill"] = "workspace"
     needs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    caller: Caller | None = field(default=None, repr=False, compare=False)
     unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
@@ -127,3 +151,21 @@ class Tool:
     @property
     def ready(self) -> bool:
         return not self.missing
+
+    def invoke(self, arguments: Any = None) -> str:
+        """Run the tool and return its content; raise when it fails."""
+        return self._caller().execute_sync(self.id, arguments).content_or_raise()
+
+    async def ainvoke(self, arguments: Any = None) -> str:
+        """Do what `invoke` does, without blocking the event loop."""
+        return (await self._caller().execute(self.id, arguments)).content_or_raise()
+
+    def _caller(self) -> Caller:
+        if self.caller is None:
+            raise UnboundToolError(self.id)
+        return self.caller
+
+
+def bind(tool: Tool, caller: Caller) -> None:
+    """Give a tool the one who runs it. Only who registers a tool may do so, and does so once."""
+    object.__setattr__(tool, "caller", caller)

@@ -8,6 +8,7 @@ import click
 
 from kitbag.manager import SkillManager
 from kitbag.problems import Problem
+from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Script, Tool
 
@@ -79,6 +80,23 @@ def _runs(tool: Tool) -> dict[str, Any]:
     if isinstance(tool.runs, Script) and tool.runs.plan is not None:
         runs["plan"] = [part._asdict() for part in tool.runs.plan]
     return runs
+
+
+def result_as_dict(result: ToolResult) -> dict[str, Any]:
+    """Return the result of a call as JSON has it."""
+    return {
+        "tool": result.tool,
+        "outcome": result.outcome,
+        "is_error": result.is_error,
+        "content": result.content,
+        "structured": result.structured,
+        "exit_code": result.exit_code,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "truncated": result.truncated,
+        "duration_ms": result.duration_ms,
+        "protections": dict(result.protections),
+    }
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Which exit code stands for which error."""
 
-from kitbag.errors import CallDeniedError, KitbagError, SandboxUnavailableError
+from kitbag.errors import CallDeniedError, CommandStartError, KitbagError, SandboxUnavailableError
 
 EXIT_FAILED = 1
 EXIT_WRONG_CALL = 2
@@ -12,6 +12,6 @@ def exit_code_of(error: KitbagError) -> int:
     """Return the exit code that the command line promises for an error."""
     if isinstance(error, CallDeniedError):
         return EXIT_DENIED
-    if isinstance(error, SandboxUnavailableError):
+    if isinstance(error, SandboxUnavailableError | CommandStartError):
         return EXIT_NOT_STARTED
     return EXIT_WRONG_CALL

@@ -25,3 +25,8 @@ def _split(text: str) -> list[str]:
         else:
             item += character
     return [found for found in (*items, item) if found]
+
+
+def is_bash(item: str) -> bool:
+    """Tell whether an item of `allowed-tools` lets scripts run."""
+    return item == "Bash" or item.startswith("Bash(") or item == "*"

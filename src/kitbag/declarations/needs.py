@@ -6,7 +6,7 @@ from kitbag.languages import Language
 from kitbag.tools import Binary, InlineScript, Runs, Script
 
 _INTERPRETERS: dict[Language, tuple[str, ...]] = {
-    "python": ("python3", "python"),
+    "python": (),  # the one that runs Kitbag
     "shell": ("bash", "sh"),
     "javascript": ("node",),
     "typescript": ("node", "bun", "tsx"),

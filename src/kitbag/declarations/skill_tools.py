@@ -5,6 +5,7 @@ from itertools import chain
 from os.path import lexists
 from pathlib import Path, PurePath
 
+from kitbag.declarations.allowed_tools import is_bash
 from kitbag.declarations.declared import Declared, Report
 from kitbag.declarations.discovered import DiscoveredScripts
 from kitbag.declarations.frontmatter import cut
@@ -204,8 +205,3 @@ def _completed(tool: Declared, other: Declared) -> Declared:
         timeout_ms=tool.timeout_ms or other.timeout_ms,
         effects=tool.effects or other.effects,
     )
-
-
-def is_bash(item: str) -> bool:
-    """Tell whether an item of `allowed-tools` lets scripts run."""
-    return item == "Bash" or item.startswith("Bash(") or item == "*"

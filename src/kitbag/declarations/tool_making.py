@@ -1,8 +1,10 @@
 """Making the tool: what was declared and what was read become one frozen value."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from kitbag.argv import ArgvPlan
+from kitbag.declarations.allowed_tools import is_bash
 from kitbag.declarations.declared import Declared
 from kitbag.declarations.needs import needs_of
 from kitbag.declarations.script_call import UNTYPED, call_of
@@ -90,8 +92,24 @@ class ToolMaker:
             origin=runs.file if isinstance(runs, Script) else self.skill.file,
             declared_in=declared.source,
             read_by="declaration",
+            home=self.home,
+            version=self.skill.metadata.version or "",
+            allowed_tools=self._forbidding(declared),
+            cwd=self._cwd(),
             needs=needs_of(runs),
         )
+
+    def _forbidding(self, declared: Declared) -> tuple[str, ...] | None:
+        """Return `allowed-tools` when it forbids a tool: only discovered scripts need Bash."""
+        allowed = self.skill.metadata.allowed_tools
+        forbids = declared.source == "scripts" and allowed is not None
+        return allowed if forbids and not any(map(is_bash, allowed or ())) else None
+
+    def _cwd(self) -> Literal["workspace", "skill"]:
+        found: Any = self.skill.metadata.frontmatter
+        for key in ("metadata", "kitbag", "cwd"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return "skill" if found == "skill" else "workspace"
 
     def _script(self, script: ScriptFile, interface: Interface) -> Script:
         return Script(

@@ -1,0 +1,192 @@
+"""Arguments checked against a tool's schema, with messages that a model can act on."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kitbag.errors import InvalidArgumentsError, nearest
+from kitbag.signatures.signature import JsonSchema
+from kitbag.tools import Tool
+
+_MOST_SHOWN = 8
+_LONGEST_MESSAGE = 400
+
+
+def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
+    """Return arguments that fit the tool; raise InvalidArgumentsError with all that does not.
+
+    What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
+    """
+    arguments = _as_object(tool, given)
+    try:
+        _require_text_keys(arguments)
+        # Through JSON and back: what no JSON can carry never reaches a validator or a script.
+        text = json.dumps(arguments, allow_nan=False, ensure_ascii=False)
+        checked: dict[str, Any] = json.loads(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
+    problems = list(_problems(tool.input_schema, checked))
+    if problems:
+        raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
+    return checked
+
+
+def _require_text_keys(value: Any) -> None:
+    """Refuse `{1: …}`: JSON would make it text, and perhaps the same as another key."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the name {key!r:.40} is not text")
+            _require_text_keys(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _require_text_keys(each)
+
+
+def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return typed arguments for `key=value` words; a key given twice makes a list."""
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    arguments: dict[str, Any] = {}
+    for written, text in pairs:
+        key = written if written in properties else written.replace("-", "_")
+        key = key if key in properties else written
+        schema = properties.get(key)
+        schema = schema if isinstance(schema, dict) else {}
+        if schema.get("type") == "array" and not isinstance(_typed(text, schema), list):
+            items = schema.get("items")
+            value = _typed(text, items if isinstance(items, dict) else {})
+            arguments.setdefault(key, []).append(value)
+        else:
+            arguments[key] = _typed(text, schema)
+    return arguments
+
+
+def _typed(text: str, schema: JsonSchema) -> Any:
+    """Read text as JSON where the schema wants something else than text."""
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if "string" in kinds or (
+        kinds == [None] and all(isinstance(e, str) for e in schema.get("enum", [""]))
+    ):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    if isinstance(given, Mapping):
+        return _unwrapped(tool, dict(given), properties)
+    if given is None:
+        return {}
+    if "data" in properties and is_untyped(tool.input_schema):
+        return {"data": given}
+    if set(properties) == {"args"}:
+        return {"args": [given] if isinstance(given, str) else given}
+    if len(properties) == 1:
+        return {next(iter(properties)): given}
+    kind = type(given).__name__
+    raise InvalidArgumentsError(
+        tool.id, [f"arguments must be an object, not a {kind}"], usage=_usage(tool)
+    )
+
+
+def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
+    if is_untyped(tool.input_schema):
+        return given if set(given) <= {"data"} else {"data": given}
+    if set(given) == {"data"} and "data" not in properties:
+        data = given["data"]
+        return dict(data) if isinstance(data, Mapping) else _as_object(tool, data)
+    return given
+
+
+def is_untyped(schema: JsonSchema) -> bool:
+    """Tell whether a schema is `{"data": any}`."""
+    properties = schema.get("properties", {})
+    if set(properties) != {"data"}:
+        return False
+    return isinstance(properties["data"], dict) and "type" not in properties["data"]
+
+
+def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
+    validator = _validator_for(schema)
+    for number, error in enumerate(validator.iter_errors(arguments)):
+        if number == _MOST_SHOWN:
+            yield "… and more"
+            return
+        where = ".".join(str(part) for part in error.instance_path)
+        hint = ""
+        if "dditional properties" in error.message:
+            hint = _hint(*_inside(schema, arguments, error.instance_path))
+        message = f"{_cut(error.message)}{hint}"
+        yield f"{where}: {message}" if where else message
+
+
+def _cut(message: str) -> str:
+    """Keep both ends of a message: a wrong value may be a megabyte long."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[:half]} … {message[-half:]}"
+
+
+def _inside(schema: Any, arguments: Any, path: Iterable[Any]) -> tuple[Any, Any]:
+    """Follow a path into the arguments and into what the schema says about that place."""
+    for part in path:
+        known = schema if isinstance(schema, dict) else {}
+        schema = (
+            known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
+        )
+        arguments = arguments[part]
+    return schema, arguments
+
+
+def _hint(schema: Any, arguments: Any) -> str:
+    allowed = list(schema.get("properties", {})) if isinstance(schema, dict) else []
+    wrong = [key for key in arguments if key not in allowed][:_MOST_SHOWN]
+    meant = [near for key in wrong for near in nearest(key, allowed, most=1)]
+    said = f"; did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?" if meant else ""
+    return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
+
+
+# Compiled once for each schema object; the object is kept, so that its id stays its own.
+_validators: dict[int, tuple[JsonSchema, Any]] = {}
+_MOST_VALIDATORS = 4096
+
+
+def _validator_for(schema: JsonSchema) -> Any:
+    found = _validators.get(id(schema))
+    if found is None:
+        from jsonschema_rs import validator_for
+
+        if len(_validators) >= _MOST_VALIDATORS:
+            _validators.clear()
+        found = _validators[id(schema)] = (schema, validator_for(schema, offline=True))
+    return found[1]
+
+
+def _usage(tool: Tool) -> str:
+    properties = tool.input_schema.get("properties", {})
+    required = tool.input_schema.get("required", [])
+    names = [name if name in required else f"{name} (optional)" for name in properties]
+    return f"{tool.id} takes {', '.join(names) or 'no arguments'}"
+
+
+def script_arguments(tool: Tool, given: Any) -> Any:
+    """Return the arguments that a script is run with by its path; JSON text means what it says.
+
+    For an untyped script, text that is a JSON object stays text: it goes to its standard input
+    as it is.
+    """
+    if not isinstance(given, str):
+        return given
+    try:
+        value = json.loads(given)
+    except (ValueError, RecursionError):
+        return given
+    if is_untyped(tool.input_schema):
+        return given if isinstance(value, dict) else {"data": value}
+    return value if isinstance(value, dict) else given

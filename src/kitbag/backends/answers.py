@@ -1,0 +1,106 @@
+"""What a program did, read as an answer: a value for programs, content for a model."""
+
+import json
+from typing import Any
+
+from kitbag.backends.answer_file import AnswerFile
+from kitbag.calls import ToolCall
+from kitbag.execution.command import Captured, Ended
+from kitbag.hidden_text import clean
+from kitbag.results import ToolResult
+from kitbag.workspace import changed_files
+
+_NOTHING = object()
+_JSON_STARTS = tuple('{["-0123456789tfn')
+
+
+def result_of(
+    call: ToolCall, ended: Ended, *, answer: AnswerFile | None, started_ns: int
+) -> ToolResult:
+    """Read the answer of a script: the value that it returned, or what it printed."""
+    stdout, stderr = ended.stdout.text, ended.stderr.text
+    raw = answer.read() if answer else b""
+    value = _value(raw.decode("utf-8", "replace")) if raw else _printed(stdout, ended.stdout)
+    said, is_cut = _said(call, stdout, raw, value)
+    files, complete = changed_files(call.terms.workspace, started_ns)
+    saved = (
+        ended.stdout.saved_to,
+        ended.stderr.saved_to,
+        answer.path if answer and is_cut else None,
+    )
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=ended.outcome,
+        script=call.tool.origin.removeprefix(f"{call.tool.home}/"),
+        content=clean(_content(call, ended, said, stderr)),
+        structured=None if value is _NOTHING else value,
+        exit_code=ended.exit_code,
+        stdout=stdout,
+        stderr=stderr,
+        truncated=ended.stdout.truncated or ended.stderr.truncated or is_cut,
+        duration_ms=round(ended.duration_seconds * 1000, 3),
+        protections=ended.protections,
+        code=ended.code,
+        signal=ended.signal,
+        saved=tuple(path for path in saved if path is not None),
+        files=files,
+        files_complete=complete,
+        timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def _printed(stdout: str, captured: Captured) -> Any:
+    if captured.truncated or not stdout.lstrip().startswith(_JSON_STARTS):
+        return _NOTHING
+    return _value(stdout)
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value that a text spells, if it does."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # halves of characters are no text
+    except (ValueError, RecursionError):
+        return _NOTHING
+    return value
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, bool]:
+    """Return the answer as a model reads it, and whether it had to be cut."""
+    if not raw:
+        return stdout.removesuffix("\n"), False
+    if value is _NOTHING:
+        text = raw.decode("utf-8", "replace")
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    data, keep = text.encode("utf-8", "replace"), call.limits.keep_bytes
+    if len(data) <= keep and len(raw) <= keep:
+        return text, False
+    half = keep // 2
+    head, tail = (part.decode("utf-8", "ignore").encode() for part in (data[:half], data[-half:]))
+    return Captured(head=head, tail=tail, total_bytes=len(data)).text, True
+
+
+def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
+    """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
+    if ended.outcome == "ok":
+        return said
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended)]
+    return "\n".join(part for part in parts if part)
+
+
+def _why(call: ToolCall, ended: Ended) -> str:
+    if ended.outcome == "timed_out":
+        return f"timed out after {call.limits.timeout_seconds:g} s"
+    if ended.code == "output_limit":
+        return f"killed: it printed more than {call.limits.kill_bytes:,} bytes"
+    if ended.code is not None:
+        return f"killed: {ended.code.replace('_', ' ')}"
+    if ended.signal is not None:
+        return f"killed by signal {ended.signal}"
+    return f"exit code {ended.exit_code}"

@@ -1,0 +1,127 @@
+"""Calling a Python function of the host as a tool."""
+
+import asyncio
+import contextlib
+import contextvars
+import dataclasses
+import inspect
+import json
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kitbag.calls import ToolCall
+from kitbag.hidden_text import clean
+from kitbag.results import ToolResult
+from kitbag.tools import Function
+
+
+async def run_function(call: ToolCall, function: Function) -> ToolResult:
+    """Call a function; what it returns is the answer, what it raises a failed result."""
+    started = time.monotonic()
+    limit = call.limits.timeout_seconds
+    clock = asyncio.timeout(limit)
+    try:
+        async with clock:
+            value = await _call(function, call.arguments)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a function may raise anything
+        if isinstance(error, TimeoutError) and clock.expired():
+            words = f"timed out after {limit:g} s"
+            return _failed(call, started, "timed_out", words, exit_code=124)
+        return _failed(call, started, "failed", f"{type(error).__name__}: {error}", exit_code=1)
+    if isinstance(value, ToolResult):
+        return value
+    text, structured = _written(value)
+    return ToolResult(
+        tool=call.tool.id,
+        outcome="ok",
+        content=clean(text),
+        structured=structured,
+        exit_code=0,
+        stdout=text,
+        duration_ms=_milliseconds(started),
+    )
+
+
+async def _call(function: Function, arguments: dict[str, Any]) -> Any:
+    if function.is_async:
+        return await function.call(**arguments)
+    value = await _in_thread(partial(function.call, **arguments))
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Run in a thread of its own: in a pool, functions that call functions could all wait."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return  # timed out or cancelled meanwhile
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = context.run(work)
+        except BaseException as raised:  # noqa: BLE001 - it is raised where it is awaited
+            # A future cannot hold StopIteration, nor should SystemExit end the loop.
+            odd = isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
+            error = RuntimeError(f"{type(raised).__name__}: {raised}") if odd else raised
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=run, name="kitbag-function", daemon=True).start()
+    return await future
+
+
+def _written(value: Any) -> tuple[str, Any]:
+    """Return an answer as text and, unless it is text, as the JSON value that the text spells."""
+    if value is None:
+        return "", None
+    if isinstance(value, str):
+        return _whole(value), None
+    try:
+        text = _whole(json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain))
+        return text, json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return _whole(str(value)), None
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value)
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _failed(
+    call: ToolCall, started: float, outcome: Any, message: str, *, exit_code: int
+) -> ToolResult:
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=outcome,
+        content=clean(_whole(message)),
+        structured={"error": _whole(message)},
+        exit_code=exit_code,
+        stderr=_whole(message),
+        duration_ms=_milliseconds(started),
+        timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def _milliseconds(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 3)

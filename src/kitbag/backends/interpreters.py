@@ -1,0 +1,99 @@
+"""Which program runs a script: found once, its real file and not a shim."""
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+from kitbag.environment import home_directory, search_path
+from kitbag.errors import InterpreterMissingError
+from kitbag.tools import Script
+
+# extension → programs that can run it, the best first, and the Debian package that has them
+_BY_EXTENSION: dict[str, tuple[tuple[str, ...], str]] = {
+    ".sh": (("bash", "sh"), "bash"),
+    ".bash": (("bash",), "bash"),
+    ".zsh": (("zsh",), "zsh"),
+    ".js": (("node",), "nodejs"),
+    ".mjs": (("node",), "nodejs"),
+    ".cjs": (("node",), "nodejs"),
+    ".ts": (("node",), "nodejs"),
+    ".rb": (("ruby",), "ruby"),
+    ".pl": (("perl",), "perl"),
+}
+# A shebang may choose among shells; for everything else the extension decides.
+_SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+
+
+@cache
+def interpreter_for(script: Script) -> tuple[str, ...]:
+    """Return the program and its options that run a script."""
+    shebang = script.shebang
+    name = shebang[0].rpartition("/")[2] if shebang else ""
+    if script.language == "python":
+        options = shebang[1:] if name.startswith("python") else ()
+        return (sys.executable, *options)
+    names, package = _BY_EXTENSION[script.path.suffix.lower()]
+    if script.language == "shell" and name in _SHELLS and find_program(name):
+        return (find_program(name), *shebang[1:])
+    found = next(filter(None, map(find_program, names)), "")
+    if not found:
+        raise InterpreterMissingError(names, package)
+    return (found, *(shebang[1:] if name in names else ()))
+
+
+@cache
+def find_program(name: str) -> str:
+    """Return the real path of a program, "" when there is none. A shim is passed over.
+
+    Version managers put scripts of the same name first on PATH; they need a home and a shell.
+    """
+    for folder in search_path().split(os.pathsep):
+        found = which(name, path=folder or os.curdir)
+        if found and not _is_script(found):
+            return str(Path(found).resolve())
+    return ""
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True  # what cannot be read cannot be judged
+
+
+@cache
+def homes_of(program: str) -> tuple[Path, ...]:
+    """Return what a program needs to see besides the system's own folders.
+
+    The folder that it is installed in; for one that lies in a home itself, only its file.
+    """
+    if program == sys.executable:
+        found = {Path(sys.prefix), Path(sys.base_prefix), Path(program).resolve().parent}
+        found |= {path.resolve() for path in found}
+    else:
+        found = {Path(program).parent.parent}
+    return tuple(
+        sorted(
+            {
+                Path(program) if _is_personal(path) else path
+                for path in found
+                if not _is_system(path)
+            }
+        )
+    )
+
+
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(system) for system in ("/usr", "/bin", "/lib", "/sbin"))
+
+
+def _is_personal(path: Path) -> bool:
+    """Tell whether a folder is a home, or around one, or where a home keeps everything."""
+    home = home_directory()
+    if home is None:
+        return path == Path("/")
+    homes = {home, home.resolve()}
+    return any(each.is_relative_to(path) or path == each / ".local" for each in homes)

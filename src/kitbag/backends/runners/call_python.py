@@ -1,0 +1,134 @@
+"""Calls `handler` or `main` of a Python script: call_python.py handler|main SCRIPT.
+
+Run by path and alone, on any Python from 3.9 on. The value that the function returns is written
+into a file of its own, so that what it prints and what it returns stay apart. Every import here is
+part of every call: what is not always needed is imported where it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# What JSON gives is what these ask for.
+PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
+
+
+def main() -> int:
+    mode, script = sys.argv[1:3]
+    answer = os.environ.pop("KITBAG_ANSWER")
+    arguments = read_arguments(os.environ.pop("KITBAG_ARGUMENTS"))
+    scripts = os.environ.pop("KITBAG_SCRIPTS", "")
+    sys.argv = [script]
+    sys.path[0] = os.path.dirname(script)
+    if scripts and scripts not in sys.path:
+        sys.path.insert(1, scripts)
+    try:
+        function = getattr(load(script), mode)
+        value = function(arguments) if mode == "handler" else call_main(function, arguments)
+        if hasattr(value, "__await__"):
+            value = wait_for(value)
+        text = json.dumps(value, allow_nan=False)
+    except Exception as error:
+        print_traceback(error)
+        finish(answer, json.dumps({"error": str(error) or type(error).__name__}))
+        return 1
+    if not (mode == "main" and value is None):
+        finish(answer, text)
+    return 0
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print where the script failed, from its own first line on."""
+    import traceback
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+
+
+def read_arguments(source: str) -> Any:
+    if source == "stdin":
+        return json.loads(sys.stdin.buffer.read() or b"{}")
+    if source == "variable":
+        return json.loads(os.environ["TOOL_ARGS"])
+    with open(os.environ["TOOL_ARGS_FILE"], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def load(script: str) -> Any:
+    from importlib.machinery import ModuleSpec, SourceFileLoader
+
+    name = os.path.splitext(os.path.basename(script))[0]
+    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+        name = f"_{name}"  # a handler called json.py must not take the place of json
+    loader = SourceFileLoader(name, script)
+    module: Any = type(sys)(name)
+    module.__file__ = script
+    module.__spec__ = ModuleSpec(name, loader, origin=script)
+    module.__loader__ = loader
+    sys.modules[name] = module
+    loader.exec_module(module)
+    return module
+
+
+def call_main(function: Any, arguments: Any) -> Any:
+    """Pass arguments by name, as the types that the annotations ask for."""
+    hints = getattr(function, "__annotations__", {})
+    if all(hint in PLAIN for name, hint in hints.items() if name != "return"):
+        return function(**arguments)
+    import inspect
+    import typing
+
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:
+        hints = {}
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in arguments:
+            value = convert(arguments[name], hints.get(name))
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                positional.append(value)
+            else:
+                named[name] = value
+    return function(*positional, **named)
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Make a path or a member of an enumeration of text; look inside `Path | None`."""
+    import enum
+    import pathlib
+    import typing
+
+    for kind in typing.get_args(hint) or (hint,):
+        if isinstance(kind, type) and issubclass(kind, (pathlib.PurePath, enum.Enum)):
+            return value if value is None else kind(value)
+    return value
+
+
+def wait_for(value: Any) -> Any:
+    import asyncio
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())
+
+
+def finish(answer: str, text: str) -> None:
+    with open(answer, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

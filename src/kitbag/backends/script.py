@@ -1,0 +1,127 @@
+"""Running a script of a skill, confined: its command made, its answer read."""
+
+import os
+import stat
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from kitbag.backends.answer_file import answer_file
+from kitbag.backends.answers import result_of
+from kitbag.backends.argument_file import argument_file
+from kitbag.backends.conventions import Delivery, delivery_of, variables
+from kitbag.backends.interpreters import homes_of, interpreter_for
+from kitbag.calls import Terms, ToolCall
+from kitbag.environment import base_environment
+from kitbag.errors import UnsafeScriptError
+from kitbag.execution.command import Command
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.shared import run_command
+from kitbag.reading import CannotReadError, require_inside
+from kitbag.results import ToolResult
+from kitbag.tools import Script
+from kitbag.workspace import file_clock_ns
+
+_RUNNERS = Path(__file__).with_name("runners")
+
+
+async def run_script(call: ToolCall, script: Script) -> ToolResult:
+    """Run a script by its convention and return what it gave."""
+    _refuse_unsafe(call, script)
+    delivery = delivery_of(call, script)
+    program = interpreter_for(script)
+    workspace = call.terms.workspace
+    with (
+        argument_file(workspace, delivery) as file,
+        answer_file(
+            workspace, keep_bytes=call.limits.keep_bytes, wanted=bool(_runner(script))
+        ) as answer,
+    ):
+        command = Command(
+            argv=(*program, *_runner(script), script.file, *delivery.words),
+            env=_environment(call, script, delivery, file)
+            | ({"KITBAG_ANSWER": str(answer.path)} if answer else {}),
+            cwd=Path(call.tool.home) if call.tool.cwd == "skill" else workspace,
+            stdin=delivery.stdin,
+            limits=call.limits,
+        )
+        started_ns = file_clock_ns()
+        confinement = _confinement(call.tool.home, program[0], call.terms)
+        ended = await run_command(command, confinement, call.on_output)
+        return result_of(call, ended, answer=answer, started_ns=started_ns)
+
+
+# Path → device and inode of a file that was seen to lie inside its skill. Another file in its
+# place has another inode and is looked at again, so following every link anew is spared.
+_inside: dict[str, tuple[int, int]] = {}
+
+
+def _refuse_unsafe(call: ToolCall, script: Script) -> None:
+    """Look again: what was safe when it was read may have been replaced since."""
+    try:
+        status = os.stat(script.file)
+        identity = (status.st_dev, status.st_ino)
+        if _inside.get(script.file) != identity:
+            require_inside(script.file, call.tool.home)
+            _inside[script.file] = identity
+    except (CannotReadError, OSError) as error:
+        raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeScriptError(script.file, "it is not a regular file")
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        raise UnsafeScriptError(script.file, "it is setuid or setgid")
+
+
+def _runner(script: Script) -> tuple[str, ...]:
+    if script.convention not in ("handler", "main"):
+        return ()
+    if script.language == "python":
+        return (str(_RUNNERS / "call_python.py"), script.convention)
+    return (str(_RUNNERS / "call_node.mjs"),)
+
+
+@lru_cache(maxsize=1024)
+def _confinement(home: str, program: str, terms: Terms) -> Confinement:
+    return Confinement(
+        workspace=terms.workspace,
+        skill=Path(home),
+        interpreters=homes_of(program),
+        readable=(_RUNNERS, *_kept_from_writing(home, terms)),
+        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        sandbox=terms.sandbox,
+    )
+
+
+def _kept_from_writing(home: str, terms: Terms) -> tuple[Path, ...]:
+    """Return what stays read-only inside the workspace: skills are code, not a tool's files."""
+    inside = [root for root in terms.read_only if terms.workspace in root.parents]
+    if Path(home) == terms.workspace:
+        own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
+        inside += [path for path in own if path.exists()]
+    return tuple(inside)
+
+
+def _environment(
+    call: ToolCall, script: Script, delivery: Delivery, file: Path | None
+) -> dict[str, str]:
+    tool = call.tool
+    scripts = f"{tool.home}/scripts"
+    found = base_environment() | variables(delivery, call.arguments)
+    found |= {
+        "SKILL_NAME": tool.skill,
+        "SKILL_BASE_DIR": tool.home,
+        "SKILL_VERSION": tool.version,
+        "KITBAG_WORKDIR": str(call.terms.workspace),
+    }
+    if file is not None:
+        found["TOOL_ARGS_FILE"] = str(file)
+    if script.language == "python":
+        # The skill is read-only, and the user's own packages are out of sight.
+        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+        found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
+    if script.convention in ("handler", "main"):
+        source = "stdin" if call.stdin is None else "file" if file else "variable"
+        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts}
+    elif script.language == "python":
+        found["PYTHONPATH"] = scripts
+    return found

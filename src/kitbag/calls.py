@@ -1,0 +1,34 @@
+"""A call: a tool, arguments that fit it, and what the call may use."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kitbag.limits import Limits
+from kitbag.tools import Tool
+
+OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What every call of one executor may use. `required` are protections that must be there."""
+
+    workspace: Path
+    limits: Limits | None = None  # None: the default of the kind of tool
+    sandbox: Literal["on", "off"] = "on"
+    required: frozenset[str] = frozenset()
+    read_only: tuple[Path, ...] = ()  # folders that stay so even inside the workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """Arguments that fit a tool: only `kitbag.arguments` makes them, so nobody checks again."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    terms: Terms
+    limits: Limits
+    stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
+    on_output: OnOutput | None = field(default=None, compare=False)

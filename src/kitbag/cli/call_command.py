@@ -1,0 +1,103 @@
+"""`kitbag call`: run one tool, confined, and print what it gave."""
+
+import json
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kitbag.arguments import arguments_from_text
+from kitbag.cli.as_json import print_json, result_as_dict
+from kitbag.cli.failures import EXIT_FAILED
+from kitbag.cli.options import common_options
+from kitbag.manager import SkillManager
+from kitbag.results import ToolResult
+from kitbag.tools import Tool
+
+
+@click.command("call")
+@click.argument("tool")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads them.")
+@click.option("--stdin", "pass_stdin", is_flag=True, help="Give the tool this standard input.")
+@click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Lower only.")
+@click.option(
+    "--workspace",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the tool works and may write; the current folder unless told otherwise.",
+)
+@common_options
+def command(  # noqa: PLR0913, PLR0917 - one parameter per option
+    tool: str,
+    pairs: tuple[str, ...],
+    text: str | None,
+    pass_stdin: bool,
+    timeout: float | None,
+    workspace: Path | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Run TOOL with arguments, confined: no network, and it writes only the workspace.
+
+    Exits with 1 when the tool ran and failed.
+    """
+    manager = SkillManager(*roots, workspace=workspace)
+    found = manager.get_tool(tool)
+    arguments = _arguments(found, pairs, text)
+    stdin = sys.stdin.buffer.read() if pass_stdin else None
+    with _spinner(found.id):
+        result = manager.call(found.id, arguments, stdin, timeout=timeout)
+    if as_json:
+        print_json(result_as_dict(result))
+    else:
+        _print_text(result)
+    if result.is_error:
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _arguments(tool: Tool, pairs: tuple[str, ...], text: str | None) -> Any:
+    if text is not None and pairs:
+        raise click.UsageError("give KEY=VALUE words or --args, not both")
+    if text is not None:
+        try:
+            return json.loads(sys.stdin.read() if text == "-" else text)
+        except ValueError as error:
+            raise click.UsageError(f"--args is not JSON: {error}") from None
+    if pairs and not any("=" in pair for pair in pairs):
+        return pairs[0] if len(pairs) == 1 else list(pairs)
+    wrong = next((pair for pair in pairs if "=" not in pair), None)
+    if wrong is not None:
+        raise click.UsageError(f"{wrong!r} is not KEY=VALUE")
+    return arguments_from_text(tool, [_split(pair) for pair in pairs])
+
+
+def _split(pair: str) -> tuple[str, str]:
+    key, _, value = pair.partition("=")
+    return key, value
+
+
+def _print_text(result: ToolResult) -> None:
+    if result.outcome == "ok":
+        click.echo(result.content)
+        if result.stderr:
+            click.echo(result.stderr, err=True, nl=False)
+    else:
+        click.echo(result.content, err=True)
+    for path in result.saved:
+        click.echo(f"all of it: {path}", err=True)
+
+
+def _spinner(what: str) -> AbstractContextManager[object]:
+    """Show the time that passes, on a terminal."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.add_task(what)
+    return progress

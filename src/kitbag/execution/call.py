@@ -1,0 +1,172 @@
+"""One call in a slot: its pipes, its clock, its limits, from start to end."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from kitbag.execution.capture import Capture
+from kitbag.execution.command import Captured, Command, Stream
+from kitbag.execution.plain import PlainSlot
+from kitbag.execution.replies import Reply
+from kitbag.execution.saved_output import save_output
+from kitbag.execution.slots import Slot
+
+OnOutput = Callable[[Stream, bytes], None]
+
+_READ_BYTES = 65_536
+
+
+class Call:
+    """Drives one program: feeds it, listens to it, ends it when it must."""
+
+    def __init__(
+        self,
+        slot: Slot | PlainSlot,
+        command: Command,
+        *,
+        workspace: Path,
+        grace_seconds: float,
+        on_output: OnOutput | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._slot = slot
+        self._command = command
+        self._grace_seconds = grace_seconds
+        self._on_output = on_output
+        self._readers: dict[int, Stream] = {}
+        self._stdin = memoryview(command.stdin)
+        self._stdin_fd = -1
+        keep = command.limits.keep_bytes
+        self._captures: dict[Stream, Capture] = {
+            "stdout": Capture(keep, lambda: save_output(workspace, "stdout")),
+            "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
+        }
+        self.output: dict[Stream, Captured] = {}  # once it has run
+        self.ended_by: str | None = None  # why Kitbag ended it
+        self._complaint: Exception | None = None  # what the caller's callback raised
+
+    async def run(self) -> Reply:
+        """Return when nothing of the call is alive, also when cancelled."""
+        answer = self._start()
+        limit = self._command.limits.timeout_seconds
+        self._clock = self._loop.call_later(limit, self._time_out)
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while not answer.done():
+                try:
+                    await asyncio.shield(answer)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                    self._end("cancelled")
+        finally:
+            self._clock.cancel()
+            self._close()
+        if self._complaint is not None:
+            raise self._complaint
+        if cancelled is not None:
+            raise cancelled
+        return answer.result()
+
+    def _start(self) -> "asyncio.Future[Reply]":
+        theirs: list[int] = []
+        try:
+            theirs.append(self._open_stdin())
+            for stream in self._captures:
+                read_end, write_end = os.pipe()
+                theirs.append(write_end)
+                os.set_blocking(read_end, False)
+                self._readers[read_end] = stream
+            for fd in self._readers:
+                self._loop.add_reader(fd, self._read, fd)
+            return self._slot.start(self._command, (theirs[0], theirs[1], theirs[2]))
+        except OSError:
+            self._close()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+
+    def _open_stdin(self) -> int:
+        if not self._stdin:
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        read_end, self._stdin_fd = os.pipe()
+        os.set_blocking(self._stdin_fd, False)
+        self._feed()
+        if self._stdin_fd >= 0:
+            self._loop.add_writer(self._stdin_fd, self._feed)
+        return read_end
+
+    def _feed(self) -> None:
+        """Write what the pipe takes; a program that does not read its input is not an error."""
+        try:
+            self._stdin = self._stdin[os.write(self._stdin_fd, self._stdin) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._stdin = self._stdin[:0]
+        if not self._stdin:
+            self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        if self._stdin_fd >= 0:
+            self._loop.remove_writer(self._stdin_fd)
+            os.close(self._stdin_fd)
+            self._stdin_fd = -1
+
+    def _read(self, fd: int) -> bool:
+        """Take one piece; whether there may be more at once."""
+        try:
+            piece = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        stream = self._readers[fd]
+        if not piece:
+            self._close_reader(fd)
+            return False
+        if self.ended_by != "output_limit":
+            self._captures[stream].add(piece)
+            self._count()
+            self._tell(stream, piece)
+        return True
+
+    def _tell(self, stream: Stream, piece: bytes) -> None:
+        if self._on_output is None:
+            return
+        try:
+            self._on_output(stream, piece)
+        except Exception as error:  # noqa: BLE001 - the caller's own code; it is given back below
+            self._on_output = None
+            self._complaint = error
+            self._end("cancelled")
+
+    def _count(self) -> None:
+        total = sum(capture.total_bytes for capture in self._captures.values())
+        if total > self._command.limits.kill_bytes:
+            self._end("output_limit")
+
+    def _time_out(self) -> None:
+        if self.ended_by is None:
+            self.ended_by = "timeout"
+            self._slot.terminate()
+            self._clock = self._loop.call_later(self._grace_seconds, self._slot.kill)
+
+    def _end(self, why: str) -> None:
+        if self.ended_by is None:
+            self.ended_by = why
+        self._slot.kill()
+
+    def _close_reader(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
+        del self._readers[fd]
+        os.close(fd)
+
+    def _close(self) -> None:
+        """Take what is still in the pipes; nobody writes to them any more."""
+        for fd in list(self._readers):
+            while self._read(fd):
+                continue
+            if fd in self._readers:
+                self._close_reader(fd)
+        self._close_stdin()
+        self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

@@ -1,0 +1,81 @@
+"""What to run, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kitbag.limits import Limits
+
+Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
+Stream = Literal["stdout", "stderr"]
+
+TIMED_OUT = 124  # the exit code of coreutils' timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program: `argv` starts with the path of the executable, `env` is all it will see.
+
+    Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: Path
+    stdin: bytes = b""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One output stream: all of it, or its head and tail cut between characters."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total_bytes: int = 0
+    saved_to: Path | None = None
+
+    @property
+    def truncated(self) -> bool:
+        return self.total_bytes > len(self.head) + len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """What was kept, with a line in the middle that says how much was not."""
+        left_out = self.total_bytes - len(self.head) - len(self.tail)
+        if not left_out:
+            return self.head + self.tail
+        return b"%b\n[... %d bytes left out ...]\n%b" % (self.head, left_out, self.tail)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the program and those of its children that it waited for have used."""
+
+    user_seconds: float
+    system_seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A call that is over: nothing it started is alive.
+
+    `exit_code` is None when a signal ended it; `code` says why Kitbag ended it, such as
+    "timeout", "output_limit" or "zygote_lost".
+    """
+
+    outcome: Outcome
+    exit_code: int | None
+    signal: int | None = None
+    code: str | None = None
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    duration_seconds: float = 0.0
+    usage: Usage | None = None
+    protections: Mapping[str, str] = field(default_factory=dict)

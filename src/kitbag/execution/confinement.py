@@ -1,0 +1,190 @@
+"""What a tool may reach, and the plan that holds it to that on a given machine: pure data."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from kitbag.errors import SandboxUnavailableError
+from kitbag.execution.machine import Machine
+from kitbag.execution.system_paths import DEVICES, PROC_FILES, SYSTEM
+from kitbag.limits import Limits
+
+Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
+Right = Literal["list", "read", "run", "write", "device"]
+Network = Literal["none", "host"]
+
+NOTHING = "none"
+_SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
+_TRUNCATE = 3  # the one below which a file outside could still be truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a call may reach; everything not named is out of sight.
+
+    The home folder is hidden because it is never named, and /tmp is the call's own. `required`
+    layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
+    certainty that nothing outlives the call.
+    """
+
+    workspace: Path
+    skill: Path | None = None
+    interpreters: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    network: Network = "none"
+    required: frozenset[Layer] = frozenset()
+    sandbox: Literal["on", "off"] = "on"
+    temporary_bytes: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if self.workspace == Path("/"):
+            raise ValueError("the workspace cannot be /: everything would be writable")
+        named = (self.workspace, *self.interpreters, *self.readable, *self.writable)
+        for path in (*named, self.skill) if self.skill else named:
+            if not path.is_absolute():
+                raise ValueError(f"{path} is not absolute: a zygote has another current folder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a zygote is to hold its tools; equal plans share a zygote."""
+
+    zygote: bool  # false where only process groups are known
+    confined: bool
+    namespaces: bool
+    user: bool
+    own_proc: bool
+    pid_limit: bool
+    landlock: int
+    seccomp: bool
+    network: Network
+    paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
+    only_landlock: tuple[tuple[str, Right], ...]
+    temporary_bytes: int
+    workspace: Path
+    root: bool
+    protections: tuple[tuple[str, str], ...] = field(compare=False)
+
+    def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
+        """Return what the zygote is told; `guarded` are processes a tool must not touch."""
+        fields = asdict(self)
+        del fields["protections"], fields["workspace"], fields["root"]
+        return {**fields, "guarded": list(guarded)}
+
+    def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
+        """Return the limits a slot is sealed with; the host watches over the others."""
+        # Counted per user of a user namespace, and never for root: only then is it ours to set.
+        by_user = self.namespaces and self.user and not self.pid_limit and not self.root
+        return (
+            ("memory_bytes", limits.memory_bytes),
+            ("open_files", limits.open_files),
+            ("file_bytes", limits.file_bytes),
+            ("cpu_seconds", limits.cpu_seconds),
+            ("processes", limits.processes),
+            ("user_processes", limits.processes if by_user else None),
+        )
+
+
+def plan(confinement: Confinement, machine: Machine) -> Plan:
+    """Choose the strongest hold this machine offers.
+
+    Raises:
+        SandboxUnavailableError: a required layer is missing, or files or the network would be
+            unprotected and the caller did not say `sandbox="off"`.
+    """
+    on = confinement.sandbox == "on"
+    namespaces = on and machine.namespaces
+    chosen = Plan(
+        zygote=machine.adoption,
+        confined=on,
+        namespaces=namespaces,
+        user=namespaces and machine.user_namespace,
+        own_proc=namespaces and machine.own_proc,
+        pid_limit=namespaces and machine.pid_limit,
+        landlock=machine.landlock if on else 0,
+        seccomp=on and machine.seccomp,
+        network=confinement.network,
+        paths=_paths(confinement) if on else (),
+        only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
+        temporary_bytes=confinement.temporary_bytes,
+        workspace=confinement.workspace,
+        root=machine.root,
+        protections=(),
+    )
+    protections = _protections(chosen, machine)
+    _refuse_unprotected(confinement, protections, machine)
+    return replace(chosen, protections=tuple(protections.items()))
+
+
+def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
+    """Return what is in sight; of two rights for one path the wider one, the deeper path later."""
+    rights: dict[str, tuple[Right, bool]] = {}
+    for path in SYSTEM:
+        rights[path] = ("run", False)
+    for path in DEVICES:
+        rights[path] = ("device", False)
+    named: tuple[tuple[tuple[Path, ...], Right], ...] = (
+        (confinement.readable, "read"),
+        (confinement.interpreters, "run"),
+        ((confinement.skill,) if confinement.skill else (), "run"),
+        (confinement.writable, "write"),
+        ((confinement.workspace,), "write"),
+    )
+    for paths, right in named:
+        for named_path in paths:
+            rights[str(named_path)] = (right, True)
+    return tuple((path, *rights[path]) for path in sorted(rights))
+
+
+def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
+    if namespaces:
+        # Listing folders gives nothing away in a root that holds only what was granted.
+        return (("/", "list"), ("/proc", "read"))
+    # The process table is shared here, and no rule can name "one's own" processes in it.
+    return tuple((path, "read") for path in PROC_FILES)
+
+
+def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
+    # An early Landlock alone lets files outside be truncated: that is no protection.
+    whole = chosen.namespaces or chosen.landlock >= _TRUNCATE
+    landlock = f"landlock{chosen.landlock}" if chosen.landlock and whole else ""
+    seccomp = "seccomp" if chosen.seccomp else ""
+    pidns = "pidns" if chosen.namespaces else ""
+    closed = chosen.network == "none"
+    tree = pidns or ("subreaper" if machine.adoption else "process_group")
+    scoped = landlock if chosen.landlock >= _SIGNAL_SCOPE else ""
+    netns = "netns" if chosen.namespaces else ""
+    return {
+        "fs": _join("romount" if chosen.namespaces else "", landlock),
+        "net": _join(netns, seccomp) if closed else NOTHING,
+        "tree": tree,
+        "signals": _join(pidns, scoped),
+        "memory": "rlimit_data" if machine.memory else NOTHING,
+        "processes": _process_limit(chosen),
+        "syscalls": seccomp or NOTHING,
+        "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
+    }
+
+
+def _process_limit(chosen: Plan) -> str:
+    if chosen.pid_limit:
+        return "pid_max"
+    return "rlimit_nproc" if chosen.user and not chosen.root else NOTHING
+
+
+def _join(*layers: str) -> str:
+    return "+".join(layer for layer in layers if layer) or NOTHING
+
+
+def _refuse_unprotected(
+    confinement: Confinement, protections: Mapping[str, str], machine: Machine
+) -> None:
+    wanted = set[str](confinement.required)
+    if confinement.sandbox == "on":
+        wanted |= {"fs", "net"} if confinement.network == "none" else {"fs"}
+    missing = tuple(sorted(layer for layer in wanted if protections[layer] == NOTHING))
+    if missing:
+        reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
+        raise SandboxUnavailableError(missing, reason)

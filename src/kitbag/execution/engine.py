@@ -1,0 +1,196 @@
+"""Runs commands under confinement: the one door to processes."""
+
+import asyncio
+import os
+import resource
+import time
+import weakref
+from functools import partial
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from kitbag.errors import CommandStartError, SandboxUnavailableError
+from kitbag.execution.call import Call, OnOutput
+from kitbag.execution.command import TIMED_OUT, Command, Ended, Outcome, Usage
+from kitbag.execution.confinement import Confinement, Plan, plan
+from kitbag.execution.machine import Machine
+from kitbag.execution.pool import ZygotePool
+from kitbag.execution.probe import probe
+from kitbag.execution.replies import Finished, Lost, NotStarted
+
+_MOST_ZYGOTES = 32
+_MOST_RUNNING = 128
+
+
+def _most_running() -> int:
+    """Return how many calls may run at once: each holds four descriptors of those a process has."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MOST_RUNNING, (soft - 64) // 8))
+
+
+class Engine:
+    """Belongs to the event loop it is first used on; other threads go through a loop thread.
+
+    A timeout is SIGTERM, and `grace_seconds` later SIGKILL, to everything the call started.
+    `machine` is what to believe about this machine instead of finding out.
+    """
+
+    def __init__(
+        self,
+        *,
+        most_zygotes: int = _MOST_ZYGOTES,
+        most_running: int | None = None,
+        idle_seconds: float = 60.0,
+        grace_seconds: float = 0.5,
+        machine: Machine | None = None,
+    ) -> None:
+        self._machine = machine
+        self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
+        self._most_running = most_running
+        self._grace_seconds = grace_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._start_over()
+        self._plans: dict[Confinement, Plan] = {}
+        _engines.add(self)
+
+    async def run(
+        self, command: Command, confinement: Confinement, on_output: OnOutput | None = None
+    ) -> Ended:
+        """Run one command; when this returns or raises, nothing the command started is alive.
+
+        Raises:
+            SandboxUnavailableError: this machine cannot confine it as asked; nothing ran.
+            CommandStartError: there is no such program or folder; nothing ran.
+        """
+        started = time.monotonic()
+        self._settle_on_loop()
+        chosen = self._plans.get(confinement) or await self._plan(confinement)
+        async with self._running:
+            slot = await self._pool.take(chosen, chosen.limit_fields(command.limits))
+            call = Call(
+                slot,
+                command,
+                workspace=confinement.workspace,
+                grace_seconds=self._grace_seconds,
+                on_output=on_output,
+            )
+            reusable = False
+            try:
+                reply = await call.run()
+                reusable = not isinstance(reply, Finished) or reply.reusable
+            finally:
+                slot.give_back(reusable=reusable)
+                self._pool.released()
+        finished = _finished(reply, slot.failure, command)
+        return _ended(finished, call, chosen, time.monotonic() - started)
+
+    def _settle_on_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None:
+            if not self._loop.is_closed():
+                raise RuntimeError("this engine belongs to another event loop that is still open")
+            for zygote in self._pool.abandon():
+                zygote.reap()
+            self._start_over()
+        self._loop = loop
+        self._running = asyncio.Semaphore(self._most_running or _most_running())
+
+    def _start_over(self) -> None:
+        self._pool = self._new_pool()
+        self._running = asyncio.Semaphore(1)  # its real size is known when there is a loop
+        self._loop = None
+
+    async def _plan(self, confinement: Confinement) -> Plan:
+        if self._machine is None:
+            self._machine = await asyncio.to_thread(probe)
+        chosen = self._plans[confinement] = plan(confinement, self._machine)
+        return chosen
+
+    async def close(self) -> None:
+        """End all zygotes; a call that is still running is lost."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def abandon(self) -> None:
+        """Forget everything without touching it: in a forked child it is the parent's."""
+        self._pool.abandon()
+        self._start_over()
+
+
+def _finished(
+    reply: Finished | NotStarted | Lost, failure: str, command: Command
+) -> Finished | None:
+    """Return how the program ended, None when it was lost; raise when it never ran."""
+    match reply:
+        case Finished():
+            return reply
+        case NotStarted():
+            raise CommandStartError(command.argv[0], os.strerror(reply.errno))
+        case Lost():
+            reason = failure or reply.reason
+            if reason:
+                raise SandboxUnavailableError(("confinement",), reason)
+            return None
+
+
+def _ended(finished: Finished | None, call: Call, chosen: Plan, seconds: float) -> Ended:
+    outcome, exit_code, code = _verdict(finished, call.ended_by)
+    by_signal = finished is not None and finished.status < 0 and exit_code is None
+    return Ended(
+        outcome=outcome,
+        exit_code=exit_code,
+        signal=-finished.status if finished is not None and by_signal else None,
+        code=code,
+        stdout=call.output["stdout"],
+        stderr=call.output["stderr"],
+        duration_seconds=seconds,
+        usage=_usage(finished),
+        protections=MappingProxyType(dict(chosen.protections)),
+    )
+
+
+def _verdict(
+    finished: Finished | None, ended_by: str | None
+) -> tuple[Outcome, int | None, str | None]:
+    if ended_by == "timeout":
+        return "timed_out", TIMED_OUT, "timeout"
+    if finished is None:
+        return "killed", None, "zygote_lost"
+    if ended_by is not None:
+        return "killed", None, ended_by
+    if finished.status == 0:
+        return "ok", 0, None
+    return "failed", finished.status if finished.status > 0 else None, None
+
+
+def _usage(finished: Finished | None) -> Usage | None:
+    if finished is None or not finished.peak_memory_bytes:
+        return None
+    return Usage(
+        user_seconds=finished.user_seconds,
+        system_seconds=finished.system_seconds,
+        peak_memory_bytes=finished.peak_memory_bytes,
+    )
+
+
+_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for engine in list(_engines):
+        engine.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)

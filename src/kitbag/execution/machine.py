@@ -1,0 +1,46 @@
+"""What this machine can protect, as proven by trying."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Each field is a layer that was tried in a throw-away process and seen to deny.
+
+    `reasons` tells, by layer, why one is missing.
+    """
+
+    landlock: int = 0  # its ABI
+    seccomp: bool = False
+    memory: bool = False
+    namespaces: bool = False  # user, mount, process, network, ipc and host name, all together
+    user_namespace: bool = False  # namespaces are reached through one of users
+    own_proc: bool = False
+    pid_limit: bool = False
+    adoption: bool = False
+    root: bool = False
+    reasons: tuple[tuple[str, str], ...] = field(default=())
+
+
+def read_report(report: str, *, root: bool) -> Machine:
+    """Make a machine of the lines a trial run reports: layer, number, reason."""
+    given: dict[str, int] = {}
+    reasons: list[tuple[str, str]] = []
+    for line in report.splitlines():
+        name, number, *why = line.split(" ", 2)
+        given[name] = int(number)
+        if not given[name]:
+            reasons.append((name, why[0] if why else "denies nothing"))
+    spaces = given.get("user_namespaces") or given.get("root_namespaces", 0)
+    return Machine(
+        landlock=given.get("landlock", 0),
+        seccomp=bool(given.get("seccomp")),
+        memory=bool(given.get("memory")),
+        namespaces=bool(spaces & 1),
+        user_namespace=bool(given.get("user_namespaces")),
+        own_proc=bool(spaces & 2),
+        pid_limit=bool(spaces & 4),
+        adoption=bool(given.get("adoption")),
+        root=root,
+        reasons=tuple(reasons),
+    )

@@ -1,0 +1,139 @@
+"""Without a zygote: process groups and limits only, for systems nobody has proven more on."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+
+from kitbag.execution.command import Command
+from kitbag.execution.replies import Finished, NotStarted, Reply
+from kitbag.execution.zygotes import LimitFields
+
+_RLIMITS = {
+    "memory_bytes": resource.RLIMIT_DATA,
+    "open_files": resource.RLIMIT_NOFILE,
+    "file_bytes": resource.RLIMIT_FSIZE,
+    "cpu_seconds": resource.RLIMIT_CPU,
+}
+
+
+class PlainSlot:
+    """Runs one program in a process group of its own, and kills that group at the end.
+
+    A child that leaves the group outlives the call; the protections say `process_group`.
+    """
+
+    failure = ""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: LimitFields,
+        give_back: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._limits = limits
+        self._give_back = give_back
+        self._group = 0
+
+    def start(self, command: Command, streams: tuple[int, int, int]) -> "asyncio.Future[Reply]":
+        answer: asyncio.Future[Reply] = self._loop.create_future()
+        try:
+            process = subprocess.Popen(
+                command.argv,
+                env=dict(command.env),
+                cwd=command.cwd,
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                start_new_session=True,
+                preexec_fn=self._limit,  # noqa: PLW1509 - sets limits and nothing else
+            )
+        except OSError as error:
+            answer.set_result(NotStarted(call=1, errno=error.errno or 1))
+            return answer
+        self._group = process.pid
+        waiting = self._loop.run_in_executor(None, self._wait, process)
+        waiting.add_done_callback(lambda done: answer.set_result(done.result()))
+        return answer
+
+    def _limit(self) -> None:
+        for name, value in self._limits:
+            if name in _RLIMITS and value is not None:
+                _, hard = resource.getrlimit(_RLIMITS[name])
+                most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                # A system that knows the name of a limit may still not keep it.
+                with contextlib.suppress(ValueError, OSError):
+                    resource.setrlimit(_RLIMITS[name], (most, most))
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
+        if hasattr(os, "waitid"):
+            # Not yet reaped, the program still holds its number: its group cannot be a stranger's.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            self.kill()
+        status = process.wait()
+        if not hasattr(os, "waitid"):
+            self.kill()
+        return Finished(
+            call=1,
+            status=status,
+            user_seconds=0.0,
+            system_seconds=0.0,
+            peak_memory_bytes=0,
+            reusable=False,
+        )
+
+    def give_back(self, *, reusable: bool) -> None:
+        del reusable  # nothing is kept between calls
+        self._give_back()
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._group:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, number)
+
+
+class PlainZygote:
+    """Stands where a zygote would; there is no process behind it."""
+
+    alive = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._running = 0
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.used_at = loop.time()
+
+    @property
+    def busy(self) -> bool:
+        return self._running > 0
+
+    def take(self, limits: LimitFields) -> PlainSlot:
+        self._running += 1
+        return PlainSlot(self._loop, limits, self._take_back)
+
+    def _take_back(self) -> None:
+        self._running -= 1
+        self.used_at = self._loop.time()
+
+    def end_idle_slots(self, before: float) -> None:
+        """Nothing is kept between calls."""
+
+    def close(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def abandon(self) -> None:
+        """Nothing is open between calls."""
+
+    def reap(self) -> None:
+        """No process stands behind this."""

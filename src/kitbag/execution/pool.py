@@ -1,0 +1,124 @@
+"""The zygotes that are alive: found by plan, replaced when dead, ended when nobody needs them."""
+
+import asyncio
+import os
+from collections import OrderedDict
+
+from kitbag.execution.confinement import Plan
+from kitbag.execution.plain import PlainSlot, PlainZygote
+from kitbag.execution.slots import Slot
+from kitbag.execution.zygotes import LimitFields, Zygote
+
+AnyZygote = Zygote | PlainZygote
+
+
+# A plan, and which folders its paths were when they were opened: one that was deleted and made
+# again is another folder, and a zygote would go on showing the old one.
+Key = tuple[Plan, tuple[tuple[int, int], ...]]
+
+
+def _key(plan: Plan) -> Key:
+    return plan, tuple(_identity(path) for path, _, required in plan.paths if required)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - four times per call: Path.stat costs twice as much
+    except OSError:
+        return (0, 0)  # the zygote will say what is wrong with it
+    return found.st_dev, found.st_ino
+
+
+class ZygotePool:
+    """At most `most` zygotes, least recently used first out, none left after `idle_seconds`."""
+
+    def __init__(self, *, most: int, idle_seconds: float) -> None:
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._zygotes: OrderedDict[Key, AnyZygote] = OrderedDict()
+        self._ending: set[AnyZygote] = set()
+        self._room = asyncio.Event()
+        self._clock: asyncio.TimerHandle | None = None
+
+    async def take(self, plan: Plan, limits: LimitFields) -> Slot | PlainSlot:
+        """Return a slot of the plan's zygote, which may die while it is asked for one."""
+        while True:
+            zygote = await self._get(plan)
+            try:
+                return zygote.take(limits)
+            except (BrokenPipeError, ConnectionResetError):
+                zygote.close()
+
+    async def _get(self, plan: Plan) -> AnyZygote:
+        """Return the plan's zygote, starting it when there is none; wait when all are busy."""
+        while True:
+            key = _key(plan)
+            zygote = self._zygotes.get(key)
+            if zygote is not None and zygote.alive:
+                self._zygotes.move_to_end(key)
+                return zygote
+            if zygote is not None:
+                self._drop(key)
+            if self._make_room():
+                return self._start(key)
+            self._room.clear()
+            await self._room.wait()
+
+    def _start(self, key: Key) -> AnyZygote:
+        loop = asyncio.get_running_loop()
+        zygote: AnyZygote = Zygote(loop, key[0]) if key[0].zygote else PlainZygote(loop)
+        self._zygotes[key] = zygote
+        if self._clock is None:
+            self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
+        return zygote
+
+    def _make_room(self) -> bool:
+        if len(self._zygotes) < self._most:
+            return True
+        for key, zygote in self._zygotes.items():
+            if not zygote.busy or not zygote.alive:
+                self._drop(key)
+                return True
+        return False
+
+    def _drop(self, key: Key) -> None:
+        zygote = self._zygotes.pop(key)
+        zygote.close()
+        if not zygote.ended.done():
+            self._ending.add(zygote)
+            zygote.ended.add_done_callback(lambda _: self._ending.discard(zygote))
+
+    def released(self) -> None:
+        """Hear that a call has ended, so that a zygote may have become idle."""
+        self._room.set()
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        before = loop.time() - self._idle_seconds
+        for key, zygote in list(self._zygotes.items()):
+            if not zygote.alive or (not zygote.busy and zygote.used_at < before):
+                self._drop(key)
+            else:
+                zygote.end_idle_slots(before)
+        self._clock = None
+        if self._zygotes:
+            self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
+
+    async def close(self) -> None:
+        """End every zygote and wait until all of them are gone."""
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        for key in list(self._zygotes):
+            self._drop(key)
+        for zygote in list(self._ending):
+            await zygote.ended
+
+    def abandon(self) -> tuple[AnyZygote, ...]:
+        """Close descriptors without touching the loop, and forget."""
+        left = (*self._zygotes.values(), *self._ending)
+        for zygote in left:
+            zygote.abandon()
+        self._zygotes.clear()
+        self._ending.clear()
+        return left

@@ -1,0 +1,36 @@
+"""Finds out what this machine can protect, once per process."""
+
+import os
+import socket
+import threading
+
+from kitbag.execution.machine import Machine, read_report
+from kitbag.execution.zygotes import start_program
+
+_PATIENCE_SECONDS = 20.0
+_lock = threading.Lock()
+_known: dict[int, Machine] = {}  # by process: a fork may have gone somewhere else since
+
+
+def probe() -> Machine:
+    """Return what was seen to deny, in throw-away processes; other systems than Linux: nothing."""
+    with _lock:
+        machine = _known.get(os.getpid())
+        if machine is None:
+            machine = _known[os.getpid()] = _try()
+        return machine
+
+
+def _try() -> Machine:
+    if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
+        return Machine(reasons=(("system", "confinement is known on Linux only"),))
+    pid, control = start_program("probe")
+    control.settimeout(_PATIENCE_SECONDS)
+    try:
+        report = control.recv(4096).decode(errors="replace")
+    except OSError as error:
+        report = f"trials 0 {error}"
+    finally:
+        control.close()
+        os.waitpid(pid, 0)
+    return read_report(report, root=os.geteuid() == 0)

@@ -1,0 +1,65 @@
+"""What a slot answers, read from a process that is not trusted: numbers or nothing."""
+
+import signal
+from dataclasses import dataclass
+
+from kitbag.execution.zygote import wire
+
+_MOST_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The program ended, and nothing of it is alive."""
+
+    call: int
+    status: int  # an exit code, or minus a signal
+    user_seconds: float
+    system_seconds: float
+    peak_memory_bytes: int
+    reusable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    call: int
+    errno: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The slot is gone or talks nonsense; `reason` is empty when it did not say why."""
+
+    reason: str = ""
+
+
+Reply = Finished | NotStarted | Lost
+
+
+def read_reply(packet: bytes) -> Reply:
+    """Read one packet; whatever it holds, the result is a reply."""
+    kind, body = packet[:1], packet[1:]
+    if kind == wire.FAILED:
+        return Lost(reason=body.strip().decode(errors="replace"))
+    try:
+        numbers = [int(word) for word in body.split(maxsplit=_MOST_PARTS)]
+        return _from_numbers(kind, numbers)
+    except ValueError:
+        return Lost(reason="unreadable answer")
+
+
+def _from_numbers(kind: bytes, numbers: list[int]) -> Reply:
+    if kind == wire.NOT_STARTED:
+        call, errno = numbers
+        return NotStarted(call=call, errno=errno)
+    call, status, user, system, peak_kib, reusable = numbers
+    if kind != wire.ENDED or not -signal.NSIG < status < 256:  # noqa: PLR2004 - one byte
+        raise ValueError(kind)
+    return Finished(
+        call=call,
+        status=status,
+        user_seconds=user / 1000,
+        system_seconds=system / 1000,
+        peak_memory_bytes=peak_kib * 1024,
+        reusable=bool(reusable),
+    )

@@ -1,0 +1,124 @@
+"""The host's end of a slot: one call at a time over one socket."""
+
+import asyncio
+import contextlib
+import socket
+from typing import Protocol
+
+from kitbag.execution.command import Command
+from kitbag.execution.replies import Finished, Lost, Reply, read_reply
+from kitbag.execution.zygote import wire
+
+_LONGEST_REPLY = 1024
+
+
+class Owner(Protocol):
+    """Who made a slot, and takes it back."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def give_back(self, slot: "Slot", *, reusable: bool) -> None: ...
+
+    def lose(self, slot: "Slot") -> None:
+        """Hear that a slot is gone unasked.
+
+        See to it that what ran there is dead, and then call its `confirm_lost`: a socket closes
+        before its process has quite ended.
+        """
+
+
+class Slot:
+    """A place a program can run in."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        temporary: str | None,
+        owner: Owner,
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._owner = owner
+        self._answer: asyncio.Future[Reply] | None = None
+        self._calls = 0
+        self._lost = Lost()
+        self.temporary = temporary
+        self.alive = True
+        self.idle_since = 0.0
+        loop.add_reader(sock.fileno(), self._read)
+
+    def start(self, command: Command, streams: tuple[int, int, int]) -> "asyncio.Future[Reply]":
+        """Start the program; the future is done when nothing of it is alive."""
+        self._calls += 1
+        self._answer = self._loop.create_future()
+        env = dict(command.env)
+        if self.temporary is not None:
+            env.setdefault("TMPDIR", self.temporary)
+        job = (self._calls, list(command.argv), env, str(command.cwd))
+        try:
+            wire.send_value(self._sock, wire.RUN, job, streams)
+        except OSError:
+            self.drop()
+        return self._answer
+
+    def give_back(self, *, reusable: bool) -> None:
+        self._owner.give_back(self, reusable=reusable)
+
+    @property
+    def failure(self) -> str:
+        """Why slots like this one cannot be made, if that is so."""
+        return self._owner.failure
+
+    def terminate(self) -> None:
+        self._send(wire.TERMINATE)
+
+    def kill(self) -> None:
+        self._send(wire.KILL)
+
+    def _send(self, kind: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.send(b"%b %d" % (kind, self._calls))
+
+    def _read(self) -> None:
+        try:
+            packet = self._sock.recv(_LONGEST_REPLY)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if not packet:
+            self.drop()
+            return
+        reply = read_reply(packet)
+        if isinstance(reply, Lost):
+            self._lost = reply
+            self.drop()
+        elif self._answer is not None and reply.call == self._calls and not self._answer.done():
+            if isinstance(reply, Finished) and not reply.reusable:
+                self.close()  # it is ending by itself, which is not being lost
+            self._answer.set_result(reply)
+
+    def drop(self) -> None:
+        """Let go of it unfinished; its call is lost."""
+        if self.alive:
+            self.close()
+            self._owner.lose(self)
+
+    def confirm_lost(self) -> None:
+        """Answer the call that was running: its processes are known to be gone."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(self._lost)
+
+    def close(self) -> None:
+        """Let go: the slot kills what it runs and ends."""
+        if self.alive:
+            self.alive = False
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def abandon(self) -> None:
+        """Close the descriptor only: after a fork, the loop is the parent's."""
+        self.alive = False
+        self._sock.close()

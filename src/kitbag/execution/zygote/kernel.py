@@ -1,0 +1,146 @@
+"""The Linux system calls the standard library does not offer, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
+_PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
+_MNT_DETACH = 2
+_LAST_CAPABILITY = 63
+_NOROOT_AND_LOCKED = 3
+_CAPABILITY_VERSION = 0x20080522
+
+# Calls newer than 2019 have one number on every architecture.
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """Make a system call; integers are passed as longs, bytes as pointers."""
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    result: int = _libc.syscall(ctypes.c_long(number), *words)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, "system call %d: %s" % (number, os.strerror(code)))
+    return result
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def _prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _check(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
+
+
+def die_with_parent() -> None:
+    """Only for children of a single-threaded parent: the signal follows the parent's thread."""
+    _prctl(_PR_SET_PDEATHSIG, 9)
+
+
+def hide_from_peers() -> None:
+    """Make this process untraceable and its /proc entries root's.
+
+    After the user map is written, never before: the map is one of those entries.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_new_privileges() -> None:
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, also those a later exec as uid 0 would bring back."""
+    zero = ctypes.c_ulong(0)
+    for capability in range(_LAST_CAPABILITY + 1):
+        # Refused past this kernel's last capability, or when none was held: both are fine.
+        _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero)
+    try:
+        _prctl(_PR_SET_SECUREBITS, _NOROOT_AND_LOCKED)
+    except PermissionError:
+        # Without CAP_SETPCAP nothing was held, and no_new_privs keeps it so.
+        if os.geteuid() == 0 and _effective_capabilities():
+            raise
+    header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0), 8)
+    _check(_libc.capset(header, ctypes.create_string_buffer(24)), "capset")
+
+
+def _effective_capabilities() -> int:
+    header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0), 8)
+    data = ctypes.create_string_buffer(24)
+    _check(_libc.capget(header, data), "capget")
+    low, _, _, high, _, _ = struct.unpack("6I", data.raw)
+    return int(low) | int(high) << 32
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    _check(_libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "setns")
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    words = [s.encode() if s is not None else None for s in (source, target, kind, data)]
+    _check(
+        _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]),
+        f"mount {target}",
+    )
+
+
+def clone_tree(path: str) -> int:
+    """Copy the mounts at and below `path`; the descriptor outlives whatever later covers it."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    return syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
+
+
+def set_attributes(fd: int, attributes: int) -> None:
+    """Set mount attributes on a whole cloned tree."""
+    _mount_setattr(fd, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes)
+
+
+def set_attributes_at(path: str, attributes: int) -> None:
+    """Set mount attributes on the one mount at `path`."""
+    _mount_setattr(_AT_FDCWD, os.fsencode(path), 0, attributes)
+
+
+def _mount_setattr(fd: int, path: bytes, flags: int, attributes: int) -> None:
+    value = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, 0), 32)
+    syscall(_MOUNT_SETATTR, fd, path, flags, value, 32)
+
+
+def attach_tree(fd: int, target: str) -> None:
+    syscall(_MOVE_MOUNT, fd, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+
+
+def enter_root(folder: str) -> None:
+    """Make `folder` the root and let go of the old one."""
+    os.chdir(folder)
+    # The old root is stacked on the new one and detached from there: no folder is needed for it.
+    syscall(_PIVOT_ROOT[os.uname().machine], b".", b".")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount old root")
+    os.chdir("/")

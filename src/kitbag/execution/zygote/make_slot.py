@@ -1,0 +1,50 @@
+"""A forked child of the zygote becomes a slot: it takes its own view, then the seal, then calls."""
+
+from __future__ import annotations
+
+import os
+
+from kitbag.execution.zygote import kernel, own_view
+from kitbag.execution.zygote.leftovers import OwnFolders, SharedFolder
+from kitbag.execution.zygote.seal import Seal
+from kitbag.execution.zygote.slot import Slot
+from kitbag.execution.zygote.spawn import ForkThenSeal, SpawnSealed
+from kitbag.execution.zygote.tree import AdoptedTree, NamespaceTree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+
+    from kitbag.execution.zygote.fields import Fields
+    from kitbag.execution.zygote.namespaces import NewRoot
+
+_FIRST_PROCESS = 1
+
+
+def make_slot(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
+    if config["namespaces"]:
+        return _in_namespace(sock, config, limits, root)
+    return _as_adopter(sock, config, limits)
+
+
+def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
+    kernel.unshare(kernel.NEWNS)
+    if config["own_proc"]:
+        own_view.mount_processes(limits["processes"] if config["pid_limit"] else None)
+    else:
+        own_view.hide_processes()
+    own_view.mount_temporary(root.paths, root.links, config["temporary_bytes"])
+    leftovers = OwnFolders(root.paths)
+    Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
+    kernel.hide_from_peers()
+    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+
+
+def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:
+    kernel.adopt_orphans()
+    leftovers = SharedFolder(limits["temporary"])
+    guarded = (os.getpid(), os.getppid(), *config["guarded"])
+    starter = ForkThenSeal(Seal(config, limits, guarded, [limits["temporary"]]))
+    if config["confined"]:
+        kernel.hide_from_peers()
+    return Slot(sock, starter, AdoptedTree(), leftovers, None)

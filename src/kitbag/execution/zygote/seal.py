@@ -1,0 +1,68 @@
+"""The seal: limits, privileges, Landlock and seccomp, prepared once and applied for ever."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from kitbag.execution.zygote import kernel, landlock, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kitbag.execution.zygote.fields import Fields
+
+_RLIMITS = (
+    ("memory_bytes", resource.RLIMIT_DATA),
+    ("open_files", resource.RLIMIT_NOFILE),
+    ("file_bytes", resource.RLIMIT_FSIZE),
+    ("cpu_seconds", resource.RLIMIT_CPU),
+    ("user_processes", resource.RLIMIT_NPROC),
+)
+
+
+class Seal:
+    """What a tool is held by, whatever it runs."""
+
+    def __init__(
+        self,
+        config: Fields,
+        limits: Fields,
+        guarded: tuple[int, ...],
+        temporary: list[str],
+    ) -> None:
+        self._limits = limits
+        self._privileges = config["confined"]
+        self._machine = os.uname().machine
+        self._ruleset = -1
+        if config["landlock"]:
+            rules = [(path, right) for path, right, _ in config["paths"]]
+            rules += [(path, right) for path, right in config["only_landlock"]]
+            rules += [(path, "write") for path in temporary]
+            self._ruleset = landlock.ruleset(config["landlock"], rules, config["network"])
+        self._program = b""
+        if config["seccomp"]:
+            shared_pids = not config["namespaces"]
+            table = seccomp.arms(config["network"], guarded, shared_pids)
+            self._program = seccomp.assemble(self._machine, table)
+
+    def apply(self) -> None:
+        _limit(resource.RLIMIT_CORE, 0)
+        for name, which in _RLIMITS:
+            if self._limits.get(name) is not None:
+                _limit(which, self._limits[name])
+        if not self._privileges:
+            return
+        kernel.forbid_new_privileges()
+        if self._ruleset >= 0:
+            landlock.restrict(self._ruleset)
+            os.close(self._ruleset)
+        kernel.drop_capabilities()
+        if self._program:
+            seccomp.install(self._machine, self._program)
+
+
+def _limit(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))

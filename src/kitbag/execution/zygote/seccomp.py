@@ -1,0 +1,108 @@
+"""A seccomp filter that refuses the system calls that lead out, assembled as classic BPF.
+
+It is a deny list: it closes named routes and does not claim to shrink the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+
+from kitbag.execution.zygote import kernel
+from kitbag.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_SET_MODE_FILTER = 1
+_X32_BIT = 0x40000000
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+# NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_NAMESPACE_FLAGS = 0x7E020000 | 0x80
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PRIO_USER = 2
+_EVERYBODY = 0xFFFFFFFF  # kill(-1)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+
+
+def _argument(index: int) -> int:
+    # The low half of a 64-bit argument, little endian: every value compared here is an int.
+    return 16 + 8 * index
+
+
+def _refuse(code: int) -> list[Instruction]:
+    return [(_RETURN, 0, 0, _ERRNO | code)]
+
+
+def _only(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Allow the call when the argument is one of `values`."""
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index))]
+    for value in values:
+        body += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    return body + _refuse(code)
+
+
+def _never(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Refuse the call when the argument is one of `values`."""
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index))]
+    for value in values:
+        body += [(_EQUAL, 0, 1, value & 0xFFFFFFFF), *_refuse(code)]
+    return [*body, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _without(index: int, bits: int, code: int) -> list[Instruction]:
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index)), (_ANY_BIT, 0, 1, bits)]
+    return [*body, *_refuse(code), (_RETURN, 0, 0, _ALLOW)]
+
+
+def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str, list[Instruction]]:
+    """Return what is done about each system call by name.
+
+    `guarded` are processes a tool must not touch; with `shared_pids` it could also name them,
+    or everybody, as the target of a signal.
+    """
+    families = (AF_INET, AF_INET6, AF_NETLINK) if network == "host" else ()
+    table = {name: _refuse(errno.EPERM) for name in DENIED}
+    table["socket"] = _only(0, families, errno.EACCES)
+    table["socketpair"] = _only(0, (AF_UNIX,), errno.EACCES)
+    # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
+    table["clone3"] = _refuse(errno.ENOSYS)
+    table["clone"] = _without(0, _NAMESPACE_FLAGS, errno.EPERM)
+    table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
+    table["setpriority"] = _never(0, (_PRIO_USER,), errno.EPERM)
+    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
+        table[name] = _never(0, guarded, errno.EPERM)
+    if shared_pids:
+        targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
+        for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
+            table[name] = _never(0, targets, errno.EPERM)
+        for name in ("pidfd_open", "pidfd_send_signal"):
+            table[name] = _refuse(errno.EPERM)
+    return table
+
+
+def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
+    """Return the filter for `machine` as an array of struct sock_filter."""
+    numbers = NUMBERS[machine]
+    program: list[Instruction] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, AUDIT[machine])]
+    program += [(_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    if machine == "x86_64":
+        program += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
+    for name, body in table.items():
+        if name in numbers:
+            program += [(_EQUAL, 0, len(body), numbers[name]), *body]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+
+
+def install(machine: str, program: bytes) -> None:
+    """Put this process under the filter, for ever; needs no_new_privs."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    kernel.syscall(
+        NUMBERS[machine]["seccomp"], _SET_MODE_FILTER, 0, ctypes.create_string_buffer(header, 16)
+    )

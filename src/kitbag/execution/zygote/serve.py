@@ -1,0 +1,158 @@
+"""The zygote: enters its namespaces once, then makes slots until the host lets go of it."""
+
+from __future__ import annotations
+
+import _socket
+import gc
+import os
+import select
+
+from kitbag.execution.zygote import alarm, kernel, namespaces, signals, tree, wire
+from kitbag.execution.zygote.leftovers import remove_folder
+from kitbag.execution.zygote.make_slot import make_slot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kitbag.execution.zygote.fields import Fields
+
+
+def serve(control: _socket.socket) -> None:
+    # The interpreter's own handler would let a tool interrupt its slot: process 1 is deaf only to
+    # signals it has no handler for.
+    signals.leave_to_kernel(signals.INTERRUPT)
+    keep_only((0, 1, 2, control.fileno()))
+    message = wire.receive(control)
+    if message is None:
+        return
+    try:
+        zygote = _prepare(control, message.value())
+    except OSError as error:
+        wire.send_failure(control, error)
+        return
+    gc.collect()
+    gc.freeze()
+    control.send(wire.READY)
+    zygote.serve()
+
+
+def keep_only(wanted: tuple[int, ...]) -> None:
+    """Close every descriptor but these, whatever the host forgot to mark close-on-exec."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in wanted:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the one that was reading the list
+
+
+def _prepare(control: _socket.socket, config: Fields) -> Zygote:
+    if not config["namespaces"]:
+        kernel.adopt_orphans()
+        return Zygote(control, config, namespaces.NewRoot())
+    namespaces.leave(config["user"], config["network"])
+    pid = os.fork()
+    if pid:
+        # The process table lives as long as its first process; this one only waits to be reaped.
+        control.close()
+        os.waitpid(pid, 0)
+        os._exit(0)
+    kernel.die_with_parent()
+    return Zygote(control, config, namespaces.enter_new_root(config["paths"]))
+
+
+class Zygote:
+    """Makes slots. It never reads a job and never runs anything itself."""
+
+    def __init__(self, control: _socket.socket, config: Fields, root: namespaces.NewRoot) -> None:
+        self._control = control
+        self._config = config
+        self._root = root
+        self._slots: dict[int, str | None] = {}  # and the folder it has to itself, if any
+        self._own_table = -1
+        if config["namespaces"]:
+            self._own_table = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def serve(self) -> None:
+        waker = alarm.child_alarm()
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        poll.register(waker, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == waker:
+                    alarm.clear(waker)
+                    self._reap()
+                elif not self._take_order():
+                    self._outlive_slots()
+                    return
+
+    def _reap(self) -> None:
+        try:
+            while True:
+                pid = os.waitpid(-1, os.WNOHANG)[0]
+                if pid == 0:
+                    break
+                self._bury(pid)
+        except ChildProcessError:
+            return
+        if self._own_table < 0:
+            self._kill_strays()
+
+    def _bury(self, pid: int) -> None:
+        folder = self._slots.pop(pid, None)
+        if folder is not None:
+            remove_folder(folder)  # it is still there if the slot was killed
+
+    def _kill_strays(self) -> None:
+        """Kill what a slot that was itself killed left behind: it was handed to us."""
+        for child in tree.children(os.getpid()):
+            if child not in self._slots:
+                for pid in (child, *tree.descendants(child)):
+                    tree.send(pid, signals.KILL)
+
+    def _outlive_slots(self) -> None:
+        """Stay until the slots have ended; they see the same end of file.
+
+        With a process namespace there is nothing to wait for: it ends with this process.
+        """
+        if self._own_table >= 0:
+            return
+        while self._slots:
+            self._bury(os.wait()[0])
+            self._kill_strays()
+        tree.AdoptedTree().end()
+
+    def _take_order(self) -> bool:
+        """Make one slot; whether there still is a host."""
+        message = wire.receive(self._control)
+        if message is None:
+            return False
+        limits: Fields = message.value()
+        sock = _socket.socket(fileno=message.fds[0])
+        try:
+            self._fork_slot(sock, limits)
+        except OSError as error:
+            wire.send_failure(sock, error)
+        sock.close()
+        return True
+
+    def _fork_slot(self, sock: _socket.socket, limits: Fields) -> None:
+        if self._own_table >= 0:
+            kernel.unshare(kernel.NEWPID)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_slot(sock, limits)
+            self._slots[pid] = limits["temporary"]
+        finally:
+            if self._own_table >= 0:
+                kernel.setns(self._own_table, kernel.NEWPID)
+
+    def _become_slot(self, sock: _socket.socket, limits: Fields) -> None:
+        try:
+            keep_only((0, 1, 2, sock.fileno()))
+            make_slot(sock, self._config, limits, self._root).serve()
+        except BaseException as error:
+            wire.send_failure(sock, error)
+        finally:
+            os._exit(0)

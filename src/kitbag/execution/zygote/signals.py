@@ -1,0 +1,33 @@
+"""The signals a zygote uses, from the C module: `import signal` would load enum and functools."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+
+CHILD: int = _signal.SIGCHLD
+CONTINUE: int = _signal.SIGCONT
+INTERRUPT: int = _signal.SIGINT
+KILL: int = _signal.SIGKILL
+PIPE: int = _signal.SIGPIPE
+STOP: int = _signal.SIGSTOP
+TERMINATE: int = _signal.SIGTERM
+FILE_TOO_LARGE: int = _signal.SIGXFSZ
+
+
+def leave_to_kernel(number: int) -> None:
+    _signal.signal(number, _signal.SIG_DFL)
+
+
+def wake_on(number: int, fd: int) -> None:
+    """Write to `fd` whenever the signal comes."""
+    _signal.signal(number, _nothing)
+    _signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Exist: without a handler the interpreter would not write to the descriptor."""
+
+
+def wait_for_ever() -> None:
+    while True:
+        _signal.pause()

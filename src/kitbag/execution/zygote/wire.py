@@ -1,0 +1,105 @@
+"""Messages between the host, a zygote and its slots: one packet each, descriptors alongside.
+
+The host's messages are marshalled values. What comes back is a letter and decimal numbers only,
+so that a host can read it from a process it does not trust.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Host to zygote.
+CONFIGURE, NEW_SLOT = b"C", b"S"
+# Host to slot.
+RUN, TERMINATE, KILL = b"R", b"T", b"K"
+# Back to the host.
+READY, FAILED, ENDED, NOT_STARTED = b"Y", b"F", b"X", b"N"
+
+# A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
+# memory file whose descriptor comes last.
+_INLINE_BYTES = 60_000
+_IN_FILE = b"+"
+_MOST_DESCRIPTORS = 8
+_RECEIVE_BYTES = 65_536
+_CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
+_MARSHAL_FORMAT = 2  # read by every Python from 3.9 on
+
+
+class Message:
+    """One received packet."""
+
+    def __init__(self, kind: bytes, body: bytes, fds: list[int]) -> None:
+        self.kind = kind
+        self.body = body
+        self.fds = fds
+
+    def value(self) -> Any:
+        """Unmarshal the body: only of messages that come from the host."""
+        if self.body[:1] != _IN_FILE:
+            return marshal.loads(self.body[1:])  # noqa: S302 - the host is the trusted side
+        fd = self.fds.pop()
+        try:
+            return marshal.loads(_read_all(fd))  # noqa: S302
+        finally:
+            os.close(fd)
+
+
+def _read_all(fd: int) -> bytes:
+    data = b""
+    while len(data) < os.fstat(fd).st_size:
+        data += os.pread(fd, 1 << 20, len(data))
+    return data
+
+
+def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:
+    body = marshal.dumps(value, _MARSHAL_FORMAT)
+    if len(body) < _INLINE_BYTES:
+        send(sock, kind + b" " + body, fds)
+        return
+    file = os.memfd_create("kitbag-message")
+    try:
+        with open(file, "wb", closefd=False) as out:
+            out.write(body)
+        send(sock, kind + _IN_FILE, (*fds, file))
+    finally:
+        os.close(file)
+
+
+def send(sock: _socket.socket, packet: bytes, fds: tuple[int, ...] = ()) -> None:
+    if not fds:
+        sock.send(packet)
+        return
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    sock.sendmsg([packet], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+
+
+def send_failure(sock: _socket.socket, error: BaseException) -> None:
+    try:
+        sock.send(FAILED + b" " + str(error).encode(errors="replace")[:500])
+    except OSError:
+        return  # nobody is left to tell
+
+
+def receive(sock: _socket.socket) -> Message | None:
+    """Return the next packet, or None when the other side is gone."""
+    try:
+        data, ancillary, _, _ = sock.recvmsg(
+            _RECEIVE_BYTES, _socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), _CLOSE_ON_EXEC
+        )
+    except ConnectionResetError:
+        return None
+    if not data:
+        return None
+    fds = []
+    for level, kind, rights in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            whole = range(0, len(rights) - 3, 4)
+            fds += [int.from_bytes(rights[i : i + 4], sys.byteorder) for i in whole]
+    return Message(data[:1], data[1:], fds)

@@ -1,0 +1,146 @@
+"""ToolExecutor, the spine: look up, check arguments, run, give the result. Every door ends here."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from kitbag.arguments import check_arguments
+from kitbag.backends.function import run_function
+from kitbag.backends.script import run_script
+from kitbag.calls import OnOutput, Terms, ToolCall
+from kitbag.errors import InvalidArgumentsError, NotRunnableError, ToolRestrictionError
+from kitbag.execution.confinement import Layer
+from kitbag.limits import Limits
+from kitbag.loop_thread import run_blocking
+from kitbag.registry import ToolRegistry
+from kitbag.results import ToolResult
+from kitbag.tools import Function, Script, Tool
+from kitbag.workspace import check_workspace
+
+
+class ToolSource(Protocol):
+    """Whatever finds a tool by name: a registry, or the skills of a manager."""
+
+    def get(self, name: str) -> Tool: ...
+
+
+class ToolExecutor:
+    """Runs tools, confined. `workspace` is where they may write: the current folder by default.
+
+    `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
+    `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
+    that no tool may write, also inside the workspace.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] | ToolSource = (),
+        *,
+        workspace: str | Path | None = None,
+        limits: Limits | None = None,
+        sandbox: Literal["on", "off"] = "on",
+        require: Iterable[str] = (),
+        read_only: Iterable[str | Path] = (),
+    ) -> None:
+        required = frozenset(require)
+        unknown = required - set(get_args(Layer))
+        if unknown or sandbox not in ("on", "off"):
+            raise ValueError(f"not a protection: {', '.join(sorted(unknown)) or sandbox!r}")
+        self._source = _source_of(tools, self)
+        self._workspace = None if workspace is None else os.path.abspath(workspace)
+        self._limits = limits
+        self._sandbox = sandbox
+        self._required = required
+        self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
+
+    async def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Run a tool by id, wire name or bare name, and return what it gave, good or bad.
+
+        `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
+        arguments that do not fit, not allowed) or when the tool could not be started.
+        """
+        call = self._call(self._source.get(name), args, stdin, timeout)
+        return await _run(replace(call, on_output=on_output))
+
+    def execute_sync(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
+        return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
+
+    def _call(
+        self, tool: Tool, args: Any, stdin: str | bytes | None, timeout: float | None
+    ) -> ToolCall:
+        arguments = check_arguments(tool, args)
+        if tool.allowed_tools is not None:
+            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
+        terms = Terms(
+            workspace=check_workspace(self._workspace or os.getcwd()),
+            limits=self._limits,
+            sandbox=self._sandbox,
+            required=self._required,
+            read_only=tuple(folder for folder in self._read_only if folder.is_dir()),
+        )
+        return ToolCall(
+            tool=tool,
+            arguments=arguments,
+            terms=terms,
+            limits=_limits(tool, terms.limits, timeout),
+            stdin=_bytes(tool, stdin),
+        )
+
+
+def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
+    try:
+        return stdin.encode() if isinstance(stdin, str) else stdin
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
+
+
+async def _run(call: ToolCall) -> ToolResult:
+    match call.tool.runs:
+        case Script() as script:
+            return await run_script(call, script)
+        case Function() as function:
+            return await run_function(call, function)
+        case _:
+            raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
+
+
+def _limits(tool: Tool, limits: Limits | None, timeout: float | None) -> Limits:
+    """Return the limits of one call; a caller may lower the time, never raise it."""
+    found = limits or Limits()
+    if tool.timeout_ms is not None:
+        declared = tool.timeout_ms / 1000
+        most = declared if limits is None else min(declared, limits.timeout_seconds)
+        found = replace(found, timeout_seconds=most)
+    if timeout is not None:
+        found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
+    return found
+
+
+def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolSource:
+    if isinstance(tools, ToolRegistry):
+        return tools
+    if isinstance(tools, Iterable):
+        registry = ToolRegistry()
+        for tool in tools:
+            registry.register(replace(tool, caller=executor))
+        return registry
+    return tools

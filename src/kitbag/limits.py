@@ -1,0 +1,27 @@
+"""How much a call may use before it is stopped."""
+
+from dataclasses import dataclass
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one call; None is no bound.
+
+    `keep_bytes` of each output stream reach the caller, half from its head and half from its
+    tail; past `kill_bytes` on both together the call is killed. `memory_bytes` and
+    `cpu_seconds` hold for each process of the call, `processes` for all of it.
+    """
+
+    timeout_seconds: float = 30.0
+    keep_bytes: int = 100_000
+    kill_bytes: int = 64 * _MIB
+    # Data, not address space: Node and WebAssembly reserve gigabytes they never touch. One GiB
+    # holds ordinary pandas and Node work and stops a runaway before a small machine swaps.
+    memory_bytes: int | None = 1024 * _MIB
+    processes: int = 128
+    open_files: int | None = 1024
+    file_bytes: int | None = 1024 * _MIB
+    # The timeout already ends a busy loop; this is for those who count processor time.
+    cpu_seconds: int | None = None

@@ -1,0 +1,74 @@
+"""What a call gave: outcome, content for a model, value for a program, and what protected it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+
+Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file of the workspace that a call made or changed; `path` is relative to it."""
+
+    path: str
+    type: str  # a media type, guessed from the name
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """One finished call.
+
+    `content` is for a model: cleaned of escapes and hidden characters, without the last line end.
+    `structured` is the JSON value a handler returned or a script printed. `stdout` and `stderr`
+    are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
+    """
+
+    tool: str
+    outcome: Outcome
+    script: str = ""  # the path of the script that ran, relative to its skill
+    content: str = ""
+    structured: Any = None
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+    duration_ms: float = 0.0
+    protections: Mapping[str, str] = field(default_factory=dict)
+    code: str | None = None  # why Kitbag ended it: "timeout", "output_limit" …
+    signal: int | None = None
+    saved: tuple[Path, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
+    files_complete: bool = True
+    timeout_seconds: float | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.outcome != "ok"
+
+    def content_or_raise(self) -> str:
+        """Return the content, or raise what a failed call means to a caller."""
+        if self.outcome == "ok":
+            return self.content
+        if self.outcome == "timed_out":
+            raise ScriptTimeoutError(
+                self.script or self.tool, self.timeout_seconds or 0.0, self.stderr
+            )
+        said = self.stderr.strip() or self.content
+        ended = f"exit code {self.exit_code}" if self.exit_code is not None else self._ended_by()
+        exit_code = 1 if self.exit_code is None else self.exit_code
+        raise ScriptExecutionError(
+            f"Script execution failed with {ended}\n{said}", exit_code, self.stderr
+        )
+
+    def _ended_by(self) -> str:
+        return f"signal {self.signal}" if self.signal else self.code or self.outcome
+
+    @property
+    def output(self) -> str:
+        """The same as `content`."""
+        return self.content

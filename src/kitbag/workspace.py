@@ -1,0 +1,110 @@
+"""The folder in which tools work: whether it may be one, and what a call changed in it."""
+
+import os
+import stat
+import time
+from contextlib import suppress
+from mimetypes import guess_type
+from pathlib import Path
+
+from kitbag.environment import home_directory
+from kitbag.errors import WorkspaceError
+from kitbag.results import ChangedFile
+
+_MOST_ENTRIES = 2_000
+_MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
+_OURS = ".kitbag"
+_CLOCK_REALTIME_COARSE = 5  # Python does not name it
+_MOST_CHECKED = 10_000
+
+
+_checked: dict[str, tuple[Path, int, int]] = {}  # what was given → real path, device, inode
+
+
+def check_workspace(path: str) -> Path:
+    """Return the real path of a workspace; refuse one that would give a tool too much."""
+    known = _checked.get(path)
+    if known is not None and _is_same(path, known):
+        return known[0]
+    real = _check(Path(path))
+    status = real.stat()
+    if len(_checked) > _MOST_CHECKED:
+        _checked.clear()
+    _checked[path] = (real, status.st_dev, status.st_ino)
+    return real
+
+
+def _is_same(path: str, known: tuple[Path, int, int]) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == known[1:]
+
+
+def _check(path: Path) -> Path:
+    try:
+        real = path.resolve(strict=True)
+    except OSError as error:
+        raise WorkspaceError(str(path), (error.strerror or str(error)).lower()) from None
+    if not real.is_dir():
+        raise WorkspaceError(str(path), "it is not a folder")
+    home = home_directory()
+    if real == Path("/") or (home is not None and home.resolve().is_relative_to(real)):
+        raise WorkspaceError(str(path), "it holds your home folder, which tools must not see")
+    return real
+
+
+def file_clock_ns() -> int:
+    """Return the time as file systems stamp it: by the tick, a moment behind."""
+    try:
+        return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    except OSError:  # a clock that only Linux has
+        return time.time_ns() - 10_000_000
+
+
+# What the last call in a workspace left, by path: inode, time and size. A file system's clock ticks
+# slowly, so what was made just before a call would look as if the call had made it.
+_left: dict[Path, dict[str, tuple[int, int, int]]] = {}
+
+
+def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ...], bool]:
+    """Return files made or changed since then, and whether the walk saw everything."""
+    found: dict[str, tuple[int, int, int]] = {}
+    complete = _walk(workspace, since_ns, found)
+    before = _left.get(workspace, {})
+    if len(_left) > _MOST_CHECKED:
+        _left.clear()
+    _left[workspace] = found
+    changed = [path for path in sorted(found) if before.get(path) != found[path]]
+    return tuple(_file(path, found[path][2]) for path in changed), complete
+
+
+def _walk(workspace: Path, since_ns: int, found: dict[str, tuple[int, int, int]]) -> bool:
+    deadline = time.monotonic() + _MOST_SECONDS
+    pending = [""]
+    entries = 0
+    while pending:
+        prefix = pending.pop()
+        with suppress(OSError), os.scandir(f"{workspace}/{prefix}") as listing:
+            for entry in listing:
+                entries += 1
+                if entries > _MOST_ENTRIES or time.monotonic() > deadline:
+                    return False
+                relative = f"{prefix}{entry.name}"
+                if relative == _OURS:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{relative}/")
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
+                    found[relative] = (status.st_ino, status.st_ctime_ns, status.st_size)
+    return True
+
+
+def _file(path: str, size: int) -> ChangedFile:
+    kind = guess_type(path)[0] or "application/octet-stream"
+    # A name need not be text; whoever writes it down needs it to be.
+    name = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return ChangedFile(path=name, type=kind, size=size)

@@ -1,0 +1,272 @@
+"""What a script did, read as an answer: values, content, failures, and a marker nobody sees."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitbag import Limits, SkillManager, ToolResult
+from tests.conftest import WriteSkill
+
+Run = Callable[..., ToolResult]
+
+
+@pytest.fixture
+def run(write_skill: WriteSkill, tmp_path: Path) -> Run:
+    """Write a script and call it; what was said live is kept too."""
+
+    def call(script: str, name: str = "x.sh", **options: Any) -> ToolResult:
+        (tmp_path / "workspace").mkdir()
+        root = write_skill(files={f"scripts/{name}": script}).parent
+        limits = Limits(**options.pop("limits", {}))
+        manager = SkillManager(root, workspace=tmp_path / "workspace", cache=False, limits=limits)
+        return manager.call("x", **options)
+
+    return call
+
+
+def handler(body: str, before: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{before}\ndef handler(args):\n{lines}"
+
+
+def test_content_drops_one_line_end_and_stdout_keeps_it(run: Run) -> None:
+    result = run("printf 'a\\n\\n'\n")
+
+    assert (result.content, result.stdout, result.output) == ("a\n", "a\n\n", "a\n")
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [('{"a": [1, null]}', {"a": [1, None]}), ("3", 3), ('"t"', "t"), ("true", True), ("[]", [])],
+)
+def test_what_is_json_on_stdout_is_a_value_too(run: Run, printed: str, expected: Any) -> None:
+    result = run(f"echo '{printed}'\n")
+
+    assert (result.structured, result.content) == (expected, printed)
+
+
+@pytest.mark.parametrize("printed", ["", "text", "{", "{} {}", "NaN", "Infinity", "[NaN]"])
+def test_what_is_no_json_is_no_value(run: Run, printed: str) -> None:
+    assert run(f"printf '%s' '{printed}'\n").structured is None
+
+
+@pytest.mark.parametrize("name", ["x.sh", "x.mjs"])
+def test_a_value_however_deep_does_not_break_the_host(run: Run, name: str) -> None:
+    scripts = {
+        "x.sh": "head -c 60000 /dev/zero | tr '\\0' '['; head -c 60000 /dev/zero | tr '\\0' ']'\n",
+        "x.mjs": "export default () => { let v = 1; for (let i = 0; i < 3000; i += 1) v = [v];"
+        " return v; };\n",
+    }
+    result = run(scripts[name], name, limits={"keep_bytes": 200_000})
+
+    assert result.outcome == "ok"
+    assert result.content.startswith("[[[")
+
+
+def test_a_failure_keeps_both_streams_and_its_exit_code(run: Run) -> None:
+    result = run("echo out; echo err >&2; exit 3\n")
+
+    assert (result.outcome, result.is_error, result.exit_code) == ("failed", True, 3)
+    assert (result.stdout, result.stderr) == ("out\n", "err\n")
+    assert result.content == "out\nerr\nexit code 3"
+
+
+def test_a_signal_is_told(run: Run) -> None:
+    result = run("kill -SEGV $$\n")
+
+    assert (result.outcome, result.exit_code, result.signal) == ("failed", None, 11)
+    assert "signal 11" in result.content
+
+
+def test_what_is_said_on_stderr_of_a_success_is_kept_apart(run: Run) -> None:
+    result = run("echo warning >&2; echo out\n")
+
+    assert (result.content, result.stderr, result.is_error) == ("out", "warning\n", False)
+
+
+HANDLERS_THAT_RAISE = {
+    "x.py": handler("print('working')\nraise ValueError('no such city')"),
+    "x.mjs": "export default async () => { console.log('working');"
+    " throw new Error('no such city'); };\n",
+    "x.cjs": "module.exports = () => { console.log('working');"
+    " return Promise.reject(new Error('no such city')); };\n",
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS_THAT_RAISE)
+def test_a_handler_that_raises_answers_with_its_error(run: Run, name: str) -> None:
+    result = run(HANDLERS_THAT_RAISE[name], name)
+
+    assert (result.outcome, result.exit_code) == ("failed", 1)
+    assert result.structured == {"error": "no such city"}
+    assert result.stdout == "working\n"
+    assert "no such city" in result.stderr
+    assert result.content.startswith('{"error": "no such city"}')
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("x.py", handler("return 1", before="import no_such_module_anywhere")),
+        ("x.py", "def handler(args)\n    return 1\n"),
+        ("x.mjs", "import 'no_such_module_anywhere';\nexport default () => 1;\n"),
+    ],
+    ids=["python import", "python syntax", "javascript import"],
+)
+def test_a_handler_that_cannot_be_loaded_says_why(run: Run, name: str, code: str) -> None:
+    result = run(code, name)
+
+    assert (result.outcome, result.exit_code) == ("failed", 1)
+    assert "no_such_module_anywhere" in result.content or "SyntaxError" in result.content
+
+
+HANDLERS_THAT_PRINT = {
+    "x.py": handler("print('progress', end='')\nreturn {'n': 1}"),
+    "x.mjs": "export default () => { process.stdout.write('progress'); return { n: 1 }; };\n",
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS_THAT_PRINT)
+def test_what_a_handler_prints_and_what_it_returns_stay_apart(run: Run, name: str) -> None:
+    result = run(HANDLERS_THAT_PRINT[name], name)
+
+    assert (result.stdout, result.structured) == ("progress", {"n": 1})
+    assert result.content == '{"n": 1}'
+
+
+@pytest.mark.parametrize(
+    ("returned", "content", "structured"),
+    [
+        ("'text ü'", "text ü", "text ü"),
+        ("None", "null", None),
+        ("0", "0", 0),
+        ("[]", "[]", []),
+        ("(1, 'ü')", '[1, "ü"]', [1, "ü"]),
+    ],
+)
+def test_what_a_handler_returns_is_its_answer(
+    run: Run, returned: str, content: str, structured: Any
+) -> None:
+    result = run(handler(f"return {returned}"), "x.py")
+
+    assert (result.content, result.structured) == (content, structured)
+
+
+@pytest.mark.parametrize("returned", ["float('nan')", "'\\ud800'", "{'a': float('inf')}"])
+def test_an_answer_can_always_be_written_as_json_and_as_text(run: Run, returned: str) -> None:
+    result = run(handler(f"return {returned}"), "x.py")
+
+    result.content.encode()
+    result.stdout.encode()
+    json.dumps(result.structured, allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(("word", "code"), [("3", 3), ("0", 0), ("'gone'", 1)])
+def test_a_handler_that_exits_ends_with_that_code(run: Run, word: str, code: int) -> None:
+    result = run(handler(f"print('out')\nsys.exit({word})", before="import sys"), "x.py")
+
+    assert (result.exit_code, result.stdout) == (code, "out\n")
+    assert ("gone" in result.stderr) == (word == "'gone'")
+
+
+AWKWARD_HANDLERS = {
+    "prints at exit": handler(
+        "atexit.register(print, 'bye')\nreturn {'n': 1}", before="import atexit"
+    ),
+    "replaces stdout": handler(
+        "sys.stdout = io.StringIO()\nprint('lost')\nreturn {'n': 1}", before="import io, sys"
+    ),
+    "closes stdout": handler("sys.stdout.close()\nreturn {'n': 1}", before="import sys"),
+    "wraps stdout": handler(
+        "print('x', end='')\nreturn {'n': 1}",
+        before="import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, 'utf-16')",
+    ),
+    "leaves a thread": handler(
+        "threading.Thread(target=lambda: (time.sleep(0.05), print('late'))).start()\n"
+        "return {'n': 1}",
+        before="import threading, time",
+    ),
+    "leaves a child": handler(
+        "subprocess.Popen(['sh', '-c', 'echo child; sleep 100'])\nreturn {'n': 1}",
+        before="import subprocess",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", AWKWARD_HANDLERS.values(), ids=AWKWARD_HANDLERS)
+def test_the_answer_arrives_whatever_a_handler_does_to_its_output(run: Run, code: str) -> None:
+    result = run(code, "x.py")
+
+    assert (result.outcome, result.structured) == ("ok", {"n": 1}), result.stderr
+
+
+def seen_anywhere(result: ToolResult, live: list[bytes]) -> str:
+    saved = "".join(path.read_text() for path in result.saved)
+    return result.content + result.stdout + result.stderr + saved + b"".join(live).decode()
+
+
+@pytest.mark.parametrize("printed", [0, 3, 450, *range(470, 505, 5), 900, 5_000])
+def test_no_marker_is_seen_wherever_a_long_answer_is_cut(run: Run, printed: int) -> None:
+    live: list[bytes] = []
+    body = f"sys.stdout.write('p' * {printed})\nreturn 'v' * 2000"
+
+    result = run(
+        handler(body, before="import sys"),
+        "x.py",
+        limits={"keep_bytes": 1_000},
+        on_output=lambda _, piece: live.append(piece),
+    )
+
+    seen = seen_anywhere(result, live)
+    assert (result.outcome, result.truncated) == ("ok", True)
+    assert set(seen.replace("bytes left out", "")) <= set('pv"\n[.] 0123456789,')
+
+
+@pytest.mark.parametrize("name", HANDLERS_THAT_PRINT)
+def test_no_marker_is_seen_by_who_listens(run: Run, name: str) -> None:
+    live: list[bytes] = []
+
+    run(HANDLERS_THAT_PRINT[name], name, on_output=lambda _, piece: live.append(piece))
+
+    assert b"".join(live) == b"progress"
+
+
+def test_no_marker_is_seen_by_the_handler_or_what_it_starts(run: Run) -> None:
+    code = handler(
+        "found = subprocess.run(['env'], capture_output=True, text=True).stdout\n"
+        "return sorted({l.split('=')[0] for l in found.splitlines()} | set(os.environ))",
+        before="import os, subprocess",
+    )
+
+    assert not [name for name in run(code, "x.py").structured if "MARKER" in name]
+
+
+def test_an_answer_larger_than_what_is_kept_is_saved_whole(run: Run) -> None:
+    result = run(handler("return 'v' * 300_000"), "x.py")
+
+    assert (result.outcome, result.truncated) == ("ok", True)
+    assert result.structured == "v" * 300_000
+    assert len(result.content) < 110_000
+    assert "bytes left out" in result.content
+    assert json.loads(result.saved[0].read_text()) == "v" * 300_000
+
+
+def test_escapes_and_hidden_characters_are_removed_from_content_only(run: Run) -> None:
+    result = run("printf '\\033[31mred\\033[0m \\342\\200\\256evil\\n'\n")
+
+    assert result.content == "red evil"
+    assert result.stdout == "\x1b[31mred\x1b[0m \u202eevil\n"
+
+
+def test_a_failing_handler_hides_no_escape_in_its_error(run: Run) -> None:
+    result = run(handler("raise ValueError('\\x1b[2Jgone \\u202e')"), "x.py")
+
+    assert "\x1b" not in result.content
+    assert "\u202e" not in result.content
+
+
+def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
+    assert run("printf 'a\\377b'\n").stdout == "a\ufffdb"

@@ -1,0 +1,200 @@
+"""Which program runs a script: by shebang or extension, the real one, and an error without it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.errors import InterpreterMissingError
+from tests.conftest import WriteSkill
+
+MakeManager = Callable[..., SkillManager]
+
+# What a process of its own says: which programs there are is found once per process.
+_CALL = """
+import json, sys
+from kitbag import KitbagError, SkillManager
+manager = SkillManager(sys.argv[1], workspace=sys.argv[2], cache=False)
+said = {}
+for tool in manager.tools:
+    said[tool.id] = about = {"ready": tool.ready, "missing": tool.missing}
+    try:
+        about["content"] = manager.call(tool.id).content
+    except KitbagError as error:
+        about |= {"code": error.code, "message": str(error), "hint": error.hint}
+print(json.dumps(said))
+"""
+WANTED = {
+    "sh.sh": ("bash or sh", "bash"),
+    "zsh.zsh": ("zsh", "zsh"),
+    "node.js": ("node", "nodejs"),
+    "ruby.rb": ("ruby", "ruby"),
+    "perl.pl": ("perl", "perl"),
+}
+
+
+@pytest.fixture
+def manager_of(write_skill: WriteSkill, tmp_path: Path) -> MakeManager:
+    def make(files: dict[str, str]) -> SkillManager:
+        (tmp_path / "workspace").mkdir()
+        root = write_skill(files=files).parent
+        return SkillManager(root, workspace=tmp_path / "workspace", cache=False)
+
+    return make
+
+
+def call_with(path: str, root: Path, workspace: Path, **environment: str) -> dict[str, Any]:
+    workspace.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", _CALL, str(root), str(workspace)],
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=25,
+    )
+    assert ran.returncode == 0, ran.stderr
+    answer: dict[str, Any] = json.loads(ran.stdout)
+    return answer
+
+
+def test_a_missing_interpreter_is_a_clear_error_with_the_command_that_installs_it(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill(files={f"scripts/{name}": "1\n" for name in WANTED}).parent
+
+    said = call_with("", root, tmp_path / "workspace")
+
+    for name, (wanted, package) in WANTED.items():
+        about = said[f"demo.{name.partition('.')[0]}"]
+        assert about["code"] == "interpreter_missing"
+        assert about["message"] == f"cannot start {wanted}: it is not installed"
+        assert about["hint"] == f"install it: apt install {package}"
+        assert not about["ready"]
+        assert "not installed" in about["missing"][0]
+
+
+def test_python_needs_no_path_at_all(write_skill: WriteSkill, tmp_path: Path) -> None:
+    root = write_skill(files={"scripts/x.py": "import sys\nprint(sys.executable)\n"}).parent
+
+    about = call_with("", root, tmp_path / "workspace")["demo.x"]
+
+    assert (about["content"], about["ready"]) == (sys.executable, True)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is not None, reason="zsh is installed here")
+def test_a_tool_says_beforehand_what_it_will_fail_for(manager_of: MakeManager) -> None:
+    manager = manager_of({"scripts/x.zsh": "echo\n"})
+
+    assert manager.get_tool("x").missing == ("zsh is not installed",)
+    with pytest.raises(InterpreterMissingError):
+        manager.call("x")
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("#!/bin/bash -eu\necho ${-//[!eu]/}\n", "eu"),
+        ("#!/usr/bin/env -S bash -f\necho $-\n", "f"),
+        ("#!/bin/sh\necho ${BASH_VERSION:-none}\n", "none"),
+        ("#!/usr/bin/env bash\necho ${BASH_VERSION:+bash}\n", "bash"),
+        ("echo ${BASH_VERSION:+bash}\n", "bash"),
+        ("#!/home/me/bin/bash -e\necho ${BASH_VERSION:+bash}\n", "bash"),
+        ("#!/bin/bash -e\r\necho fine\n", "fine"),
+    ],
+)
+def test_a_shebang_chooses_the_shell_and_its_options(
+    script: str, expected: str, manager_of: MakeManager
+) -> None:
+    result = manager_of({"scripts/x.sh": script}).call("x")
+
+    assert result.outcome == "ok", result.content
+    assert expected in result.content
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "expected"),
+    [
+        ("x.py", "#!/usr/bin/env -S python3 -B -O\nimport sys\nprint(sys.flags.optimize)\n", "1"),
+        ("x.py", "#!/usr/bin/python3 -O\ndef handler(a):\n    return __debug__\n", "false"),
+        ("x.py", "#!/usr/bin/env -S uv run --script\nprint('uv')\n", "uv"),
+        ("x.pl", "#!/usr/bin/perl -w\nprint $^W;\n", "1"),
+        ("x.rb", "#!/usr/bin/env -S ruby -W2\nputs $VERBOSE\n", "true"),
+        (
+            "x.js",
+            "#!/usr/bin/env -S node --no-warnings\nconsole.log(process.execArgv[0])\n",
+            "--no-warnings",
+        ),
+        ("x.js", "#!/usr/bin/env nodejs\nconsole.log('js')\n", "js"),
+    ],
+    ids=["python", "handler", "uv", "perl", "ruby", "node", "nodejs"],
+)
+def test_the_options_of_a_shebang_are_kept_in_every_language(
+    name: str, script: str, expected: str, manager_of: MakeManager
+) -> None:
+    result = manager_of({f"scripts/{name}": script}).call("x")
+
+    assert (result.outcome, result.content) == ("ok", expected), result.stderr
+
+
+def test_no_executable_bit_is_needed(manager_of: MakeManager, tmp_path: Path) -> None:
+    manager = manager_of({"scripts/x.sh": "echo fine\n"})
+    (tmp_path / "skills/demo/scripts/x.sh").chmod(0o444)
+
+    assert manager.call("x").content == "fine"
+
+
+def test_a_shim_is_passed_over_for_the_real_interpreter(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/x.rb": "puts 'real'\n"}).parent
+    shims = tmp_path / "versions/shims"
+    shims.mkdir(parents=True)
+    (shims / "ruby").write_text("#!/bin/sh\necho shim\n")
+    (shims / "ruby").chmod(0o755)
+
+    about = call_with(f"{shims}:/usr/bin:/bin", root, tmp_path / "workspace")["demo.x"]
+
+    assert about.get("content") == "real", about
+
+
+def test_an_interpreter_behind_a_link_is_run_by_its_real_path(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/x.pl": "print $^X;\n"}).parent
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "perl").symlink_to("/usr/bin/perl")
+
+    about = call_with(str(links), root, tmp_path / "workspace")["demo.x"]
+
+    assert about["content"] == "/usr/bin/perl"
+
+
+@pytest.mark.promise("fs-1")
+@pytest.mark.parametrize("folder", ["bin", ".local/bin", ""])
+def test_an_interpreter_that_lies_in_the_home_does_not_open_the_home(
+    folder: str, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / folder).mkdir(parents=True)
+    (home / ".ssh").mkdir()
+    (home / ".local/share").mkdir(parents=True, exist_ok=True)
+    secrets = [home / ".ssh/id", home / ".local/share/keys", tmp_path / "neighbour"]
+    for secret in secrets:
+        secret.write_text("hunter2")
+    shutil.copy("/usr/bin/perl", home / folder / "perl")
+    names = ", ".join(f"'{secret}'" for secret in secrets)
+    code = f"for ({names}) {{ open(F, $_) and print <F>; }} print 'ran';\n"
+    root = write_skill(files={"scripts/x.pl": code}).parent
+
+    about = call_with(str(home / folder), root, tmp_path / "workspace", HOME=str(home))["demo.x"]
+
+    assert about.get("content") == "ran", about

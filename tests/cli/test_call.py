@@ -1,0 +1,139 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Kitbag
+from tests.conftest import WriteSkill
+
+GREET = (
+    '"""Greet."""\nimport argparse\np = argparse.ArgumentParser()\np.add_argument("who")\n'
+    'p.add_argument("--times", type=int, default=1)\na = p.parse_args()\n'
+    'print(" ".join([f"Hello, {a.who}!"] * a.times))\n'
+)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path) -> None:
+    """A home that is not above the folder in which the commands run."""
+    assert not tmp_path.is_relative_to(os.environ["HOME"])
+
+
+def test_call_prints_what_the_tool_gave(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": GREET})
+
+    ran = kitbag("call", "greet", "who=Ada", "times=2")
+
+    assert (ran.code, ran.out, ran.err) == (0, "Hello, Ada! Hello, Ada!\n", "")
+
+
+def test_call_gives_a_program_the_whole_result(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": GREET})
+
+    result = kitbag("call", "greeter.greet", "--args", '{"who": "Ada"}', "--json").json
+
+    assert set(result.pop("protections")) >= {"fs", "net", "tree"}
+    assert result.pop("duration_ms") > 0
+    assert result == {
+        "tool": "greeter.greet",
+        "outcome": "ok",
+        "is_error": False,
+        "content": "Hello, Ada!",
+        "structured": None,
+        "exit_code": 0,
+        "stdout": "Hello, Ada!\n",
+        "stderr": "",
+        "truncated": False,
+    }
+
+
+def test_a_tool_that_fails_exits_with_1_and_says_why(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", files={"scripts/fail.sh": "# Fail.\necho part; echo why >&2; exit 7\n"})
+
+    ran = kitbag("call", "fail")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "part\nwhy\nexit code 7\n"
+
+
+def test_wrong_arguments_exit_with_2_and_name_the_right_ones(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    write_skill("greeter", files={"scripts/greet.py": GREET})
+
+    ran = kitbag("call", "greet", "whom=Ada")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "allowed are who, times; did you mean 'who'?" in ran.err
+    assert "hint: greeter.greet takes who, times (optional)" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["call", "gret"], "did you mean 'greet'"),
+        (["call", "greet", "--args", "{"], "--args is not JSON"),
+        (["call", "greet", "who=Ada", "--args", "{}"], "not both"),
+        (["call", "greet", "who=Ada", "x"], "'x' is not KEY=VALUE"),
+        (["call", "greet", "who=Ada", "--timeout", "0"], "--timeout"),
+    ],
+)
+def test_a_wrong_call_exits_with_2(
+    kitbag: Kitbag, write_skill: WriteSkill, words: list[str], message: str
+) -> None:
+    write_skill("greeter", files={"scripts/greet.py": GREET})
+
+    ran = kitbag(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_a_skill_that_forbids_its_scripts_exits_with_3(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    front = "name: demo\ndescription: d\nallowed-tools: Read\n"
+    write_skill("demo", front, files={"scripts/run.sh": "# Run.\necho\n"})
+
+    ran = kitbag("call", "demo.run")
+
+    assert (ran.code, ran.out) == (3, "")
+    assert "Tool 'Bash' not allowed for skill 'demo'. Allowed: ['Read']" in ran.err
+
+
+def test_a_tool_with_nothing_to_run_exits_with_4_and_names_the_next_step(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    tools = json.dumps([{"name": "think", "description": "Think."}])
+    write_skill("demo", files={"tools.json": tools})
+
+    ran = kitbag("call", "think")
+
+    assert (ran.code, ran.out) == (4, "")
+    assert "load the skill 'demo'" in ran.err
+
+
+def test_the_workspace_is_the_current_folder_unless_told_otherwise(
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    write_skill("demo", files={"scripts/save.sh": "# Save.\necho hi > made.txt\n"})
+    (tmp_path / "other").mkdir()
+
+    kitbag("call", "save")
+    kitbag("call", "save", "--workspace", "other")
+
+    assert (tmp_path / "made.txt").read_text() == "hi\n"
+    assert (tmp_path / "other" / "made.txt").read_text() == "hi\n"
+
+
+def test_a_timeout_is_said(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("demo", files={"scripts/wait.sh": "# Wait.\necho first; sleep 60\n"})
+
+    ran = kitbag("call", "wait", "--timeout", "0.3", "--json")
+
+    assert ran.code == 1
+    assert (ran.json["outcome"], ran.json["exit_code"]) == ("timed_out", 124)
+    assert ran.json["stdout"] == "first\n"

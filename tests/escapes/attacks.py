@@ -1,0 +1,197 @@
+"""Attempts to get out, each a few lines of Python that must fail: name → (promise, code).
+
+They run in the tool. A line that gets through prints ESCAPED; every refusal is an OSError, or an
+`Unreachable` raised by a look at what can be seen.
+"""
+
+PRELUDE = """
+import ctypes, errno, fcntl, os, signal, socket, stat, struct, sys
+E = os.environ
+OUTSIDE, WORKSPACE = E["OUTSIDE"], E["WORKSPACE"]
+HOST, SIBLING, TCP, UDP = int(E["HOST"]), int(E["SIBLING"]), int(E["TCP"]), int(E["UDP"])
+libc = ctypes.CDLL(None, use_errno=True)
+class Unreachable(OSError): pass
+def call(number, *arguments):
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in (number, *arguments)]
+    if libc.syscall(*words) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def must_not(seen):
+    if not seen:
+        raise Unreachable(0, "not in sight")
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(10)
+try:
+"""
+POSTLUDE = """
+except (OSError, MemoryError) as error:
+    print("denied", type(error).__name__)
+else:
+    print("ESCAPED")
+"""
+
+FILES = {
+    "read a file outside": ("fs-1", "read(OUTSIDE + '/secret')"),
+    "list a folder outside": ("fs-1", "os.listdir(OUTSIDE)"),
+    "read a home": ("fs-1", "must_not([h for h in ('/root', '/home') if os.listdir(h)])"),
+    "read another skill": ("fs-1", "read(OUTSIDE + '/other-skill/SKILL.md')"),
+    "read through /proc/self/root": ("fs-1", "read('/proc/self/root' + OUTSIDE + '/secret')"),
+    "read through /proc/1/root": ("fs-1", "read('/proc/1/root' + OUTSIDE + '/secret')"),
+    "read through a symbolic link": (
+        "fs-1",
+        "os.symlink(OUTSIDE + '/secret', WORKSPACE + '/link'); read(WORKSPACE + '/link')",
+    ),
+    "read the password hashes": ("fs-1", "read('/etc/shadow')"),
+    "read a private key of the system": ("fs-1", "os.listdir('/etc/ssl/private')"),
+    "read a disk": ("fs-1", "must_not([d for d in ('/dev/vda', '/dev/sda') if read(d)])"),
+    "create a file outside": ("fs-2", "open(OUTSIDE + '/new', 'w')"),
+    "append to a file outside": ("fs-2", "open(OUTSIDE + '/secret', 'a').write('x')"),
+    "truncate a file outside": ("fs-2", "os.truncate(OUTSIDE + '/secret', 0)"),
+    "delete a file outside": ("fs-2", "os.unlink(OUTSIDE + '/secret')"),
+    "rename a file outside": ("fs-2", "os.rename(OUTSIDE + '/secret', OUTSIDE + '/moved')"),
+    "link a file outside into the workspace": (
+        "fs-2",
+        "os.link(OUTSIDE + '/secret', WORKSPACE + '/hard'); open(WORKSPACE + '/hard', 'a')",
+    ),
+    "make a folder outside": ("fs-2", "os.mkdir(OUTSIDE + '/folder')"),
+    "write a system program": ("fs-2", "open('/usr/bin/env', 'r+b')"),
+    "write the skill": ("fs-2", "open(E['SKILL'] + '/SKILL.md', 'a')"),
+    "write a kernel setting": ("fs-2", "open('/proc/sys/kernel/core_pattern', 'r+b')"),
+    "pull a kernel lever": ("fs-2", "os.open('/proc/sysrq-trigger', os.O_WRONLY)\nraise OSError"),
+    "make a device": (
+        "fs-2",
+        "os.mknod(WORKSPACE + '/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))",
+    ),
+    "mark a program setuid root for others": (
+        "proc-10",
+        "os.chown(WORKSPACE, 12345, 12345)",
+    ),
+}
+
+METADATA = {
+    "chmod a file outside": ("fs-3", "os.chmod(OUTSIDE + '/secret', 0o777)"),
+    "change the time of a file outside": ("fs-3", "os.utime(OUTSIDE + '/secret', (1, 1))"),
+    "chmod a system program": ("fs-3", "os.chmod('/usr/bin/env', 0o755)  # as it is"),
+    "set an attribute outside": ("fs-3", "os.setxattr(OUTSIDE + '/secret', 'user.x', b'y')"),
+    "chmod the skill": ("fs-3", "os.chmod(E['SKILL'] + '/SKILL.md', 0o777)"),
+}
+
+NETWORK = {
+    "connect by TCP": ("net-1", "socket.create_connection(('127.0.0.1', TCP), 2)"),
+    "connect by TCP over IPv6": (
+        "net-1",
+        "socket.socket(socket.AF_INET6).connect(('::ffff:127.0.0.1', TCP))",
+    ),
+    "listen by TCP": ("net-1", "socket.create_server(('127.0.0.1', 0))"),
+    "connect by MPTCP": (
+        "net-2",
+        "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect(('127.0.0.1', TCP))",
+    ),
+    "send by UDP": (
+        "net-2",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'out', ('127.0.0.1', UDP))",
+    ),
+    "send raw packets": ("net-2", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)"),
+    "talk to the kernel by netlink": ("net-2", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)"),
+    "reach the hypervisor by vsock": ("net-2", "socket.socket(40, socket.SOCK_STREAM)"),
+    "use the kernel's cipher sockets": ("net-2", "socket.socket(38, socket.SOCK_SEQPACKET)"),
+    "connect to a unix socket outside": (
+        "net-3",
+        "socket.socket(socket.AF_UNIX).connect(OUTSIDE + '/socket')",
+    ),
+    "connect to a unix socket in the workspace": (
+        "net-3",
+        "socket.socket(socket.AF_UNIX).connect(WORKSPACE + '/socket')",
+    ),
+    "connect to an abstract unix socket": (
+        "net-3",
+        "socket.socket(socket.AF_UNIX).connect(E['ABSTRACT'].replace('@', chr(0)))",
+    ),
+    "use io_uring": ("net-2", "call(425, 8, ctypes.create_string_buffer(120))"),
+}
+
+PROCESSES = {
+    "trace a sibling": ("proc-6", "call(101, 16, SIBLING, 0, 0)"),
+    "trace its own first process": ("proc-6", "call(101, 16, 1, 0, 0)"),
+    "read the memory of the host": (
+        "proc-6",
+        "a = ctypes.create_string_buffer(16)\n    call(310, HOST, a, 1, a, 1, 0)",
+    ),
+    "open the memory of the host": ("proc-6", "os.open(f'/proc/{HOST}/mem', os.O_RDONLY)"),
+    "read the environment of the host": ("proc-6", "read(f'/proc/{HOST}/environ')"),
+    "read the command line of a sibling": ("proc-6", "read(f'/proc/{SIBLING}/cmdline')"),
+    "read the memory of the slot": ("proc-6", "os.open(f'/proc/{os.getppid()}/mem', os.O_RDONLY)"),
+    "read the environment of the slot": ("proc-6", "read(f'/proc/{os.getppid()}/environ')"),
+    "see the processes of others": (
+        "proc-6",
+        "seen = {int(p) for p in os.listdir('/proc') if p.isdigit()}\n"  # noqa: ISC004
+        "    must_not(seen - {os.getpid(), os.getppid()})",
+    ),
+    "stop the host": ("proc-5", "os.kill(HOST, signal.SIGSTOP)"),
+    "signal the host": ("proc-5", "os.kill(HOST, 0)"),
+    "kill a sibling": ("proc-5", "os.kill(SIBLING, signal.SIGKILL)"),
+    "kill the group of the host": ("proc-5", "os.killpg(int(E['HOST_GROUP']), signal.SIGKILL)"),
+    "kill the host through a descriptor": (
+        "proc-5",
+        "signal.pidfd_send_signal(os.pidfd_open(HOST), signal.SIGKILL)",
+    ),
+    "take a descriptor from the host": (
+        "proc-6",
+        "call(438, os.pidfd_open(HOST), 0, 0)",
+    ),
+    "limit the slot": (
+        "proc-5",
+        "import resource\n    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))",
+    ),
+    "write to a terminal's input": (
+        "proc-7",
+        "try: fcntl.ioctl(0, 0x5412, b'x')\n"  # noqa: ISC004
+        "    except OSError as error:\n"
+        "        if error.errno == errno.EPERM: raise\n",
+    ),
+}
+
+PRIVILEGES = {
+    "make a user namespace": ("proc-9", "call(272, 0x10000000)"),
+    "make a user namespace by clone": ("proc-9", "call(56, 0x10000000 | 17, 0, 0, 0, 0)"),
+    "make a user namespace by clone3": ("proc-9", "call(435, ctypes.create_string_buffer(88), 88)"),
+    "enter the namespaces of another": (
+        "proc-9",
+        "call(308, os.open(f'/proc/{os.getppid()}/ns/mnt', os.O_RDONLY), 0)",
+    ),
+    "mount": ("proc-9", "call(165, b'tmpfs', WORKSPACE.encode(), b'tmpfs', 0, None)"),
+    "unmount": ("proc-9", "call(166, b'/proc', 2)"),
+    "mount by the new calls": ("proc-9", "call(430, b'tmpfs', 0)"),
+    "make the root writable": (
+        "proc-9",
+        "call(442, -100, b'/', 0x8000, struct.pack('QQQQ', 0, 1, 0, 0), 32)",
+    ),
+    "change the root": ("proc-9", "os.chroot(WORKSPACE)"),
+    "open a file by its handle": ("proc-9", "call(304, -100, ctypes.create_string_buffer(64), 0)"),
+    "load a program into the kernel": (
+        "proc-9",
+        "call(321, 5, ctypes.create_string_buffer(128), 128)",
+    ),
+    "watch the machine": ("proc-9", "call(298, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
+    "handle page faults": ("proc-9", "call(323, 0)"),
+    "use the keyring": ("proc-9", "call(250, 0, -3, 1)"),
+    "become another user": ("proc-10", "os.setuid(12345 if os.getuid() != 12345 else 12346)"),
+    "hold a capability": (
+        "proc-10",
+        "data = ctypes.create_string_buffer(24)\n"  # noqa: ISC004
+        "    libc.capget(struct.pack('Ii', 0x20080522, 0), data)\n"
+        "    must_not(any(data.raw))",
+    ),
+    "gain privileges by exec": ("proc-10", "must_not(libc.prctl(39, 0, 0, 0, 0) != 1)"),
+    "leave shared memory behind": ("limit-6", "call(29, 4711, 4096, 0o1600)"),
+    "leave a message queue behind": ("limit-6", "call(240, b'queue', 0o102, 0o600, None)"),
+}
+
+EVERYTHING = {**FILES, **METADATA, **NETWORK, **PROCESSES, **PRIVILEGES}
+
+
+def program(name: str) -> str:
+    """Return the whole program of one attempt."""
+    code = EVERYTHING[name][1]
+    lines = [line if line.startswith("    ") else "    " + line for line in code.split("\n")]
+    return PRELUDE + "\n".join(lines) + POSTLUDE

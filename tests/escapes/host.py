@@ -1,0 +1,241 @@
+"""A host of its own process: takes a layer away from itself, then runs every attempt to get out.
+
+python host.py TIER FOLDER          one JSON object on stdout: attempt → what it printed
+python host.py TIER FOLDER hang     says "ready" and waits in a call that has left daemons
+"""
+
+import asyncio
+import ctypes
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, os.environ["KITBAG_SOURCE"])
+
+from kitbag.errors import SandboxUnavailableError
+from kitbag.execution.command import Command, Ended
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.engine import Engine
+from kitbag.execution.zygote import kernel, seccomp
+from kitbag.execution.zygote.syscalls import NUMBERS
+from kitbag.limits import Limits
+from tests.escapes.attacks import EVERYTHING, program
+
+PYTHON = "/usr/bin/python3"
+NAMESPACES = ("unshare", "setns", "mount", "open_tree", "fsopen", "pivot_root")
+
+
+def take_away(tier: str) -> None:
+    """Block system calls for this process and all it starts, as a container runtime would."""
+    refuse = [(0x06, 0, 0, 0x00050000 | errno.EPERM)]
+    blocked: dict[str, list[tuple[int, int, int, int]]] = {}
+    if tier in {"container", "user-container", "old-container"}:
+        blocked.update(dict.fromkeys(NAMESPACES, refuse))
+    if tier in {"no-landlock", "old-container"}:
+        NUMBERS["x86_64"]["landlock_create_ruleset"] = 444
+        blocked["landlock_create_ruleset"] = refuse
+    if tier == "no-users":
+        blocked["unshare"] = seccomp._without(0, kernel.NEWUSER, errno.EPERM)
+    if tier == "user-masked":
+        # As container runtimes do; a user namespace may then mount no /proc of its own.
+        kernel.unshare(kernel.NEWNS)
+        kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+        kernel.mount("tmpfs", "/proc/driver", "tmpfs", 0)
+    if tier.startswith("user"):
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    if blocked:
+        kernel.forbid_new_privileges()
+        seccomp.install("x86_64", seccomp.assemble("x86_64", blocked))
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+
+
+class Outside:
+    """What is on the machine and must not be reached."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "outside"
+        self.workspace = folder / "workspace"
+        self.skill = folder / "skill"
+        for path in (self.folder, self.folder / "other-skill", self.workspace, self.skill):
+            path.mkdir()
+        self.secret = self.folder / "secret"
+        self.secret.write_text("hunter2")
+        (self.folder / "other-skill" / "SKILL.md").write_text("other")
+        (self.skill / "SKILL.md").write_text("own")
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        self.abstract = f"\0kitbag-escape-{os.getpid()}"
+        names = (str(self.folder / "socket"), str(self.workspace / "socket"), self.abstract)
+        self.unix = [self._listen(name) for name in names]
+        self.sibling = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
+        self.before = self.secret.stat()
+
+    def _listen(self, name: str) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(name)
+        listener.listen()
+        return listener
+
+    def env(self) -> dict[str, str]:
+        return {
+            "PATH": "/usr/bin:/bin",
+            "OUTSIDE": str(self.folder),
+            "WORKSPACE": str(self.workspace),
+            "SKILL": str(self.skill),
+            "HOST": str(os.getpid()),
+            "HOST_GROUP": str(os.getpgid(0)),
+            "SIBLING": str(self.sibling.pid),
+            "TCP": str(self.tcp.getsockname()[1]),
+            "UDP": str(self.udp.getsockname()[1]),
+            "ABSTRACT": self.abstract.replace("\0", "@"),
+            "CALL": os.environ["TOKEN"],
+        }
+
+    def reached(self) -> list[str]:
+        """What was touched, as seen from here."""
+        found = []
+        for listener in (self.tcp, self.udp, *self.unix):
+            listener.setblocking(False)
+            try:
+                listener.recv(1) if listener is self.udp else listener.accept()
+                found.append(f"connected: {listener}")
+            except BlockingIOError:
+                continue
+        if self.secret.read_text() != "hunter2" or len(list(self.folder.iterdir())) != 3:
+            found.append("files outside changed")
+        if self.sibling.poll() is not None:
+            found.append("sibling killed")
+        return found
+
+    def close(self) -> None:
+        for listener in (self.tcp, self.udp, *self.unix):
+            listener.close()
+        self.sibling.kill()
+        self.sibling.wait()
+
+
+async def attempts(outside: Outside) -> dict[str, Any]:
+    confinement = Confinement(workspace=outside.workspace, skill=outside.skill)
+
+    async def run(code: str, **limits: float) -> Ended:
+        command = Command(
+            argv=(PYTHON, "-I", "-c", code),
+            env=outside.env(),
+            cwd=outside.workspace,
+            limits=Limits(**{"timeout_seconds": 20, **limits}),  # type: ignore[arg-type]
+        )
+        return await engine.run(command, confinement)
+
+    async with Engine(grace_seconds=0.1) as engine:
+        ended = await run("")
+        said: dict[str, Any] = {"protections": dict(ended.protections)}
+        for name in EVERYTHING:
+            ended = await run(program(name))
+            said[name] = (ended.stdout.text + ended.stderr.text).strip()
+        for name, code, limits in HEAVY:
+            ended = await run(code, **limits)
+            said[name] = {
+                "outcome": ended.outcome,
+                "code": ended.code,
+                "said": ended.stdout.text.strip()[:20],
+                "alive": alive(),
+            }
+    return said
+
+
+async def hang(outside: Outside) -> None:
+    command = Command(
+        argv=(PYTHON, "-I", "-c", DAEMON + "print('go', flush=True); time.sleep(1000)"),
+        env=outside.env(),
+        cwd=outside.workspace,
+        limits=Limits(timeout_seconds=1000),
+    )
+
+    def ready(_stream: str, _piece: bytes) -> None:
+        sys.stdout.write("ready")
+        sys.stdout.flush()
+
+    await Engine().run(command, Confinement(workspace=outside.workspace), ready)
+
+
+def alive() -> list[str]:
+    """The command lines of processes that carry the mark of a call and are not yet dead."""
+    mark = f"CALL={os.environ['TOKEN']}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+# A bomb that tries hard, an allocation, endless words, and daemons that leave their parents.
+DAEMON = """
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            while True:  # hops to a new process all the time
+                if os.fork():
+                    os._exit(0)
+                time.sleep(0.0005)
+        os._exit(0)
+"""
+BOMB = """
+import os, signal
+started = 0
+try:
+    while started < 500:
+        if os.fork() == 0:
+            signal.pause()
+        started += 1
+except OSError:
+    pass
+print(started)
+"""
+HEAVY: list[tuple[str, str, dict[str, float]]] = [
+    (
+        "fork bomb",
+        BOMB,
+        {},
+    ),
+    ("allocation", "x = bytearray(2 << 30)\nprint('ESCAPED')", {}),
+    ("endless output", "while True: print('x' * 9999)", {"kill_bytes": 2_000_000}),
+    ("large file", "open('big', 'wb').truncate(3 << 30)\nprint('ESCAPED')", {}),
+    ("daemon at the end", DAEMON + "print('left')", {}),
+    ("daemon at the timeout", DAEMON + "time.sleep(1000)", {"timeout_seconds": 0.4}),
+    ("kill everybody", "import os\nos.kill(-1, 9)\nprint('done')", {}),
+]
+
+
+def main() -> None:
+    tier, folder, *mode = sys.argv[1:]
+    take_away(tier)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    outside = Outside(Path(folder))
+    if mode:
+        asyncio.run(hang(outside))
+    try:
+        said = asyncio.run(attempts(outside))
+        said["reached"] = outside.reached()
+    except SandboxUnavailableError as error:
+        said = {"refused": list(error.missing)}
+    finally:
+        outside.close()
+    json.dump(said, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.escapes.attacks import EVERYTHING, METADATA, PRIVILEGES
+
+SaidIn = Callable[[str], dict[str, Any]]
+
+pytestmark = [pytest.mark.escape, pytest.mark.timeout(120)]
+
+WITH_MOUNTS = ("full", "user", "no-landlock", "no-users", "user-masked")
+WITHOUT_NAMESPACES = ("container", "user-container")
+TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
+
+
+def every(attempts: dict[str, tuple[str, str]], tiers: tuple[str, ...]) -> list[Any]:
+    return [
+        pytest.param(tier, name, marks=pytest.mark.promise(promise), id=f"{tier}: {name}")
+        for tier in tiers
+        for name, (promise, _) in attempts.items()
+    ]
+
+
+ON_EVERY_TIER = {name: what for name, what in EVERYTHING.items() if name not in METADATA}
+
+
+@pytest.mark.parametrize(("tier", "name"), every(ON_EVERY_TIER, TIERS))
+def test_an_attempt_to_get_out_fails(said_in: SaidIn, tier: str, name: str) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize(("tier", "name"), every(METADATA, WITH_MOUNTS))
+def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("proc-9")
+def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn, tier: str) -> None:
+    refused = {name: said_in(tier)[name] for name, (to, _) in PRIVILEGES.items() if to == "proc-9"}
+    allowed = {"denied PermissionError"}
+
+    del refused["make a user namespace by clone3"]  # ENOSYS, so that libraries fall back
+    del refused["enter the namespaces of another"]  # not even in sight
+    assert set(refused.values()) == allowed
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("net-1")
+def test_nothing_outside_was_reached_as_seen_from_outside(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["reached"] == []
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("proc-1")
+@pytest.mark.promise("proc-2")
+def test_daemons_that_hop_are_dead_when_the_call_returns(said_in: SaidIn, tier: str) -> None:
+    at_the_end: dict[str, Any] = {"outcome": "ok", "code": None, "said": "left", "alive": []}
+    at_the_timeout: dict[str, Any] = {
+        "outcome": "timed_out",
+        "code": "timeout",
+        "said": "",
+        "alive": [],
+    }
+
+    assert said_in(tier)["daemon at the end"] == at_the_end
+    assert said_in(tier)["daemon at the timeout"] == at_the_timeout
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("limit-3")
+def test_two_gigabytes_are_not_to_be_had(said_in: SaidIn, tier: str) -> None:
+    ended = said_in(tier)["allocation"]
+
+    assert ended == {"outcome": "failed", "code": None, "said": "", "alive": []}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("limit-5")
+def test_a_file_cannot_grow_without_end(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["large file"]["said"] == ""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("limit-2")
+def test_endless_output_ends(said_in: SaidIn, tier: str) -> None:
+    ended = said_in(tier)["endless output"]
+
+    assert (ended["outcome"], ended["code"], ended["alive"]) == ("killed", "output_limit", [])
+
+
+@pytest.mark.parametrize("tier", WITH_MOUNTS)
+@pytest.mark.promise("limit-4")
+def test_a_fork_bomb_stays_below_its_limit(said_in: SaidIn, tier: str) -> None:
+    ended = said_in(tier)["fork bomb"]
+
+    counted_by = said_in(tier)["protections"]["processes"]
+    assert counted_by == ("rlimit_nproc" if tier == "user-masked" else "pid_max")
+    assert (ended["outcome"], ended["alive"]) == ("ok", [])
+    assert 100 < int(ended["said"]) < 128
+
+
+@pytest.mark.parametrize("tier", WITHOUT_NAMESPACES)
+def test_where_processes_are_not_limited_the_result_says_so(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["protections"]["processes"] == "none"
+    assert said_in(tier)["fork bomb"]["alive"] == []
+
+
+def test_each_tier_names_what_protected_it(said_in: SaidIn) -> None:
+    full = said_in("full")["protections"]
+    bare = said_in("no-landlock")["protections"]
+    container = said_in("container")["protections"]
+
+    assert full["fs"].startswith("romount+landlock")
+    assert (full["net"], full["tree"]) == ("netns+seccomp", "pidns")
+    assert bare["fs"] == "romount"
+    assert container["fs"].startswith("landlock")
+    assert (container["net"], container["tree"]) == ("seccomp", "subreaper")
+
+
+@pytest.mark.promise("fs-4")
+def test_with_nothing_to_protect_files_nothing_runs(said_in: SaidIn) -> None:
+    assert said_in("old-container") == {"refused": ["fs"]}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.promise("proc-8")
+def test_a_host_killed_outright_leaves_nothing_running(hosts: Any, tier: str) -> None:
+    host = hosts.start(tier, "hang")
+    assert host.stdout.read(5) == b"ready"
+    assert hosts.alive() != []
+
+    os.kill(host.pid, signal.SIGKILL)
+    host.wait()
+    host.stdout.close()
+
+    # Nobody is left to wait for them on our behalf: look until they are gone.
+    while hosts.alive():
+        continue

@@ -1,0 +1,71 @@
+"""What the tests of running share: an engine on this loop, a workspace, bash in one line."""
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitbag.execution.command import Command, Ended
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.engine import Engine
+from kitbag.limits import Limits
+
+Bash = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    async with Engine(grace_seconds=0.2) as engine:
+        yield engine
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def token() -> str:
+    """A word that marks every process of this test through its environment."""
+    return secrets.token_hex(16)
+
+
+@pytest.fixture
+def survivors(token: str) -> Callable[[], list[str]]:
+    def find() -> list[str]:
+        """The command lines of processes that carry the token and are not waiting to be reaped."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if token.encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return [line for line in found if line]
+
+    return find
+
+
+@pytest.fixture
+def bash(engine: Engine, workspace: Path, token: str) -> Bash:
+    async def run(script: str, **options: Any) -> Ended:
+        confined = options.pop("confinement", {})
+        env = {"PATH": "/usr/bin:/bin", "TOKEN": token, **options.pop("env", {})}
+        command = Command(
+            argv=("/bin/bash", "-c", script),
+            env=env,
+            cwd=options.pop("cwd", workspace),
+            stdin=options.pop("stdin", b""),
+            limits=Limits(**options.pop("limits", {})),
+        )
+        confinement = Confinement(workspace=workspace, **confined)
+        return await engine.run(command, confinement, **options)
+
+    return run

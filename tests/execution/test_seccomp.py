@@ -1,0 +1,90 @@
+"""The filter as the kernel would run it, for both tables: a few lines of BPF machine."""
+
+import errno
+import struct
+
+import pytest
+
+from kitbag.execution.probe import probe
+from kitbag.execution.zygote.seccomp import AF_INET, AF_UNIX, arms, assemble
+from kitbag.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+MACHINES = ("x86_64", "aarch64")
+
+
+def evaluate(program: bytes, audit: int, number: int, *arguments: int) -> int:
+    """Run the filter over one system call; return what it decides."""
+    padded = [value & 0xFFFFFFFFFFFFFFFF for value in (*arguments, 0, 0, 0, 0, 0, 0)][:6]
+    data = struct.pack("<IIQ6Q", number, audit, 0, *padded)
+    value, place = 0, 0
+    while True:
+        code, if_true, if_false, operand = struct.unpack_from("HBBI", program, place * 8)
+        place += 1
+        if code == 0x06:
+            return int(operand)
+        if code == 0x20:
+            (value,) = struct.unpack_from("<I", data, operand)
+            continue
+        holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
+        place += if_true if holds else if_false
+
+
+def decide(machine: str, name: str, *arguments: int, **options: object) -> int:
+    chosen = {"network": "none", "guarded": (1,), "shared_pids": False, **options}
+    program = assemble(machine, arms(**chosen))  # type: ignore[arg-type]  # as named above
+    return evaluate(program, AUDIT[machine], NUMBERS[machine][name], *arguments)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_dangerous_calls_are_refused_whatever_they_say(machine: str) -> None:
+    for name in DENIED:
+        if name in NUMBERS[machine]:
+            assert decide(machine, name, 1, 2, 3) == ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_sockets_are_made_by_family(machine: str) -> None:
+    assert decide(machine, "socket", AF_INET) == ERRNO | errno.EACCES
+    assert decide(machine, "socket", AF_UNIX) == ERRNO | errno.EACCES
+    assert decide(machine, "socketpair", AF_UNIX) == ALLOW
+    assert decide(machine, "socket", AF_INET, network="host") == ALLOW
+    assert decide(machine, "socket", AF_UNIX, network="host") == ERRNO | errno.EACCES
+    assert decide(machine, "socket", 40, network="host") == ERRNO | errno.EACCES
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_processes_are_made_without_namespaces_only(machine: str) -> None:
+    assert decide(machine, "clone", 17) == ALLOW
+    assert decide(machine, "clone", 0x10000000 | 17) == ERRNO | errno.EPERM
+    assert decide(machine, "clone3") == ERRNO | errno.ENOSYS
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_signals_are_watched_only_where_processes_are_shared(machine: str) -> None:
+    assert decide(machine, "kill", 77, 9, guarded=(77,)) == ALLOW
+    shared = {"guarded": (77,), "shared_pids": True}
+    assert decide(machine, "kill", 77, 9, **shared) == ERRNO | errno.EPERM
+    assert decide(machine, "kill", -77, 9, **shared) == ERRNO | errno.EPERM
+    assert decide(machine, "kill", -1, 9, **shared) == ERRNO | errno.EPERM
+    assert decide(machine, "kill", 78, 9, **shared) == ALLOW
+    assert decide(machine, "prlimit64", 77, **shared) == ERRNO | errno.EPERM
+    assert decide(machine, "prlimit64", 0, **shared) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_another_architecture_is_killed(machine: str) -> None:
+    program = assemble(machine, arms("none", (1,), shared_pids=False))
+
+    assert evaluate(program, 0x40000003, 1) == KILL
+    assert evaluate(program, AUDIT[machine], 0) == ALLOW
+    if machine == "x86_64":
+        assert evaluate(program, AUDIT[machine], 0x40000000) == KILL
+
+
+def test_what_was_found_out_about_this_machine_is_kept() -> None:
+    machine = probe()
+
+    assert probe() is machine
+    assert machine.adoption
+    assert (machine.landlock > 0) == ("landlock" not in dict(machine.reasons))

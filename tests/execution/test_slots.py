@@ -1,0 +1,139 @@
+"""What a tool can do to the slot that runs it: nothing that the next call, or we, would notice."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kitbag.execution.command import Ended
+from kitbag.execution.engine import Engine
+
+Bash = Callable[..., Awaitable[Ended]]
+Survivors = Callable[[], list[str]]
+
+
+@pytest.mark.promise("proc-5")
+async def test_no_signal_of_a_tool_reaches_its_slot(bash: Bash) -> None:
+    numbers = " ".join(str(n) for n in range(1, 65) if n not in {32, 33})
+
+    ended = await bash(f"for n in {numbers}; do kill -$n 1; done; sleep 0.05; echo alive")
+    after = await bash("echo next")
+
+    assert (ended.outcome, ended.stdout.text) == ("ok", "alive\n")
+    assert after.stdout.text == "next\n"
+
+
+async def test_stopped_processes_are_dead_when_the_call_ends(
+    bash: Bash, survivors: Survivors
+) -> None:
+    ended = await bash("sleep 1000 & kill -STOP $!; echo done")
+
+    assert ended.stdout.text == "done\n"
+    assert survivors() == []
+
+
+async def test_a_program_that_stops_itself_is_ended_by_the_timeout(
+    bash: Bash, survivors: Survivors
+) -> None:
+    ended = await bash("kill -STOP $$", limits={"timeout_seconds": 0.2})
+
+    assert ended.outcome == "timed_out"
+    assert survivors() == []
+
+
+async def test_orphans_that_end_during_the_call_do_not_use_up_its_processes(bash: Bash) -> None:
+    script = "for i in {1..300}; do (true & true); done; echo done"
+
+    ended = await bash(script, limits={"processes": 50})
+
+    assert ended.stdout.text == "done\n"
+
+
+async def test_an_unconfined_call_reaches_everything_and_still_leaves_nothing_behind(
+    bash: Bash, survivors: Survivors, tmp_path: Path, engine: Engine
+) -> None:
+    (tmp_path / "outside").write_text("text")
+
+    ended = await bash(
+        f"cat {tmp_path}/outside; (setsid sleep 1000 &); mkdir -p $TMPDIR/a/b; echo $TMPDIR",
+        confinement={"sandbox": "off"},
+    )
+
+    assert ended.stdout.text.startswith("text/")
+    assert ended.protections["fs"] == ended.protections["net"] == "none"
+    assert survivors() == []
+    folder = Path(ended.stdout.text.strip().removeprefix("text"))
+    assert list(folder.iterdir()) == []
+    await engine.close()
+    assert not folder.exists()
+
+
+async def test_an_unconfined_tool_that_kills_its_slot_still_leaves_nothing_behind(
+    bash: Bash, survivors: Survivors
+) -> None:
+    folders: list[str] = []
+
+    ended = await bash(
+        "echo $TMPDIR; (setsid sleep 1000 &); kill -9 $PPID; sleep 1000",
+        confinement={"sandbox": "off"},
+        on_output=lambda _, piece: folders.append(piece.decode().strip()),
+    )
+
+    assert (ended.outcome, ended.code) == ("killed", "zygote_lost")
+    assert survivors() == []
+    assert [Path(folder).exists() for folder in folders] == [False]
+
+
+async def test_the_network_can_be_granted(bash: Bash) -> None:
+    script = "exec 3<>/dev/tcp/127.0.0.1/9"
+
+    closed = await bash(script)
+    granted = await bash(script, confinement={"network": "host"})
+
+    assert "Permission denied" in closed.stderr.text
+    assert "Connection refused" in granted.stderr.text
+    assert granted.protections["net"] == "none"
+
+
+async def test_programs_find_what_they_expect_in_their_root(bash: Bash) -> None:
+    ended = await bash(
+        "cat <(echo substituted); echo x > /dev/null; echo err > /dev/stderr; ls /; "
+        "echo shared > /dev/shm/x; mktemp -d > /dev/null && echo temp"
+    )
+
+    assert ended.outcome == "ok"
+    assert ended.stderr.text == "err\n"
+    assert {"substituted", "usr", "bin", "temp"} <= set(ended.stdout.text.split())
+    assert "home" not in ended.stdout.text.split()
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            "/usr/bin/python3",
+            ("-c", "import multiprocessing as m; print(m.Pool(2).map(abs, [-1]))"),
+        ),
+        ("/usr/bin/node", ("-e", "console.log([require('os').cpus().length > 0, fetch ? 1 : 0])")),
+        ("/usr/bin/perl", ("-e", "print 'perl'")),
+        ("/usr/bin/ruby", ("-e", "puts `echo ruby`")),
+    ],
+)
+async def test_interpreters_run(
+    bash: Bash, program: str, words: tuple[str, ...], workspace: Path
+) -> None:
+    if not Path(program).exists():
+        pytest.skip(f"no {program}")
+    (workspace / "words").write_text("\0".join(words) + "\0")
+
+    ended = await bash(f"xargs -0 -a words {program}")
+
+    assert (ended.outcome, ended.stderr.text) == ("ok", "")
+    assert ended.stdout.text.strip() in {"[1]", "[ true, 1 ]", "perl", "ruby"}
+
+
+@pytest.mark.slow
+async def test_processor_time_can_be_limited(bash: Bash) -> None:
+    ended = await bash("while :; do :; done", limits={"cpu_seconds": 1})
+
+    assert (ended.outcome, ended.signal) == ("failed", 9)

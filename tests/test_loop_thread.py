@@ -1,0 +1,90 @@
+import asyncio
+import contextvars
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kitbag.loop_thread import run_blocking
+
+word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
+
+
+async def answer(value: object = 42) -> object:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_a_coroutine_runs_and_its_result_comes_back() -> None:
+    assert run_blocking(answer()) == 42
+
+
+def test_an_exception_comes_back() -> None:
+    async def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        run_blocking(fail())
+
+
+async def test_it_works_inside_a_running_loop_as_in_a_notebook() -> None:
+    assert run_blocking(answer()) == 42
+
+
+def test_many_threads_share_one_loop() -> None:
+    async def loop_and(value: int) -> tuple[int, int]:
+        return id(asyncio.get_running_loop()), value
+
+    with ThreadPoolExecutor(16) as threads:
+        results = list(threads.map(lambda n: run_blocking(loop_and(n)), range(100)))
+
+    assert len({loop for loop, _ in results}) == 1
+    assert [value for _, value in results] == list(range(100))
+
+
+def test_context_variables_of_the_caller_are_seen() -> None:
+    async def look() -> str:
+        return word.get()
+
+    word.set("mine")
+    assert run_blocking(look()) == "mine"
+
+
+def test_a_blocking_call_on_the_loop_thread_itself_is_refused() -> None:
+    async def nested() -> object:
+        return run_blocking(answer())
+
+    with pytest.raises(RuntimeError, match="await"):
+        run_blocking(nested())
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_it_works_after_a_fork() -> None:
+    run_blocking(answer())
+
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if run_blocking(answer()) == 42 else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert run_blocking(answer()) == 42
+
+
+def test_control_c_cancels_and_waits_for_the_end() -> None:
+    main = threading.get_ident()
+    ended: list[str] = []
+
+    async def wait() -> None:
+        signal.pthread_kill(main, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_blocking(wait())
+
+    assert ended == ["cleaned up"]

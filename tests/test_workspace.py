@@ -1,0 +1,149 @@
+"""What a call changed in its workspace: found, bounded, and nothing that is not its doing."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.results import ChangedFile
+from kitbag.workspace import changed_files
+from tests.conftest import WriteSkill
+
+MakeManager = Callable[[str], SkillManager]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
+    def make(script: str) -> SkillManager:
+        files = {"scripts/x.sh": script, "scripts/nothing.sh": "true\n"}
+        return SkillManager(write_skill(files=files).parent, workspace=workspace, cache=False)
+
+    return make
+
+
+def wait_past(path: Path) -> None:
+    """Go on when the clock of the file system has left the moment of a change behind."""
+    mark = path.parent / "mark"
+    while True:
+        mark.touch()
+        if mark.stat().st_ctime_ns > path.stat().st_ctime_ns + 50_000_000:
+            mark.unlink()
+            return
+
+
+def test_files_that_were_made_or_changed_are_listed_and_no_others(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    for name in ("old.txt", "touched.txt", "appended.csv"):
+        (workspace / name).write_text("old")
+    (workspace / "sub").mkdir()
+    (workspace / "sub/old.txt").write_text("old")
+    wait_past(workspace / "sub/old.txt")
+    script = (
+        "mkdir -p a/b; echo hi > a/b/new.json; echo x >> appended.csv; : > empty; cat old.txt\n"
+    )
+
+    result = manager_of(script).call("demo.x")
+
+    assert result.files == (
+        ChangedFile(path="a/b/new.json", type="application/json", size=3),
+        ChangedFile(path="appended.csv", type="text/csv", size=5),
+        ChangedFile(path="empty", type="application/octet-stream", size=0),
+    )
+    assert result.files_complete
+
+
+def test_a_file_moved_into_place_is_listed(manager_of: MakeManager) -> None:
+    result = manager_of("echo hi > /tmp/x; cp -p /tmp/x here; mv here there.txt\n").call("demo.x")
+
+    assert [file.path for file in result.files] == ["there.txt"]
+
+
+def test_a_file_whose_time_was_set_back_is_listed(manager_of: MakeManager) -> None:
+    result = manager_of("echo hi > new; touch -d 2001-01-01 new\n").call("demo.x")
+
+    assert [file.path for file in result.files] == ["new"]
+
+
+def test_a_failed_call_lists_its_files_too(manager_of: MakeManager) -> None:
+    result = manager_of("echo hi > new; exit 1\n").call("demo.x")
+
+    assert [file.path for file in result.files] == ["new"]
+
+
+def test_what_one_call_made_is_not_listed_for_the_next(manager_of: MakeManager) -> None:
+    manager = manager_of("echo hi > new\n")
+
+    for _ in range(5):
+        assert [file.path for file in manager.call("demo.x").files] == ["new"]
+        assert manager.call("demo.nothing").files == ()
+
+
+def test_what_kitbag_itself_writes_is_left_out(manager_of: MakeManager, workspace: Path) -> None:
+    result = manager_of("yes | head -c 300000; echo hi > new\n").call("demo.x")
+
+    assert result.saved[0].is_relative_to(workspace / ".kitbag/output")
+    assert [file.path for file in result.files] == ["new"]
+
+
+def test_links_pipes_and_folders_are_no_files(manager_of: MakeManager) -> None:
+    script = "ln -s /etc/passwd link; ln -s / root; mkfifo pipe; mkdir folder\n"
+
+    result = manager_of(script).call("demo.x")
+
+    assert (result.files, result.files_complete) == ((), True)
+
+
+def test_the_walk_is_bounded_and_says_when_it_did_not_see_everything(workspace: Path) -> None:
+    for number in range(2_500):
+        (workspace / f"{number}").touch()
+
+    files, complete = changed_files(workspace, 0)
+
+    assert not complete
+    assert len(files) <= 2_000
+
+
+def test_a_name_that_is_no_text_can_still_be_written_down(workspace: Path) -> None:
+    Path(os.fsdecode(os.fsencode(workspace) + b"/\xff.txt")).touch()
+
+    (file,), _ = changed_files(workspace, time.time_ns() - 10**9)
+
+    file.path.encode()
+
+
+def test_a_workspace_that_was_made_anew_is_the_one_that_is_written(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    manager = manager_of("echo hi > new\n")
+    manager.call("demo.x")
+    shutil.rmtree(workspace)
+    workspace.mkdir()
+
+    result = manager.call("demo.x")
+
+    assert [file.path for file in result.files] == ["new"]
+    assert (workspace / "new").read_text() == "hi\n"
+
+
+def test_a_skill_that_was_replaced_as_a_whole_is_the_one_that_runs(
+    manager_of: MakeManager, tmp_path: Path
+) -> None:
+    manager = manager_of("echo old\n")
+    manager.call("demo.x")
+    home = tmp_path / "skills/demo"
+    home.rename(tmp_path / "old")
+    shutil.copytree(tmp_path / "old", home)
+    (home / "scripts/x.sh").write_text("echo new\n")
+
+    assert manager.call("demo.x").content == "new"
