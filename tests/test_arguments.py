@@ -159,7 +159,9 @@ def test_a_tool_with_one_argument_takes_it_bare_and_one_with_more_does_not() -> 
     schema = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
     assert check_arguments(tool(schema), "Ada") == {"who": "Ada"}
-    assert "arguments must be an object, not a str" in str(refused(CITY, "Bern"))
+    assert "arguments must be an object, not 'Bern': name each of them" in str(
+        refused(CITY, "Bern")
+    )
 
 
 @pytest.mark.parametrize("schema", [{"data": True}, {"data": False}, {"data": {}}])

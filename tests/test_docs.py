@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INSTALLING = ("python3 -m venv", ".venv/bin/pip install", "pip install")
+_INSTALLING = ("python3 -m venv", ". .venv/bin/activate", "pip install")
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kitbag import SkillManager
+from kitbag.errors import WorkspaceError
 from kitbag.results import ChangedFile
-from kitbag.workspace import changed_files
+from kitbag.workspace import changed_files, check_workspace
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[[str], SkillManager]
@@ -147,3 +148,19 @@ def test_a_skill_that_was_replaced_as_a_whole_is_the_one_that_runs(
     (home / "scripts/x.sh").write_text("echo new\n")
 
     assert manager.call("demo.x").content == "new"
+
+
+@pytest.mark.parametrize("folder", ["/etc", "/usr/lib", "/var", "/proc/self"])
+def test_a_folder_of_the_system_is_no_workspace(folder: str) -> None:
+    with pytest.raises(WorkspaceError, match=r"it belongs to the system|no such file"):
+        check_workspace(folder)
+
+
+def test_the_folder_of_keys_is_no_workspace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh" / "deep").mkdir(parents=True)
+
+    with pytest.raises(WorkspaceError, match="keys"):
+        check_workspace(str(tmp_path / ".ssh" / "deep"))

@@ -87,10 +87,8 @@ def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
         return {"args": [given] if isinstance(given, str) else given}
     if len(properties) == 1:
         return {next(iter(properties)): given}
-    kind = type(given).__name__
-    raise InvalidArgumentsError(
-        tool.id, [f"arguments must be an object, not a {kind}"], usage=_usage(tool)
-    )
+    problem = f"arguments must be an object, not {given!r:.60}: name each of them"
+    raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
 
 
 def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:

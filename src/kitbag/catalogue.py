@@ -88,6 +88,10 @@ class Catalogue:
         # What a name other than an id means is known only when every tool is.
         if not self._registry.has_id(name):
             self._read(self.skills.values())
+        if name in self.skills and name not in self._registry:
+            ids = [tool.id for tool in self._tools[name].tools]
+            said = f"its tools: {', '.join(ids[:12])}" if ids else "it has no tools"
+            raise UnknownToolError(name, hint=f"{name!r} is a skill; {said}")
         return self._registry.get(name)
 
     def tool_of_script(self, skill_name: str, script_path: str) -> Tool:

@@ -51,14 +51,20 @@ class SkillUnreadableError(KitbagError):
 
 
 class UnknownToolError(KitbagError):
+    """`known` are names to suggest; `count` is how many tools there are, by how many names ever."""
+
     code = "unknown_tool"
 
-    def __init__(self, name: str, *, known: Iterable[str] = ()) -> None:
+    def __init__(
+        self, name: str, *, known: Iterable[str] = (), count: int = 0, hint: str = ""
+    ) -> None:
         known = list(known)
         self.name = name
         self.nearest = nearest(name, known)
-        many = f"`kitbag list` shows all {len(known)} tools" if known else "no tools were found"
-        super().__init__(f"no tool named {name!r}", hint=_did_you_mean(self.nearest, many))
+        count = count or len(known)
+        many = f"`kitbag list` shows all {count} tools" if known else "no tools were found"
+        hint = hint or _did_you_mean(self.nearest, many)
+        super().__init__(f"no tool named {name!r}", hint=hint)
 
 
 class UnboundToolError(KitbagError):
@@ -179,7 +185,9 @@ class NotRunnableError(CommandStartError):
             reason = f"it has no script: load the skill {skill!r} and follow its instructions"
         else:
             reason = f"tools of kind {kind!r} cannot be run yet"
-        super().__init__(tool, reason, hint=f"`kitbag show` prints what the skill {skill!r} says")
+        super().__init__(
+            tool, reason, hint=f"`kitbag show {skill}` prints what the skill {skill!r} says"
+        )
 
 
 class InterpreterMissingError(CommandStartError):

@@ -46,8 +46,11 @@ class ToolExecutor:
     ) -> None:
         required = frozenset(require)
         unknown = required - set(get_args(Layer))
-        if unknown or sandbox not in ("on", "off"):
-            raise ValueError(f"not a protection: {', '.join(sorted(unknown)) or sandbox!r}")
+        if unknown:
+            known = ", ".join(get_args(Layer))
+            raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
+        if sandbox not in ("on", "off"):
+            raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
         self._source = _source_of(tools, self)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits

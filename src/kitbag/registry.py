@@ -80,7 +80,7 @@ class ToolRegistry:
         if len(ids) > 1:
             raise AmbiguousNameError(name, sorted(ids))
         if not ids:
-            raise UnknownToolError(name, known=self._known_names())
+            raise UnknownToolError(name, known=self._known_names(), count=len(self))
         return self.named(self._tools[ids[0]])
 
     def problems(self) -> list[Problem]:

@@ -16,6 +16,9 @@ _MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
 _OURS = ".kitbag"
 _CLOCK_REALTIME_COARSE = 5  # Python does not name it
 _MOST_CHECKED = 10_000
+_SYSTEM = ("/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/proc", "/sys", "/dev", "/run")
+_CROWDED = ("/var", "/home", "/opt", "/srv", "/mnt", "/media")  # below them is fine
+_KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".pki")
 
 
 _checked: dict[str, tuple[Path, int, int]] = {}  # what was given → real path, device, inode
@@ -52,6 +55,10 @@ def _check(path: Path) -> Path:
     home = home_directory()
     if real == Path("/") or (home is not None and home.resolve().is_relative_to(real)):
         raise WorkspaceError(str(path), "it holds your home folder, which tools must not see")
+    if str(real) in _CROWDED or any(real.is_relative_to(folder) for folder in _SYSTEM):
+        raise WorkspaceError(str(path), "it belongs to the system")
+    if home is not None and any(real.is_relative_to(home.resolve() / name) for name in _KEYS):
+        raise WorkspaceError(str(path), "it is where your keys and settings are")
     return real
 
 

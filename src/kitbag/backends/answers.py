@@ -1,6 +1,7 @@
 """What a program did, read as an answer: a value for programs, content for a model."""
 
 import json
+import re
 from typing import Any
 
 from kitbag.backends.answer_file import AnswerFile
@@ -11,6 +12,13 @@ from kitbag.results import ToolResult
 from kitbag.workspace import changed_files
 
 _NOTHING = object()
+# How a program says that a file, a folder or the network was out of its reach.
+_DENIED = re.compile(
+    r"[Nn]o such file or directory|ENOENT|[Pp]ermission denied|EACCES|EROFS"
+    r"|[Rr]ead-only file system"
+    r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
+    r"|EAI_AGAIN|getaddrinfo"
+)
 _JSON_STARTS = tuple('{["-0123456789tfn')
 
 
@@ -90,8 +98,15 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
     """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
     if ended.outcome == "ok":
         return said
-    parts = [said, stderr.removesuffix("\n"), _why(call, ended)]
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
     return "\n".join(part for part in parts if part)
+
+
+def _note(call: ToolCall, output: str) -> str:
+    """Say that a tool was confined where its error looks as if it had run into that."""
+    if call.terms.sandbox == "off" or not _DENIED.search(output):
+        return ""
+    return "note: it ran confined: no network, and of your files only the workspace and its skill"
 
 
 def _why(call: ToolCall, ended: Ended) -> str:

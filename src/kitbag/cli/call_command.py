@@ -16,13 +16,15 @@ from kitbag.manager import SkillManager
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
+_TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it says otherwise."
+
 
 @click.command("call")
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads them.")
 @click.option("--stdin", "pass_stdin", is_flag=True, help="Give the tool this standard input.")
-@click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Lower only.")
+@click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help=_TIMEOUT)
 @click.option(
     "--workspace",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -8,6 +8,7 @@ from kitbag.cli.as_json import print_json, whole_skill, whole_tool
 from kitbag.cli.as_text import arguments_of, describe_tool, print_problems, print_table
 from kitbag.cli.options import common_options, manager_for
 from kitbag.errors import SkillNotFoundError, UnknownToolError
+from kitbag.hidden_text import clean
 from kitbag.manager import SkillManager
 from kitbag.skills import Skill
 from kitbag.tools import Tool
@@ -67,5 +68,6 @@ def _describe_skill(skill: Skill, manager: SkillManager) -> None:
         click.echo("\n  tools:")
         rows = [(tool.id, arguments_of(tool), tool.description) for tool in tools]
         print_table(("tool", "arguments", "description"), rows)
+    click.echo(f"\n{clean(skill.body).strip()}")
     home = f"{skill.home}/"
     print_problems([p for p in manager.problems if p.path.startswith(home)])

@@ -10,6 +10,7 @@ from kitbag.declarations.entries import is_valid_name, read_entries
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.problems import Problem
 
+_SAYS_MORE = ("description", "script", "parameters", "input_schema", "inputSchema")
 _DECODER = json.JSONDecoder()
 
 
@@ -65,7 +66,8 @@ def _looks_like_tool(entry: Any) -> bool:
         return False
     function = entry.get("function")
     inner = function if isinstance(function, dict) else entry
-    return is_valid_name(inner.get("name")) and bool(inner.get("description"))
+    says_more = any(inner.get(key) or entry.get(key) for key in _SAYS_MORE)
+    return is_valid_name(inner.get("name")) and says_more
 
 
 def _refuse_constant(word: str) -> None:
