@@ -45,8 +45,12 @@ types: $(READY)  ## mypy, strict
 test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
-fast: $(READY)  ## the tests that take under a second each, in under a minute
-	$(BIN)/pytest -q -n auto -m "not slow" --ignore tests/properties --ignore tests/test_examples.py
+# Left out of `make fast`: what starts many processes, or tries very many inputs.
+THOROUGH := properties escapes execution backends cli test_examples.py test_docs.py \
+  test_executor_ends.py test_spine_load.py test_index_damage.py
+
+fast: $(READY)  ## the quick tests, in under a minute
+	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
 
 docs: $(READY)  ## build the pages, strictly
 	$(BIN)/zensical build --clean --strict
