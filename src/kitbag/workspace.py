@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kitbag.environment import home_directory
 from kitbag.errors import WorkspaceError
+from kitbag.hidden_text import clean
 from kitbag.results import ChangedFile
 
 _MOST_ENTRIES = 2_000
@@ -113,5 +114,5 @@ def _walk(workspace: Path, since_ns: int, found: dict[str, tuple[int, int, int]]
 def _file(path: str, size: int) -> ChangedFile:
     kind = guess_type(path)[0] or "application/octet-stream"
     # A name need not be text; whoever writes it down needs it to be.
-    name = os.fsencode(path).decode("utf-8", "backslashreplace")
+    name = clean(os.fsencode(path).decode("utf-8", "backslashreplace"))
     return ChangedFile(path=name, type=kind, size=size)

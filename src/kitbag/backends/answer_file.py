@@ -1,12 +1,10 @@
 """Where a handler's value is written: beside its output, so that nothing it prints can touch it."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from kitbag.errors import WorkspaceError
-from kitbag.execution.saved_output import open_new_file
 
 _LARGEST_ANSWER = 16 * 1024 * 1024
 
@@ -45,19 +43,14 @@ def _identity(fd: int) -> tuple[int, int]:
 
 
 @contextmanager
-def answer_file(workspace: Path, *, keep_bytes: int, wanted: bool) -> Iterator[AnswerFile | None]:
-    """Give a file for the value; one that is too long for a model stays, the others go."""
+def answer_file(folder: Path, *, wanted: bool) -> Iterator[AnswerFile | None]:
+    """Give a file for the value that a handler returns; it is gone afterwards."""
     if not wanted:
         yield None
         return
-    opened = open_new_file(workspace, "answer.json")
-    if opened is None:
-        raise WorkspaceError(str(workspace), "it cannot be written")
-    file = AnswerFile(*opened)
-    too_long = False
+    fd, name = tempfile.mkstemp(suffix=".json", dir=folder)
+    file = AnswerFile(Path(name), fd)
     try:
         yield file
-        too_long = len(file.read()) > keep_bytes
     finally:
-        if not too_long:
-            file.remove()
+        file.remove()

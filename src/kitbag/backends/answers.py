@@ -2,16 +2,19 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from kitbag.backends.answer_file import AnswerFile
 from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
+from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
 from kitbag.results import ToolResult
 from kitbag.workspace import changed_files
 
 _NOTHING = object()
+_LARGEST_VALUE = 1024 * 1024
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(
     r"[Nn]o such file or directory|ENOENT|[Pp]ermission denied|EACCES|EROFS"
@@ -28,14 +31,11 @@ def result_of(
     """Read the answer of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
     raw = answer.read() if answer else b""
-    value = _value(raw.decode("utf-8", "replace")) if raw else _printed(stdout, ended.stdout)
+    value = _returned(raw) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
     files, complete = changed_files(call.terms.workspace, started_ns)
-    saved = (
-        ended.stdout.saved_to,
-        ended.stderr.saved_to,
-        answer.path if answer and is_cut else None,
-    )
+    whole = _save(call, raw) if is_cut else None
+    saved = (ended.stdout.saved_to, ended.stderr.saved_to, whole)
     return ToolResult(
         tool=call.tool.id,
         outcome=ended.outcome,
@@ -55,6 +55,20 @@ def result_of(
         files_complete=complete,
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _returned(raw: bytes) -> Any:
+    # Half a gigabyte of small values fits into sixteen megabytes of text.
+    return _value(raw.decode("utf-8", "replace")) if len(raw) <= _LARGEST_VALUE else _NOTHING
+
+
+def _save(call: ToolCall, raw: bytes) -> Path | None:
+    """Keep an answer that is too long for a model where long output is kept."""
+    file = save_output(call.terms.workspace, "answer.json")
+    if file is None:
+        return None
+    file.write(raw)
+    return file.close()
 
 
 def _printed(stdout: str, captured: Captured) -> Any:

@@ -50,7 +50,8 @@ def find_program(name: str) -> str:
     Version managers put scripts of the same name first on PATH; they need a home and a shell.
     """
     for folder in search_path().split(os.pathsep):
-        found = which(name, path=folder or os.curdir)
+        # A relative entry would mean the folder that tools write.
+        found = which(name, path=folder) if os.path.isabs(folder) else None
         if found and not _is_script(found):
             return str(Path(found).resolve())
     return ""
@@ -73,8 +74,10 @@ def homes_of(program: str) -> tuple[Path, ...]:
     if program == sys.executable:
         found = {Path(sys.prefix), Path(sys.base_prefix), Path(program).resolve().parent}
         found |= {path.resolve() for path in found}
-    else:
+    elif Path(program).parent.name == "bin":
         found = {Path(program).parent.parent}
+    else:
+        found = {Path(program)}
     return tuple(
         sorted(
             {

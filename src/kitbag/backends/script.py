@@ -10,6 +10,7 @@ from kitbag.backends.answer_file import answer_file
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
+from kitbag.backends.exchange import exchange_folder
 from kitbag.backends.interpreters import homes_of, interpreter_for
 from kitbag.calls import Terms, ToolCall
 from kitbag.environment import base_environment
@@ -31,11 +32,11 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     delivery = delivery_of(call, script)
     program = interpreter_for(script)
     workspace = call.terms.workspace
+    _refuse_planted(program[0], workspace)
+    folder = exchange_folder(call.tool.home, workspace)
     with (
-        argument_file(workspace, delivery) as file,
-        answer_file(
-            workspace, keep_bytes=call.limits.keep_bytes, wanted=bool(_runner(script))
-        ) as answer,
+        argument_file(folder, delivery) as file,
+        answer_file(folder, wanted=bool(_runner(script))) as answer,
     ):
         command = Command(
             argv=(*program, *_runner(script), script.file, *delivery.words),
@@ -80,25 +81,32 @@ def _runner(script: Script) -> tuple[str, ...]:
     return (str(_RUNNERS / "call_node.mjs"),)
 
 
+def _refuse_planted(program: str, workspace: Path) -> None:
+    """Refuse an interpreter that a tool could have put there."""
+    if program != sys.executable and workspace in Path(program).parents:
+        raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
+
+
 @lru_cache(maxsize=1024)
 def _confinement(home: str, program: str, terms: Terms) -> Confinement:
+    workspace = terms.workspace
+    kept = [Path(home), Path(sys.prefix).resolve(), *terms.read_only]
+    inside = [path for path in kept if workspace in path.parents]
+    if Path(home) == workspace:
+        own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
+        inside += [path for path in own if path.exists()]
+    # A folder that something is mounted on cannot be renamed: without that, what is read-only
+    # could be moved aside, with the folders around it, and replaced.
+    around = {folder for path in inside for folder in path.parents if workspace in folder.parents}
     return Confinement(
-        workspace=terms.workspace,
+        workspace=workspace,
         skill=Path(home),
         interpreters=homes_of(program),
-        readable=(_RUNNERS, *_kept_from_writing(home, terms)),
+        readable=(_RUNNERS, *inside),
+        writable=(exchange_folder(home, workspace), *sorted(around - set(inside))),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox=terms.sandbox,
     )
-
-
-def _kept_from_writing(home: str, terms: Terms) -> tuple[Path, ...]:
-    """Return what stays read-only inside the workspace: skills are code, not a tool's files."""
-    inside = [root for root in terms.read_only if terms.workspace in root.parents]
-    if Path(home) == terms.workspace:
-        own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
-        inside += [path for path in own if path.exists()]
-    return tuple(inside)
 
 
 def _environment(
@@ -110,7 +118,7 @@ def _environment(
     found |= {
         "SKILL_NAME": tool.skill,
         "SKILL_BASE_DIR": tool.home,
-        "SKILL_VERSION": tool.version,
+        "SKILL_VERSION": tool.version.replace("\0", ""),
         "KITBAG_WORKDIR": str(call.terms.workspace),
     }
     if file is not None:

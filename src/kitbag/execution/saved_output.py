@@ -21,9 +21,16 @@ class SavedOutput:
             while view:
                 view = view[os.write(self._fd, view) :]
 
-    def close(self) -> Path:
+    def close(self) -> Path | None:
+        """Return where the output is, unless the tool has put something else there."""
+        made = os.fstat(self._fd)
         os.close(self._fd)
-        return self._path
+        try:
+            there = os.lstat(self._path)
+        except OSError:
+            return None
+        is_same = (there.st_dev, there.st_ino) == (made.st_dev, made.st_ino)
+        return self._path if is_same else None
 
 
 def save_output(workspace: Path, name: str) -> SavedOutput | None:
