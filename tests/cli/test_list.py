@@ -99,3 +99,14 @@ def test_an_unknown_command_is_a_wrong_call_with_a_suggestion(kitbag: Kitbag) ->
     assert ran.code == 2
     assert "'lisst'" in ran.err
     assert "list" in ran.err
+
+
+def test_a_tool_that_lacks_something_says_so_beside_its_description(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    front = "name: demo\ndescription: d\nmetadata: {x: {requires: {bins: [no-such-program]}}}\n"
+    write_skill("demo", front, files={"scripts/run.sh": "# Run it.\necho\n"})
+
+    ran = kitbag("list")
+
+    assert ran.out == "demo.run\tdata?\tRun it. [not ready: no-such-program is not installed]\n"

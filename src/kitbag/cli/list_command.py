@@ -8,6 +8,7 @@ from kitbag.cli.as_json import as_dict, print_json, skill_summary, tool_summary
 from kitbag.cli.as_text import arguments_of, print_problems, print_table
 from kitbag.cli.options import common_options, manager_for
 from kitbag.manager import SkillManager
+from kitbag.tools import Tool
 
 
 @click.command("list")
@@ -33,10 +34,7 @@ def _print_json(manager: SkillManager) -> None:
 
 
 def _print_text(manager: SkillManager) -> None:
-    rows = [
-        (tool.id, arguments_of(tool), tool.description if tool.ready else "; ".join(tool.missing))
-        for tool in manager.tools
-    ]
+    rows = [(tool.id, arguments_of(tool), _description(tool)) for tool in manager.tools]
     without = [
         (skill.name, "", skill.description)
         for skill in manager.list_skills()
@@ -53,6 +51,11 @@ def _print_text(manager: SkillManager) -> None:
     if not skills:
         places = ", ".join(str(root) for root in manager.roots)
         click.echo(f"hint: searched {places}; use --root DIR or KITBAG_PATH", err=True)
+
+
+def _description(tool: Tool) -> str:
+    missing = f" [not ready: {'; '.join(tool.missing)}]" if tool.missing else ""
+    return f"{tool.description}{missing}"
 
 
 def _count(number: int, noun: str) -> str:
