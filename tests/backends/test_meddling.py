@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -114,3 +115,26 @@ def test_a_huge_answer_is_not_parsed(write_skill: WriteSkill, tmp_path: Path) ->
 
     assert (result.outcome, result.truncated, result.structured) == ("ok", True, None)
     assert len(json.loads(result.saved[0].read_text())) == 400_000
+
+
+def test_a_handler_answers_on_both_sides_of_a_fork(write_skill: WriteSkill, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    root = write_skill(
+        "demo", files={"scripts/one.py": "def handler(args):\n    return 1\n"}
+    ).parent
+    program = (
+        "import os, sys\nfrom kitbag import SkillManager\n"
+        "manager = SkillManager(sys.argv[1], workspace=sys.argv[2])\n"
+        "assert manager.call('demo.one').structured == 1\n"
+        "child = os.fork()\n"
+        "right = manager.call('demo.one').structured == 1\n"
+        "if child == 0:\n    os._exit(0 if right else 3)\n"
+        "code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+        "sys.exit(code if right else 4)\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(root), str(tmp_path / "work")], check=False
+    )
+
+    assert ran.returncode == 0

@@ -19,7 +19,7 @@ FULL = Machine(
     adoption=True,
 )
 CONTAINER = Machine(landlock=7, seccomp=True, memory=True, adoption=True)
-WORK = Confinement(workspace=Path("/work"))
+WORK = Confinement(workspace=Path("/workspace"))
 
 
 def test_a_full_machine_uses_every_layer() -> None:
@@ -58,8 +58,8 @@ def test_a_container_is_left_with_landlock_seccomp_and_adoption() -> None:
 
 def test_paths_carry_the_right_they_were_named_for() -> None:
     confinement = Confinement(
-        workspace=Path("/work"),
-        skill=Path("/work/skills/greet"),
+        workspace=Path("/workspace"),
+        skill=Path("/workspace/skills/greet"),
         interpreters=(Path("/opt/python"),),
         readable=(Path("/data"), Path("/out")),
         writable=(Path("/out"),),
@@ -72,8 +72,8 @@ def test_paths_carry_the_right_they_were_named_for() -> None:
         ("/data", "read", True),
         ("/opt/python", "run", True),
         ("/out", "write", True),
-        ("/work", "write", True),
-        ("/work/skills/greet", "run", True),
+        ("/workspace", "write", True),
+        ("/workspace/skills/greet", "run", True),
     ]
     assert ("/dev/null", "device", False) in paths
     assert not [path for path, _, _ in paths if path in {"/", "/etc", "/root", "/home", "/tmp"}]
@@ -140,7 +140,7 @@ def test_the_root_folder_is_no_workspace() -> None:
     with pytest.raises(ValueError, match="workspace"):
         Confinement(workspace=Path("/"))
     with pytest.raises(ValueError, match="not absolute"):
-        Confinement(workspace=Path("/work"), readable=(Path("data"),))
+        Confinement(workspace=Path("/workspace"), readable=(Path("data"),))
 
 
 def test_a_report_becomes_a_machine_with_reasons() -> None:

@@ -47,7 +47,7 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
             limits=call.limits,
         )
         started_ns = file_clock_ns()
-        confinement = _confinement(call.tool.home, program[0], call.terms)
+        confinement = _confinement(call.tool.home, program[0], call.terms, folder)
         ended = await run_command(command, confinement, call.on_output)
         return result_of(call, ended, answer=answer, started_ns=started_ns)
 
@@ -88,7 +88,7 @@ def _refuse_planted(program: str, workspace: Path) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _confinement(home: str, program: str, terms: Terms) -> Confinement:
+def _confinement(home: str, program: str, terms: Terms, exchange: Path) -> Confinement:
     workspace = terms.workspace
     kept = [Path(home), Path(sys.prefix).resolve(), *terms.read_only]
     inside = [path for path in kept if workspace in path.parents]
@@ -103,7 +103,7 @@ def _confinement(home: str, program: str, terms: Terms) -> Confinement:
         skill=Path(home),
         interpreters=homes_of(program),
         readable=(_RUNNERS, *inside),
-        writable=(exchange_folder(home, workspace), *sorted(around - set(inside))),
+        writable=(exchange, *sorted(around - set(inside))),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox=terms.sandbox,
     )
