@@ -26,6 +26,8 @@ class ToolResult:
     `content` is for a model: cleaned of escapes and hidden characters, without the last line end.
     `structured` is the JSON value a handler returned or a script printed. `stdout` and `stderr`
     are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
+    `warm` calls were forked from a process that was already running; where that was possible and
+    was not done, `cold_because` says why. The result is the same.
     """
 
     tool: str
@@ -45,6 +47,8 @@ class ToolResult:
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
     timeout_seconds: float | None = None
+    warm: bool = False
+    cold_because: str = ""
 
     @property
     def is_error(self) -> bool:

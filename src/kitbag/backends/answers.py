@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kitbag.backends.answer_file import AnswerFile
 from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
@@ -25,12 +24,10 @@ _DENIED = re.compile(
 _JSON_STARTS = tuple('{["-0123456789tfn')
 
 
-def result_of(
-    call: ToolCall, ended: Ended, *, answer: AnswerFile | None, started_ns: int
-) -> ToolResult:
+def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
     """Read the answer of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
-    raw = answer.read() if answer else b""
+    raw = ended.answer
     value = _returned(raw) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
     files, complete = changed_files(call.terms.workspace, started_ns)
@@ -48,6 +45,8 @@ def result_of(
         truncated=ended.stdout.truncated or ended.stderr.truncated or is_cut,
         duration_ms=round(ended.duration_seconds * 1000, 3),
         protections=ended.protections,
+        warm=ended.warm,
+        cold_because=ended.cold_because,
         code=ended.code,
         signal=ended.signal,
         saved=tuple(path for path in saved if path is not None),

@@ -6,17 +6,18 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from kitbag.backends.answer_file import answer_file
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
 from kitbag.backends.exchange import exchange_folder
 from kitbag.backends.interpreters import homes_of, interpreter_for
+from kitbag.backends.warmth import nursery_for
 from kitbag.calls import Terms, ToolCall
 from kitbag.environment import base_environment
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
 from kitbag.execution.confinement import Confinement
+from kitbag.execution.jobs import PROGRAM
 from kitbag.execution.shared import run_command
 from kitbag.reading import CannotReadError, require_inside
 from kitbag.results import ToolResult
@@ -24,6 +25,7 @@ from kitbag.tools import Script
 from kitbag.workspace import file_clock_ns
 
 _RUNNERS = Path(__file__).with_name("runners")
+_ANSWER = "3"  # the descriptor after the standard streams
 
 
 async def run_script(call: ToolCall, script: Script) -> ToolResult:
@@ -34,22 +36,37 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     workspace = call.terms.workspace
     _refuse_planted(program[0], workspace)
     folder = exchange_folder(call.tool.home, workspace)
-    with (
-        argument_file(folder, delivery) as file,
-        answer_file(folder, wanted=bool(_runner(script))) as answer,
-    ):
-        command = Command(
-            argv=(*program, *_runner(script), script.file, *delivery.words),
-            env=_environment(call, script, delivery, file)
-            | ({"KITBAG_ANSWER": str(answer.path)} if answer else {}),
-            cwd=Path(call.tool.home) if call.tool.cwd == "skill" else workspace,
-            stdin=delivery.stdin,
-            limits=call.limits,
-        )
+    with argument_file(folder, delivery) as file:
+        command = _command(call, script, program, delivery, file)
         started_ns = file_clock_ns()
         confinement = _confinement(call.tool.home, program[0], call.terms, folder)
         ended = await run_command(command, confinement, call.on_output)
-        return result_of(call, ended, answer=answer, started_ns=started_ns)
+        return result_of(call, ended, started_ns=started_ns)
+
+
+def _command(
+    call: ToolCall,
+    script: Script,
+    program: tuple[str, ...],
+    delivery: Delivery,
+    file: Path | None,
+) -> Command:
+    runner = _runner(script)
+    shared = _shared_environment(script)
+    env = shared | _environment(call, script, delivery, file)
+    cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
+    files = (*runner[:1], script.file)
+    return Command(
+        argv=(*program, *runner, script.file, *delivery.words),
+        env=env,
+        cwd=cwd,
+        stdin=delivery.stdin,
+        limits=call.limits,
+        answers=bool(runner),
+        nursery=nursery_for(
+            script, program=program, files=files, env=env, shared_env=shared, cwd=cwd
+        ),
+    )
 
 
 # Path → device and inode of a file that was seen to lie inside its skill. Another file in its
@@ -102,11 +119,21 @@ def _confinement(home: str, program: str, terms: Terms, exchange: Path) -> Confi
         workspace=workspace,
         skill=Path(home),
         interpreters=homes_of(program),
-        readable=(_RUNNERS, *inside),
+        readable=(_RUNNERS, PROGRAM.parents[1], *inside),
         writable=(exchange, *sorted(around - set(inside))),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox=terms.sandbox,
     )
+
+
+def _shared_environment(script: Script) -> dict[str, str]:
+    """Return what every call of a script sees, whatever it is called with."""
+    found = base_environment()
+    if script.language == "python":
+        # The skill is read-only, and the user's own packages are out of sight.
+        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+        found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
+    return found
 
 
 def _environment(
@@ -114,8 +141,7 @@ def _environment(
 ) -> dict[str, str]:
     tool = call.tool
     scripts = f"{tool.home}/scripts"
-    found = base_environment() | variables(delivery, call.arguments)
-    found |= {
+    found = variables(delivery, call.arguments) | {
         "SKILL_NAME": tool.skill,
         "SKILL_BASE_DIR": tool.home,
         "SKILL_VERSION": tool.version.replace("\0", ""),
@@ -123,13 +149,9 @@ def _environment(
     }
     if file is not None:
         found["TOOL_ARGS_FILE"] = str(file)
-    if script.language == "python":
-        # The skill is read-only, and the user's own packages are out of sight.
-        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
-        found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
     if script.convention in ("handler", "main"):
         source = "stdin" if call.stdin is None else "file" if file else "variable"
-        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts}
+        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts, "KITBAG_ANSWER": _ANSWER}
     elif script.language == "python":
         found["PYTHONPATH"] = scripts
     return found

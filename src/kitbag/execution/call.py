@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from kitbag.execution.answers import new_answer, read_answer
 from kitbag.execution.capture import Capture
 from kitbag.execution.command import Captured, Command, Stream
 from kitbag.execution.plain import PlainSlot
@@ -43,6 +44,8 @@ class Call:
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
         self.output: dict[Stream, Captured] = {}  # once it has run
+        self.answer = b""
+        self._answer_fd = -1
         self.ended_by: str | None = None  # why Kitbag ended it
         self._complaint: Exception | None = None  # what the caller's callback raised
 
@@ -79,7 +82,10 @@ class Call:
                 self._readers[read_end] = stream
             for fd in self._readers:
                 self._loop.add_reader(fd, self._read, fd)
-            return self._slot.start(self._command, (theirs[0], theirs[1], theirs[2]))
+            if self._command.answers:
+                self._answer_fd = new_answer()
+            given = (*theirs, self._answer_fd) if self._answer_fd >= 0 else tuple(theirs)
+            return self._slot.start(self._command, given)
         except OSError:
             self._close()
             raise
@@ -88,9 +94,13 @@ class Call:
                 os.close(fd)
 
     def _open_stdin(self) -> int:
-        if not self._stdin:
+        if not self._stdin and not self._slot.is_warm:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        # An interpreter that was started over pipes takes its input to be one.
         read_end, self._stdin_fd = os.pipe()
+        if not self._stdin:
+            self._close_stdin()
+            return read_end
         os.set_blocking(self._stdin_fd, False)
         self._feed()
         if self._stdin_fd >= 0:
@@ -169,4 +179,7 @@ class Call:
             if fd in self._readers:
                 self._close_reader(fd)
         self._close_stdin()
+        if self._answer_fd >= 0:
+            self.answer = read_answer(self._answer_fd)
+            self._answer_fd = -1
         self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

@@ -14,10 +14,27 @@ TIMED_OUT = 124  # the exit code of coreutils' timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nursery:
+    """A Python process that has loaded what a script imports, and forks a child for each call.
+
+    `program` is the interpreter with its options, the first words of every command it serves;
+    `files` are compiled ahead, the script last; `folders` hold the modules that are its own.
+    """
+
+    program: tuple[str, ...]
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One program: `argv` starts with the path of the executable, `env` is all it will see.
 
-    Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`.
+    Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`. A command that
+    `answers` finds a file to write its answer to at the descriptor that KITBAG_ANSWER names.
+    With a `nursery` it is forked from there if it can be, and started afresh if not.
     """
 
     argv: tuple[str, ...]
@@ -25,6 +42,8 @@ class Command:
     cwd: Path
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
+    answers: bool = False
+    nursery: Nursery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +86,8 @@ class Ended:
     """A call that is over: nothing it started is alive.
 
     `exit_code` is None when a signal ended it; `code` says why Kitbag ended it, such as
-    "timeout", "output_limit" or "zygote_lost".
+    "timeout", "output_limit" or "zygote_lost". `warm` means that it was forked from a process
+    that was already running; if it could have been and was not, `cold_because` says why.
     """
 
     outcome: Outcome
@@ -79,3 +99,7 @@ class Ended:
     duration_seconds: float = 0.0
     usage: Usage | None = None
     protections: Mapping[str, str] = field(default_factory=dict)
+    answer: bytes = b""
+    warm: bool = False
+    cold_because: str = ""
+    waited_seconds: float = 0.0  # of the duration: for a place to run in

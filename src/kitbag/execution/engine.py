@@ -5,18 +5,20 @@ import os
 import resource
 import time
 import weakref
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 from kitbag.errors import CommandStartError, SandboxUnavailableError
 from kitbag.execution.call import Call, OnOutput
-from kitbag.execution.command import TIMED_OUT, Command, Ended, Outcome, Usage
+from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
+from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
 from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
-from kitbag.execution.replies import Finished, Lost, NotStarted
+from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 
 _MOST_ZYGOTES = 32
 _MOST_RUNNING = 128
@@ -65,24 +67,46 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
+        run = partial(self._run, command, chosen, on_output)
         async with self._running:
-            slot = await self._pool.take(chosen, chosen.limit_fields(command.limits))
-            call = Call(
-                slot,
-                command,
-                workspace=confinement.workspace,
-                grace_seconds=self._grace_seconds,
-                on_output=on_output,
-            )
-            reusable = False
-            try:
-                reply = await call.run()
-                reusable = not isinstance(reply, Finished) or reply.reusable
-            finally:
-                slot.give_back(reusable=reusable)
-                self._pool.released()
-        finished = _finished(reply, slot.failure, command)
-        return _ended(finished, call, chosen, time.monotonic() - started)
+            nursery, why = _nursery_of(command, chosen)
+            ran = await run(nursery)
+            if isinstance(ran, Unfit):
+                why = ran.reason
+                ran = await run(None)
+        assert isinstance(ran, Ran)
+        finished = _finished(ran, command)
+        return _ended(finished, ran, chosen, why, time.monotonic() - started)
+
+    async def _run(
+        self,
+        command: Command,
+        chosen: Plan,
+        on_output: OnOutput | None,
+        nursery: Nursery | None,
+    ) -> "Ran | Unfit":
+        asked = time.monotonic()
+        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), nursery))
+        if isinstance(slot, Unfit):
+            return slot
+        waited = time.monotonic() - asked
+        call = Call(
+            slot,
+            command,
+            workspace=chosen.workspace,
+            grace_seconds=self._grace_seconds,
+            on_output=on_output,
+        )
+        reusable = False
+        try:
+            reply = await call.run()
+            reusable = not isinstance(reply, Finished) or reply.reusable
+        finally:
+            slot.give_back(reusable=reusable)
+            self._pool.released()
+        if isinstance(reply, Unfit):
+            return reply
+        return Ran(reply=reply, call=call, waited=waited, warm=slot.is_warm, failure=slot.failure)
 
     def _settle_on_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -129,23 +153,46 @@ class Engine:
         self._start_over()
 
 
-def _finished(
-    reply: Finished | NotStarted | Lost, failure: str, command: Command
-) -> Finished | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A call that is over, as its slot tells it."""
+
+    reply: Finished | NotStarted | Lost
+    call: Call
+    waited: float
+    warm: bool
+    failure: str
+
+
+def _nursery_of(command: Command, chosen: Plan) -> tuple[Nursery | None, str]:
+    """Return the nursery that may serve a command, or why there is none."""
+    if command.nursery is None:
+        return None, ""
+    if not chosen.namespaces:
+        return None, "there are no namespaces on this machine, or confinement is off"
+    if command.limits.cpu_seconds is not None:
+        return None, "processor time is limited, and a nursery would use it up for its calls"
+    return command.nursery, ""
+
+
+def _finished(ran: Ran, command: Command) -> Finished | None:
     """Return how the program ended, None when it was lost; raise when it never ran."""
-    match reply:
+    match ran.reply:
         case Finished():
-            return reply
+            return ran.reply
         case NotStarted():
-            raise CommandStartError(command.argv[0], os.strerror(reply.errno))
+            raise CommandStartError(command.argv[0], os.strerror(ran.reply.errno))
         case Lost():
-            reason = failure or reply.reason
+            reason = ran.failure or ran.reply.reason
             if reason:
                 raise SandboxUnavailableError(("confinement",), reason)
             return None
 
 
-def _ended(finished: Finished | None, call: Call, chosen: Plan, seconds: float) -> Ended:
+def _ended(
+    finished: Finished | None, ran: Ran, chosen: Plan, cold_because: str, seconds: float
+) -> Ended:
+    call = ran.call
     outcome, exit_code, code = _verdict(finished, call.ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
     return Ended(
@@ -158,6 +205,10 @@ def _ended(finished: Finished | None, call: Call, chosen: Plan, seconds: float) 
         duration_seconds=seconds,
         usage=_usage(finished),
         protections=MappingProxyType(dict(chosen.protections)),
+        answer=call.answer,
+        warm=ran.warm,
+        cold_because=cold_because,
+        waited_seconds=ran.waited,
     )
 
 

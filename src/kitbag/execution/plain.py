@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kitbag.execution.command import Command
 from kitbag.execution.replies import Finished, NotStarted, Reply
-from kitbag.execution.zygotes import LimitFields
+from kitbag.execution.jobs import LimitFields, SlotKey
 
 _RLIMITS = {
     "memory_bytes": resource.RLIMIT_DATA,
@@ -27,6 +27,7 @@ class PlainSlot:
     """
 
     failure = ""
+    is_warm = False
 
     def __init__(
         self,
@@ -39,17 +40,22 @@ class PlainSlot:
         self._give_back = give_back
         self._group = 0
 
-    def start(self, command: Command, streams: tuple[int, int, int]) -> "asyncio.Future[Reply]":
+    def start(self, command: Command, streams: tuple[int, ...]) -> "asyncio.Future[Reply]":
         answer: asyncio.Future[Reply] = self._loop.create_future()
+        env = dict(command.env)
+        extra = streams[3:]  # the file for an answer keeps its number
+        if extra:
+            env["KITBAG_ANSWER"] = str(extra[0])
         try:
             process = subprocess.Popen(
                 command.argv,
-                env=dict(command.env),
+                env=env,
                 cwd=command.cwd,
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
                 start_new_session=True,
+                pass_fds=extra,
                 preexec_fn=self._limit,  # noqa: PLW1509 - sets limits and nothing else
             )
         except OSError as error:
@@ -117,9 +123,9 @@ class PlainZygote:
     def busy(self) -> bool:
         return self._running > 0
 
-    def take(self, limits: LimitFields) -> PlainSlot:
+    async def take(self, key: SlotKey) -> PlainSlot:
         self._running += 1
-        return PlainSlot(self._loop, limits, self._take_back)
+        return PlainSlot(self._loop, key.limits, self._take_back)
 
     def _take_back(self) -> None:
         self._running -= 1

@@ -5,9 +5,11 @@ import os
 from collections import OrderedDict
 
 from kitbag.execution.confinement import Plan
+from kitbag.execution.jobs import SlotKey
 from kitbag.execution.plain import PlainSlot, PlainZygote
+from kitbag.execution.replies import Unfit
 from kitbag.execution.slots import Slot
-from kitbag.execution.zygotes import LimitFields, Zygote
+from kitbag.execution.zygotes import Zygote
 
 AnyZygote = Zygote | PlainZygote
 
@@ -40,12 +42,12 @@ class ZygotePool:
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
 
-    async def take(self, plan: Plan, limits: LimitFields) -> Slot | PlainSlot:
+    async def take(self, plan: Plan, key: SlotKey) -> Slot | PlainSlot | Unfit:
         """Return a slot of the plan's zygote, which may die while it is asked for one."""
         while True:
             zygote = await self._get(plan)
             try:
-                return zygote.take(limits)
+                return await zygote.take(key)
             except (BrokenPipeError, ConnectionResetError):
                 zygote.close()
 

@@ -3,6 +3,7 @@
 import signal
 from dataclasses import dataclass
 
+from kitbag.execution.nursery.unfit import REASONS
 from kitbag.execution.zygote import wire
 
 _MOST_PARTS = 8
@@ -27,16 +28,28 @@ class NotStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A nursery has loaded its modules and keeps a child waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A nursery cannot serve its script: nothing ran, and it is gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
     """The slot is gone or talks nonsense; `reason` is empty when it did not say why."""
 
     reason: str = ""
 
 
-Reply = Finished | NotStarted | Lost
+Reply = Finished | NotStarted | Unfit | Lost
 
 
-def read_reply(packet: bytes) -> Reply:
+def read_reply(packet: bytes) -> Reply | Ready:
     """Read one packet; whatever it holds, the result is a reply."""
     kind, body = packet[:1], packet[1:]
     if kind == wire.FAILED:
@@ -48,7 +61,11 @@ def read_reply(packet: bytes) -> Reply:
         return Lost(reason="unreadable answer")
 
 
-def _from_numbers(kind: bytes, numbers: list[int]) -> Reply:
+def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
+    if kind == wire.READY:
+        return Ready()
+    if kind == wire.UNFIT:
+        return Unfit(reason=REASONS.get(numbers[0], "") if numbers else "")
     if kind == wire.NOT_STARTED:
         call, errno = numbers
         return NotStarted(call=call, errno=errno)

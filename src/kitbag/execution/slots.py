@@ -6,7 +6,7 @@ import socket
 from typing import Protocol
 
 from kitbag.execution.command import Command
-from kitbag.execution.replies import Finished, Lost, Reply, read_reply
+from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.zygote import wire
 
 _LONGEST_REPLY = 1024
@@ -27,19 +27,28 @@ class Owner(Protocol):
         before its process has quite ended.
         """
 
+    def ready(self, slot: "Slot") -> None:
+        """Hear that its nursery keeps a child waiting."""
+
+    def unfit(self, slot: "Slot", unfit: Unfit) -> None:
+        """Hear that its nursery cannot serve its script."""
+
 
 class Slot:
-    """A place a program can run in."""
+    """A place a program can run in; with `jobs`, one whose programs a nursery forks."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
-        temporary: str | None,
         owner: Owner,
+        *,
+        temporary: str | None = None,
+        jobs: socket.socket | None = None,
     ) -> None:
         self._loop = loop
         self._sock = sock
+        self._jobs = jobs
         self._owner = owner
         self._answer: asyncio.Future[Reply] | None = None
         self._calls = 0
@@ -49,7 +58,11 @@ class Slot:
         self.idle_since = 0.0
         loop.add_reader(sock.fileno(), self._read)
 
-    def start(self, command: Command, streams: tuple[int, int, int]) -> "asyncio.Future[Reply]":
+    @property
+    def is_warm(self) -> bool:
+        return self._jobs is not None
+
+    def start(self, command: Command, streams: tuple[int, ...]) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""
         self._calls += 1
         self._answer = self._loop.create_future()
@@ -58,7 +71,7 @@ class Slot:
             env.setdefault("TMPDIR", self.temporary)
         job = (self._calls, list(command.argv), env, str(command.cwd))
         try:
-            wire.send_value(self._sock, wire.RUN, job, streams)
+            wire.send_value(self._jobs or self._sock, wire.RUN, job, streams)
         except OSError:
             self.drop()
         return self._answer
@@ -91,10 +104,19 @@ class Slot:
         if not packet:
             self.drop()
             return
-        reply = read_reply(packet)
+        self._take(read_reply(packet))
+
+    def _take(self, reply: Reply | Ready) -> None:
         if isinstance(reply, Lost):
             self._lost = reply
             self.drop()
+        elif isinstance(reply, Ready):
+            self._owner.ready(self)
+        elif isinstance(reply, Unfit):
+            self.close()
+            self._owner.unfit(self, reply)
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(reply)
         elif self._answer is not None and reply.call == self._calls and not self._answer.done():
             if isinstance(reply, Finished) and not reply.reusable:
                 self.close()  # it is ending by itself, which is not being lost
@@ -116,9 +138,11 @@ class Slot:
         if self.alive:
             self.alive = False
             self._loop.remove_reader(self._sock.fileno())
-            self._sock.close()
+            self.abandon()
 
     def abandon(self) -> None:
         """Close the descriptor only: after a fork, the loop is the parent's."""
         self.alive = False
         self._sock.close()
+        if self._jobs is not None:
+            self._jobs.close()

@@ -4,16 +4,20 @@ import asyncio
 import contextlib
 import os
 import socket
+from functools import partial
+from operator import itemgetter
 
 from kitbag.execution.confinement import Plan
 from kitbag.execution.interpreter import zygote_command
+from kitbag.execution.jobs import Jobs, SlotKey
+from kitbag.execution.replies import Unfit
+from kitbag.execution.shelf import Shelf
 from kitbag.execution.slots import Slot
 from kitbag.execution.zygote import wire
 
-LimitFields = tuple[tuple[str, int | None], ...]
-
 _CONTROL = 3
-_MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB; making one, four milliseconds
+_MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
+_NURSERY_SECONDS = 0.03  # what starting one costs, until it is known
 _ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
 
 
@@ -54,8 +58,8 @@ class Zygote:
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan) -> None:
         self._loop = loop
         self._plan = plan
-        self._idle: list[tuple[LimitFields, Slot]] = []
-        self._busy: dict[Slot, LimitFields] = {}
+        self._shelves: dict[SlotKey, Shelf] = {}
+        self._homes: dict[Slot, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
         self.ended = loop.create_future()
@@ -69,61 +73,78 @@ class Zygote:
 
     @property
     def busy(self) -> bool:
-        return bool(self._busy)
+        return any(shelf.in_use for shelf in self._shelves.values())
 
-    def take(self, limits: LimitFields) -> Slot:
-        """Return a slot sealed with these limits for the caller alone; OSError if we are gone."""
+    async def take(self, key: SlotKey) -> Slot | Unfit:
+        """Return a slot of this sort for the caller alone; OSError if we are gone."""
         self.used_at = self._loop.time()
-        slot = self._idle_slot(limits) or self._new_slot(limits)
-        self._busy[slot] = limits
-        return slot
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            cost = _NURSERY_SECONDS if key.nursery else 0.0
+            shelf = self._shelves[key] = Shelf(self._loop, partial(self._new_slot, key), cost)
+        return await shelf.take()
 
-    def _idle_slot(self, limits: LimitFields) -> Slot | None:
-        # The one used last: its memory is warm, and the others may end.
-        for place in range(len(self._idle) - 1, -1, -1):
-            if self._idle[place][0] == limits:
-                return self._idle.pop(place)[1]
-        return None
-
-    def _new_slot(self, limits: LimitFields) -> Slot:
+    def _new_slot(self, key: SlotKey) -> Slot:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         temporary = None if self._plan.namespaces else _new_folder_name()
-        fields = {**dict(limits), "temporary": temporary}
+        fields = {**dict(key.limits), "temporary": temporary, "nursery": None}
+        jobs = Jobs(key.nursery) if key.nursery else None
+        if jobs is not None:
+            fields["nursery"] = jobs.order()
+        given = (theirs.fileno(), *(jobs.theirs() if jobs else ()))
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:
-            wire.send_value(self._control, wire.NEW_SLOT, fields, (theirs.fileno(),))
+            wire.send_value(self._control, wire.NEW_SLOT, fields, given)
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
-        return Slot(self._loop, ours, temporary, self)
+            if jobs is not None:
+                jobs.close_theirs()
+        slot = Slot(self._loop, ours, self, temporary=temporary, jobs=jobs.ours if jobs else None)
+        self._homes[slot] = self._shelves[key]
+        return slot
+
+    def ready(self, slot: Slot) -> None:
+        self._homes[slot].ready(slot)
+
+    def unfit(self, slot: Slot, unfit: Unfit) -> None:
+        self._homes[slot].refuse(unfit)
 
     def give_back(self, slot: Slot, *, reusable: bool) -> None:
-        limits = self._busy.pop(slot, None)
-        self.used_at = slot.idle_since = self._loop.time()
-        if limits is not None and slot.alive and reusable and self.alive:
-            self._idle.append((limits, slot))
-            if len(self._idle) > _MOST_IDLE_SLOTS:
-                self._idle.pop(0)[1].close()
-        else:
-            slot.close()
+        self.used_at = self._loop.time()
+        shelf = self._homes[slot]
+        shelf.give_back(slot, reusable=reusable and self.alive)
+        if not slot.alive:
+            del self._homes[slot]
+        elif len(self._homes) > _MOST_IDLE_SLOTS:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Close one idle slot where there are too many, of the sort with the most."""
+        idle = [(len(shelf.idle), shelf) for shelf in self._shelves.values()]
+        if sum(count for count, _ in idle) > _MOST_IDLE_SLOTS:
+            self._forget(max(idle, key=itemgetter(0))[1].trim())
 
     def lose(self, slot: Slot) -> None:
         """End with a slot that was lost: only our own end proves that its programs are dead."""
-        self._forget(slot)
+        self._homes[slot].forget(slot)
         self.close()
         self.ended.add_done_callback(lambda _: slot.confirm_lost())
 
-    def _forget(self, slot: Slot) -> None:
-        self._idle = [entry for entry in self._idle if entry[1] is not slot]
-
     def end_idle_slots(self, before: float) -> None:
         """Close slots not used since `before`."""
-        for _, slot in [entry for entry in self._idle if entry[1].idle_since < before]:
-            slot.close()
-            self._forget(slot)
+        for key, shelf in list(self._shelves.items()):
+            for slot in shelf.end_idle(before):
+                self._homes.pop(slot, None)
+            if not shelf.in_use and not shelf.idle and not shelf.is_unfit:
+                del self._shelves[key]
+
+    def _forget(self, slot: Slot | None) -> None:
+        if slot is not None:
+            self._homes.pop(slot, None)
 
     def _read(self) -> None:
         if not self._hear():
@@ -154,8 +175,9 @@ class Zygote:
         """End the zygote, and every slot with what it runs."""
         if self.alive:
             self._let_go()
-            for slot in list(self._busy):
-                slot.drop()
+            for shelf in self._shelves.values():
+                for slot in shelf.busy:
+                    slot.drop()
 
     def _let_go(self) -> None:
         if not self.alive:
@@ -164,9 +186,8 @@ class Zygote:
         self._hear()  # a slot's end may be noticed before the reason for it
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        for _, slot in self._idle:
-            slot.close()
-        self._idle.clear()
+        for shelf in self._shelves.values():
+            shelf.close()
 
     def reap(self) -> None:
         """Wait for the end of an abandoned zygote of our own."""
@@ -178,5 +199,6 @@ class Zygote:
         self._control.close()
         if not self.ended.done():
             os.close(self._pidfd)
-        for slot in (*self._busy, *(slot for _, slot in self._idle)):
-            slot.abandon()
+        for shelf in self._shelves.values():
+            for slot in (*shelf.busy, *shelf.idle):
+                slot.abandon()

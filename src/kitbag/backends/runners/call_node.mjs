@@ -1,10 +1,10 @@
 // Calls the default export of a JavaScript module: call_node.mjs SCRIPT.
-// The value it returns is written into a file of its own, so that prints and value stay apart.
+// The value it returns is written to a file without a name, so that prints and value stay apart.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
 const script = process.argv[2];
-const answer = process.env.KITBAG_ANSWER;
+const answer = Number(process.env.KITBAG_ANSWER);
 const source = process.env.KITBAG_ARGUMENTS;
 delete process.env.KITBAG_ANSWER;
 delete process.env.KITBAG_ARGUMENTS;

@@ -15,13 +15,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Files that were compiled before this call began: put here by whoever forks calls.
+COMPILED: Any = globals().get("COMPILED")
 # What JSON gives is what these ask for.
 PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
 
 
 def main() -> int:
     mode, script = sys.argv[1:3]
-    answer = os.environ.pop("KITBAG_ANSWER")
+    answer = int(os.environ.pop("KITBAG_ANSWER"))
+    os.set_inheritable(answer, False)
     arguments = read_arguments(os.environ.pop("KITBAG_ARGUMENTS"))
     scripts = os.environ.pop("KITBAG_SCRIPTS", "")
     sys.argv = [script]
@@ -65,7 +68,9 @@ def read_arguments(source: str) -> Any:
 
 
 def load(script: str) -> Any:
-    from importlib.machinery import ModuleSpec, SourceFileLoader
+    # Where every interpreter has them from the start; importlib itself is a file to be read.
+    from _frozen_importlib import ModuleSpec
+    from _frozen_importlib_external import SourceFileLoader
 
     name = os.path.splitext(os.path.basename(script))[0]
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
@@ -76,7 +81,12 @@ def load(script: str) -> Any:
     module.__spec__ = ModuleSpec(name, loader, origin=script)
     module.__loader__ = loader
     sys.modules[name] = module
-    loader.exec_module(module)
+    code = COMPILED.get(script) if COMPILED else None
+    if code is None:
+        loader.exec_module(module)
+    else:
+        module.__builtins__ = __builtins__
+        exec(code, module.__dict__)
     return module
 
 
@@ -125,9 +135,10 @@ def wait_for(value: Any) -> Any:
     return asyncio.run(wait())
 
 
-def finish(answer: str, text: str) -> None:
-    with open(answer, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
+def finish(answer: int, text: str) -> None:
+    data = memoryview(text.encode(errors="replace"))
+    while data:
+        data = data[os.write(answer, data) :]
 
 
 if __name__ == "__main__":

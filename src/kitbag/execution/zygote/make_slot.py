@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from kitbag.execution.zygote import kernel, own_view
+from kitbag.execution.zygote import kernel, own_view, wire
 from kitbag.execution.zygote.leftovers import OwnFolders, SharedFolder
 from kitbag.execution.zygote.seal import Seal
 from kitbag.execution.zygote.slot import Slot
 from kitbag.execution.zygote.spawn import ForkThenSeal, SpawnSealed
 from kitbag.execution.zygote.tree import AdoptedTree, NamespaceTree
+from kitbag.execution.zygote.warm_slot import WarmSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,15 +30,35 @@ def make_slot(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoo
 
 def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
     kernel.unshare(kernel.NEWNS)
+    leftovers = _mount_view(config, limits, root)
+    Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
+    kernel.hide_from_peers()
+    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+
+
+def make_warm_slot(
+    sock: _socket.socket, nest: _socket.socket, config: Fields, limits: Fields, root: NewRoot
+) -> WarmSlot:
+    kernel.unshare(kernel.NEWNS)
+    view = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)  # /proc may be covered next
+    leftovers = _mount_view(config, limits, root)
+    wire.send(nest, wire.READY, (view,))
+    os.close(view)
+    # Outside Landlock: it lets a process signal only its own domain, and the calls that this one
+    # ends live in the nursery's. It runs nothing itself.
+    Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
+    kernel.hide_from_peers()
+    return WarmSlot(sock, nest, leftovers)
+
+
+def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:
+    """Mount the process table and the temporary folders that only this slot sees."""
     if config["own_proc"]:
         own_view.mount_processes(limits["processes"] if config["pid_limit"] else None)
     else:
         own_view.hide_processes()
     own_view.mount_temporary(root.paths, root.links, config["temporary_bytes"])
-    leftovers = OwnFolders(root.paths)
-    Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
-    kernel.hide_from_peers()
-    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+    return OwnFolders(root.paths)
 
 
 def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:

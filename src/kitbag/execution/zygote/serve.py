@@ -9,10 +9,13 @@ import select
 
 from kitbag.execution.zygote import alarm, kernel, namespaces, signals, tree, wire
 from kitbag.execution.zygote.leftovers import remove_folder
-from kitbag.execution.zygote.make_slot import make_slot
+from kitbag.execution.zygote.make_slot import make_slot, make_warm_slot
+from kitbag.execution.zygote.start_nursery import start_nursery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kitbag.execution.zygote.fields import Fields
 
 
@@ -68,20 +71,23 @@ class Zygote:
         self._config = config
         self._root = root
         self._slots: dict[int, str | None] = {}  # and the folder it has to itself, if any
+        self._nurseries: dict[int, int] = {}  # by a descriptor that hangs up when their slot ends
+        self._poll = select.poll()
         self._own_table = -1
         if config["namespaces"]:
             self._own_table = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def serve(self) -> None:
         waker = alarm.child_alarm()
-        poll = select.poll()
-        poll.register(self._control.fileno(), select.POLLIN)
-        poll.register(waker, select.POLLIN)
+        self._poll.register(self._control.fileno(), select.POLLIN)
+        self._poll.register(waker, select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
+            for fd, _ in self._poll.poll():
                 if fd == waker:
                     alarm.clear(waker)
                     self._reap()
+                elif fd != self._control.fileno():
+                    self._end_nursery(fd)
                 elif not self._take_order():
                     self._outlive_slots()
                     return
@@ -102,6 +108,12 @@ class Zygote:
         folder = self._slots.pop(pid, None)
         if folder is not None:
             remove_folder(folder)  # it is still there if the slot was killed
+
+    def _end_nursery(self, lifeline: int) -> None:
+        """Kill the nursery whose slot has let go; without it the slot cannot quite end."""
+        tree.send(self._nurseries.pop(lifeline), signals.KILL)
+        self._poll.unregister(lifeline)
+        os.close(lifeline)
 
     def _kill_strays(self) -> None:
         """Kill what a slot that was itself killed left behind: it was handed to us."""
@@ -130,29 +142,77 @@ class Zygote:
         limits: Fields = message.value()
         sock = _socket.socket(fileno=message.fds[0])
         try:
-            self._fork_slot(sock, limits)
+            if limits["nursery"] is None:
+                self._fork_slot(sock, limits)
+            else:
+                self._fork_with_nursery(sock, message.fds[1], limits)
         except OSError as error:
             wire.send_failure(sock, error)
         sock.close()
+        for fd in message.fds[1:]:
+            os.close(fd)
         return True
 
     def _fork_slot(self, sock: _socket.socket, limits: Fields) -> None:
-        if self._own_table >= 0:
-            kernel.unshare(kernel.NEWPID)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                self._become_slot(sock, limits)
-            self._slots[pid] = limits["temporary"]
-        finally:
-            if self._own_table >= 0:
-                kernel.setns(self._own_table, kernel.NEWPID)
+        with self._new_table():
+            self._slots[self._fork(sock, lambda: self._slot(sock, limits))] = limits["temporary"]
 
-    def _become_slot(self, sock: _socket.socket, limits: Fields) -> None:
+    def _fork_with_nursery(self, sock: _socket.socket, jobs: int, limits: Fields) -> None:
+        """Fork a slot in a new table, and a nursery that stays outside and forks into it."""
+        nest, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        lifeline, held = os.pipe2(os.O_CLOEXEC)
+        with self._new_table():
+            slot = self._fork(sock, lambda: self._warm_slot(sock, nest, held, limits))
+            table = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+        os.close(held)
+        nest.close()
+        self._slots[slot] = None
+        pid = self._fork(end, lambda: self._nursery(end, jobs, table, limits))
+        self._nurseries[lifeline] = pid
+        self._poll.register(lifeline, 0)
+        os.close(table)
+        end.close()
+
+    def _new_table(self) -> NewTable:
+        return NewTable(self._own_table)
+
+    def _fork(self, tell: _socket.socket, become: Callable[[], None]) -> int:
+        """Fork a child that never returns here; a failure is told to whom it concerns."""
+        pid = os.fork()
+        if pid:
+            return pid
         try:
-            keep_only((0, 1, 2, sock.fileno()))
-            make_slot(sock, self._config, limits, self._root).serve()
+            become()
         except BaseException as error:
-            wire.send_failure(sock, error)
+            import traceback; wire.send_failure(tell, Exception(traceback.format_exc()[-450:]))
         finally:
             os._exit(0)
+
+    def _slot(self, sock: _socket.socket, limits: Fields) -> None:
+        keep_only((0, 1, 2, sock.fileno()))
+        make_slot(sock, self._config, limits, self._root).serve()
+
+    def _warm_slot(
+        self, sock: _socket.socket, nest: _socket.socket, held: int, limits: Fields
+    ) -> None:
+        keep_only((0, 1, 2, sock.fileno(), nest.fileno(), held))
+        make_warm_slot(sock, nest, self._config, limits, self._root).serve()
+
+    def _nursery(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
+        keep_only((0, 1, 2, end.fileno(), jobs, table))
+        start_nursery(end, jobs, table, self._config, limits)
+
+
+class NewTable:
+    """Inside, children are forked into a process table of their own; -1 does nothing."""
+
+    def __init__(self, own_table: int) -> None:
+        self._own_table = own_table
+
+    def __enter__(self) -> None:
+        if self._own_table >= 0:
+            kernel.unshare(kernel.NEWPID)
+
+    def __exit__(self, *_: object) -> None:
+        if self._own_table >= 0:
+            kernel.setns(self._own_table, kernel.NEWPID)

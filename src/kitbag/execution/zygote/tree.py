@@ -10,13 +10,15 @@ from kitbag.execution.zygote import signals
 class NamespaceTree:
     """The whole tree is this process table; we are its process 1, whom nobody inside can end."""
 
-    def signal(self, number: int) -> None:
+    def signal(self, number: int) -> bool:
+        """Signal all of it; whether there was anything."""
         try:
             # One call, atomic with regard to fork: the kernel keeps a copy of it for a process
             # that is forking right now.
             os.kill(-1, number)
         except ProcessLookupError:
-            return
+            return False
+        return True
 
     def end(self) -> None:
         """Kill and reap until nothing is left."""

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 # Host to zygote.
 CONFIGURE, NEW_SLOT = b"C", b"S"
-# Host to slot.
+# Host to slot, or to what a nursery has forked.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
-# Back to the host.
-READY, FAILED, ENDED, NOT_STARTED = b"Y", b"F", b"X", b"N"
+# Host to nursery; slot to nursery.
+PREPARE, NEXT = b"P", b"G"
+# Back to the host; a nursery's come through its slot.
+READY, FAILED, ENDED, NOT_STARTED, UNFIT = b"Y", b"F", b"X", b"N", b"U"
 
 # A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
 # memory file whose descriptor comes last.

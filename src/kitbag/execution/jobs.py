@@ -1,0 +1,67 @@
+"""What tells slots apart, and the line to the nursery of one."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kitbag.execution.command import Nursery
+from kitbag.execution.zygote import wire
+
+LimitFields = tuple[tuple[str, int | None], ...]
+
+PROGRAM = Path(__file__).with_name("nursery") / "main.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotKey:
+    """Slots with equal keys serve the same calls.
+
+    `changed_at` are the times at which the folders of the script got or lost a file: one that
+    is new may hide a module that a nursery has already loaded.
+    """
+
+    limits: LimitFields
+    nursery: Nursery | None = None
+    changed_at: tuple[int, ...] = ()
+
+
+def key_of(limits: LimitFields, nursery: Nursery | None) -> SlotKey:
+    if nursery is None:
+        return SlotKey(limits=limits)
+    changed_at = tuple(map(_changed_at, nursery.folders))
+    return SlotKey(limits=limits, nursery=nursery, changed_at=changed_at)
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - on every call
+    except OSError:
+        return 0
+
+
+class Jobs:
+    """A socket that calls are sent through; only the host writes and only a nursery reads."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        wanted = {
+            "files": nursery.files,
+            "folders": nursery.folders,
+            "skipped": len(nursery.program),
+        }
+        wire.send_value(self.ours, wire.PREPARE, wanted)
+
+    def order(self) -> dict[str, Any]:
+        """Return what a zygote is told of the nursery."""
+        nursery = self._nursery
+        argv = [*nursery.program, str(PROGRAM)]
+        return {"argv": argv, "env": dict(nursery.env), "cwd": str(nursery.cwd)}
+
+    def theirs(self) -> tuple[int, ...]:
+        return (self._theirs.fileno(),)
+
+    def close_theirs(self) -> None:
+        self._theirs.close()

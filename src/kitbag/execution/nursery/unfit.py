@@ -1,0 +1,14 @@
+"""Why a script cannot be served by a nursery: numbers on the wire, words for people."""
+
+from __future__ import annotations
+
+SHADOWED, THREADS, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
+
+REASONS = {
+    SHADOWED: "a file of the skill has the name of a module that is already loaded",
+    THREADS: "its imports start threads",
+    PRINTED: "its imports print",
+    FILES_OPEN: "its imports leave files open",
+    MOVED: "its imports change the current folder",
+    UNREADABLE: "it cannot be read or compiled",
+}

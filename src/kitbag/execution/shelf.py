@@ -1,0 +1,196 @@
+"""Slots of one sort, as many as they are used: whether a call waits for one or makes another."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+
+from kitbag.execution.replies import Unfit
+from kitbag.execution.slots import Slot
+
+_REMEMBERED = 0.2  # how much the last call counts in what calls usually take
+_FORKED_SECONDS = 0.002  # after a call, until the next child waits
+
+
+class Shelf:
+    """Hands out slots; `start_seconds` is what making one costs, 0 where that is nothing.
+
+    A call waits when one of those that run should be done sooner than a new slot. No more are
+    started at once than there are processors: starting is work, and they would only be later.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[], Slot], start_seconds: float
+    ) -> None:
+        self._loop = loop
+        self._make = make
+        self._start_seconds = start_seconds
+        self._usual_seconds = start_seconds
+        self._idle: list[Slot] = []
+        self._busy: dict[Slot, float] = {}
+        self._starting: dict[Slot, float] = {}
+        self._waiting: deque[asyncio.Future[Slot | Unfit]] = deque()
+        self._unfit: Unfit | None = None
+        self._finished_at = loop.time()
+        self._clock: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> tuple[Slot, ...]:
+        return tuple(self._idle)
+
+    @property
+    def busy(self) -> tuple[Slot, ...]:
+        return tuple(self._busy)
+
+    @property
+    def is_unfit(self) -> bool:
+        return self._unfit is not None
+
+    @property
+    def in_use(self) -> bool:
+        return bool(self._busy or self._waiting)
+
+    async def take(self) -> Slot | Unfit:
+        """Return a slot for the caller alone, or why there can be none of this sort."""
+        if self._unfit is not None:
+            return self._unfit
+        slot = self._take_idle()
+        if slot is not None:
+            self._busy[slot] = self._loop.time()
+            return slot
+        if self._is_worth_another(len(self._waiting) + 1):
+            return self._new()
+        return await self._wait()
+
+    def _take_idle(self) -> Slot | None:
+        # The one used last: its memory is warm, and the others may end. One that was used just
+        # now has no child waiting yet.
+        settled = self._loop.time() - _FORKED_SECONDS
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place].idle_since <= settled:
+                return self._idle.pop(place)
+        return self._idle.pop() if self._idle else None
+
+    def _is_worth_another(self, waiting: int) -> bool:
+        count = len(self._busy)
+        if not count or not self._start_seconds:
+            return True
+        if len(self._starting) >= (os.cpu_count() or 1):
+            return False
+        usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
+        return waiting * usual / count > self._start_seconds
+
+    def _new(self) -> Slot:
+        slot = self._make()
+        self._busy[slot] = self._loop.time()
+        if self._start_seconds:
+            self._starting[slot] = self._loop.time()
+        return slot
+
+    async def _wait(self) -> Slot | Unfit:
+        place: asyncio.Future[Slot | Unfit] = self._loop.create_future()
+        self._waiting.append(place)
+        self._look_again_later()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            given = place.result() if place.done() and not place.cancelled() else None
+            if isinstance(given, Slot):
+                self.give_back(given, reusable=True)
+            raise
+
+    def _look_again_later(self) -> None:
+        if self._clock is None:
+            self._clock = self._loop.call_later(self._start_seconds, self._look_again)
+
+    def _look_again(self) -> None:
+        self._clock = None
+        self._grow()
+        if self._waiting:
+            self._look_again_later()
+
+    def _grow(self) -> None:
+        """Make slots for those who wait, as far as they would otherwise wait longer."""
+        while self._waiting and self._is_worth_another(len(self._waiting)):
+            place = self._next_in_line()
+            if place is not None:
+                self._hand_new(place)
+
+    def _hand_new(self, place: "asyncio.Future[Slot | Unfit]") -> None:
+        try:
+            place.set_result(self._new())
+        except OSError as error:
+            place.set_exception(error)
+
+    def _next_in_line(self) -> "asyncio.Future[Slot | Unfit] | None":
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                return place
+        return None
+
+    def ready(self, slot: Slot) -> None:
+        """Learn what starting one took."""
+        started = self._starting.pop(slot, None)
+        if started is not None:
+            self._start_seconds = self._loop.time() - started
+            self._grow()
+
+    def refuse(self, unfit: Unfit) -> None:
+        """Learn that no slot of this sort will ever serve; tell whoever waits."""
+        self._unfit = unfit
+        while (place := self._next_in_line()) is not None:
+            place.set_result(unfit)
+
+    def give_back(self, slot: Slot, *, reusable: bool) -> None:
+        now = self._loop.time()
+        self._note(slot, now)
+        place = self._next_in_line()
+        if reusable and slot.alive:
+            if place is not None:
+                self._busy[slot] = now
+                place.set_result(slot)
+            else:
+                slot.idle_since = now
+                self._idle.append(slot)
+            return
+        slot.close()
+        if place is not None:
+            self._hand_new(place)
+
+    def trim(self) -> Slot | None:
+        """Close the slot that was used longest ago, and return it."""
+        if not self._idle:
+            return None
+        slot = self._idle.pop(0)
+        slot.close()
+        return slot
+
+    def _note(self, slot: Slot, now: float) -> None:
+        started = self._busy.pop(slot, now)
+        if self._starting.pop(slot, None) is None:
+            self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
+        self._finished_at = now
+
+    def forget(self, slot: Slot) -> None:
+        """Drop a slot that is gone, if it is here; who waits for its call is told elsewhere."""
+        if slot in self._idle:
+            self._idle.remove(slot)
+
+    def end_idle(self, before: float) -> list[Slot]:
+        """Close slots not used since `before`, and return them."""
+        ended = [slot for slot in self._idle if slot.idle_since < before]
+        for slot in ended:
+            self._idle.remove(slot)
+            slot.close()
+        return ended
+
+    def close(self) -> None:
+        """Close what is idle; whoever waits is told that there will be none."""
+        if self._clock is not None:
+            self._clock.cancel()
+        for slot in self._idle:
+            slot.close()
+        self._idle.clear()
+        while (place := self._next_in_line()) is not None:
+            place.set_exception(BrokenPipeError())

@@ -1,0 +1,70 @@
+"""A forked child of the zygote becomes a nursery: sealed, then an interpreter of the skill's."""
+
+from __future__ import annotations
+
+import os
+
+from kitbag.execution.zygote import kernel, own_view, signals, wire
+from kitbag.execution.zygote.seal import Seal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+
+    from kitbag.execution.zygote.fields import Fields
+
+_FIRST_PROCESS = 1
+# Where the program finds what it is given: its slot, its jobs, its own state, what it prints.
+# They are 3, 4, 5 and 6; everything else closes when it starts.
+_ROOM = 32  # descriptors are moved here first, out of the way of their final places
+
+
+def start_nursery(
+    nest: _socket.socket, jobs: int, table: int, config: Fields, limits: Fields
+) -> None:
+    """Turn into the nursery program; what it forks is born into the process table `table`."""
+    kernel.die_with_parent()
+    os.setsid()
+    # Of the machine's own table: in the slot's, this process does not exist. A file, because a
+    # folder of /proc would lead to all of it.
+    state = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    _enter_view(nest)
+    kernel.setns(table, kernel.NEWPID)
+    nursery: Fields = limits["nursery"]
+    os.chdir(nursery["cwd"])
+    _arrange((nest.fileno(), jobs, state))
+    seal = Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY))
+    for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
+        signals.leave_to_kernel(number)
+    seal.apply()
+    os.execve(nursery["argv"][0], nursery["argv"], nursery["env"])  # noqa: S606
+
+
+def _enter_view(nest: _socket.socket) -> None:
+    """Join the mounts of the slot, which sends them when they are made."""
+    message = wire.receive(nest)
+    if message is None:
+        os._exit(1)
+    kernel.setns(message.fds[0], kernel.NEWNS)
+    os.close(message.fds[0])
+
+
+def _arrange(given: tuple[int, int, int]) -> None:
+    """Put descriptors where the program expects them, its standard streams on pipes.
+
+    Pipes, because an interpreter looks at its streams once: those of a call are pipes too.
+    """
+    idle_read, idle_write = os.pipe()
+    printed, output = os.pipe()
+    os.close(idle_write)
+    os.set_blocking(printed, False)
+    wanted = (idle_read, output, output, *given, printed)
+    moved = [_move_up(fd) for fd in wanted]
+    for place, fd in enumerate(moved):
+        os.dup2(fd, place)
+
+
+def _move_up(fd: int) -> int:
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ROOM)
