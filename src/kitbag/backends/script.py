@@ -55,7 +55,6 @@ def _command(
     shared = _shared_environment(script)
     env = shared | _environment(call, script, delivery, file)
     cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
-    files = (*runner[:1], script.file)
     return Command(
         argv=(*program, *runner, script.file, *delivery.words),
         env=env,
@@ -64,7 +63,12 @@ def _command(
         limits=call.limits,
         answers=bool(runner),
         nursery=nursery_for(
-            script, program=program, files=files, env=env, shared_env=shared, cwd=cwd
+            script,
+            program=program,
+            runner=runner[0] if runner else "",
+            env=env,
+            shared_env=shared,
+            cwd=cwd,
         ),
     )
 

@@ -17,7 +17,7 @@ def nursery_for(
     script: Script,
     *,
     program: tuple[str, ...],
-    files: tuple[str, ...],
+    runner: str,
     env: Mapping[str, str],
     shared_env: Mapping[str, str],
     cwd: Path,
@@ -34,7 +34,8 @@ def nursery_for(
     folders = dict.fromkeys((script.file.rpartition("/")[0], own))
     return Nursery(
         program=program,
-        files=files,
+        script=script.file,
+        runner=runner,
         folders=tuple(folder for folder in folders if folder),
         env=tuple(shared_env.items()),
         cwd=cwd,

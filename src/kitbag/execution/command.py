@@ -18,11 +18,13 @@ class Nursery:
     """A Python process that has loaded what a script imports, and forks a child for each call.
 
     `program` is the interpreter with its options, the first words of every command it serves;
-    `files` are compiled ahead, the script last; `folders` hold the modules that are its own.
+    `runner` is the file that calls a function of the script, "" when the script is run itself;
+    `folders` hold the modules that are the script's own.
     """
 
     program: tuple[str, ...]
-    files: tuple[str, ...]
+    script: str
+    runner: str
     folders: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     cwd: Path

@@ -28,6 +28,7 @@ class SlotKey:
 
 
 def key_of(limits: LimitFields, nursery: Nursery | None) -> SlotKey:
+    """Return which slots may serve a call, as its files stand now."""
     if nursery is None:
         return SlotKey(limits=limits)
     changed_at = tuple(map(_changed_at, nursery.folders))
@@ -48,7 +49,8 @@ class Jobs:
         self._nursery = nursery
         self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         wanted = {
-            "files": nursery.files,
+            "files": [file for file in (nursery.runner, nursery.script) if file],
+            "runner": nursery.runner,
             "folders": nursery.folders,
             "skipped": len(nursery.program),
         }

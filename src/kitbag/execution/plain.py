@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Callable
 
 from kitbag.execution.command import Command
-from kitbag.execution.replies import Finished, NotStarted, Reply
 from kitbag.execution.jobs import LimitFields, SlotKey
+from kitbag.execution.replies import Finished, NotStarted, Reply
 
 _RLIMITS = {
     "memory_bytes": resource.RLIMIT_DATA,

@@ -88,10 +88,9 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         temporary = None if self._plan.namespaces else _new_folder_name()
-        fields = {**dict(key.limits), "temporary": temporary, "nursery": None}
         jobs = Jobs(key.nursery) if key.nursery else None
-        if jobs is not None:
-            fields["nursery"] = jobs.order()
+        order = jobs.order() if jobs else None
+        fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
         given = (theirs.fileno(), *(jobs.theirs() if jobs else ()))
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from kitbag.execution.nursery.program import run_program
+from kitbag.execution.nursery.preparation import close_witnesses
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
-    from kitbag.execution.nursery.compiled import Compiled
+    from kitbag.execution.nursery.program import Program
 
 _ANSWER = 3
 _REHEARSALS = 20  # until the interpreter has specialised what it runs
@@ -28,13 +28,13 @@ class Child:
         nest: _socket.socket,
         jobs: _socket.socket,
         environment: dict[str, str],
-        compiled: Compiled,
+        program: Program,
         skipped: int,
     ) -> None:
         self._nest = nest
         self._jobs = jobs
         self._environment = environment
-        self._compiled = compiled
+        self._program = program
         self._skipped = skipped  # words of a command that started the interpreter
 
     def rehearse(self) -> None:
@@ -44,6 +44,7 @@ class Child:
     def serve(self) -> None:
         """Wait for a call and run it; never returns."""
         self._nest.close()
+        close_witnesses()
         os.setsid()
         rehearse()  # pages are copied when first written to: better while nobody waits
         message = wire.receive(self._jobs)
@@ -55,7 +56,7 @@ class Child:
         os.chdir(folder)
         self._take_environment(environment)
         _reseed()
-        run_program(argv[self._skipped :], self._compiled)
+        self._program.run(argv[self._skipped :])
 
     def _take_environment(self, wanted: dict[str, str]) -> None:
         """Change what differs, so that what an import has set stays."""

@@ -16,13 +16,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from kitbag.execution.nursery.lessons import Lessons
+
 INTERRUPTED = -2  # no status of its own: the signal ends the process
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
 _KEPT = ("__builtins__", "__name__")
 
 
-def end_process(status: int, module: dict[str, Any]) -> None:
+def end_process(status: int, module: dict[str, Any], lessons: Lessons) -> None:
     """Do what Python does at exit, in its order, and leave with `status`."""
+    lessons.write()
     _wait_for_threads()
     atexit._run_exitfuncs()
     if not _flush_output():
@@ -44,18 +47,7 @@ def _wait_for_threads() -> None:
     try:
         threading._shutdown()
     except BaseException as error:
-        sys.unraisablehook(_Unraisable(error, threading))
-
-
-class _Unraisable:
-    """What `sys.unraisablehook` is told."""
-
-    def __init__(self, error: BaseException, where: object) -> None:
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.err_msg = None
-        self.object = where
+        _say(f"Exception ignored in: {threading!r}\n{type(error).__name__}: {error}\n")
 
 
 def _let_go(module: dict[str, Any]) -> None:

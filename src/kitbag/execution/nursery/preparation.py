@@ -1,4 +1,4 @@
-"""Makes a nursery ready for its script: compiles it, loads what it imports, sees that nothing shows.
+"""Makes a nursery ready for its script: compiles it, loads its imports, sees that nothing shows.
 
 What a call does must not depend on whether its imports happened before it or in it.
 """
@@ -21,40 +21,50 @@ _FIRST_FREE = 7
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
 
-def prepare(wanted: dict[str, Any], fresh: frozenset[str]) -> tuple[Compiled, int]:
-    """Return the script's code, and why it cannot be served here; 0 when it can."""
-    compiled = Compiled()
-    try:
-        for file in wanted["files"]:
-            compiled.add(file)
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return compiled, unfit.UNREADABLE  # with its message, from a Python that starts afresh
-    here = os.getcwd()
-    sys.argv[:] = [wanted["files"][-1]]
-    _preload(imports_of(wanted["files"], wanted["folders"]))
-    reason = _what_shows(here) or _shadowed(wanted["folders"], fresh)
+class Preparation:
+    """What a script needs, and what may not show when it is there."""
+
+    def __init__(self, wanted: dict[str, Any], fresh: frozenset[str]) -> None:
+        self._files: list[str] = wanted["files"]
+        self._folders: list[str] = wanted["folders"]
+        self._fresh = fresh
+        self._here = os.getcwd()
+        self.compiled = Compiled()
+
+    def prepare(self) -> int:
+        """Compile the script and load its imports; why it cannot be served here, or 0."""
+        try:
+            for file in self._files:
+                self.compiled.add(file)
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            return unfit.UNREADABLE  # a Python that starts afresh says it best
+        sys.argv[:] = self._files[-1:]
+        return self._load(imports_of(self._files, self._folders))
+
+    def load_more(self, names: list[str]) -> bool:
+        """Load what calls were seen to load; whether nothing shows."""
+        return not self._load([(name, ()) for name in names])
+
+    def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
+        for name, members in imports:
+            try:
+                __import__(name, {}, {}, members, 0)
+            except BaseException:  # noqa: S112 - whatever it is, the call meets it again
+                continue
+        return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
+
+
+def close_witnesses() -> None:
+    """Close, in a child, what only the nursery looks at."""
     os.close(_STATE)
     os.close(_PRINTED)
-    return compiled, reason
-
-
-def _preload(imports: list[tuple[str, tuple[str, ...]]]) -> None:
-    for name, members in imports:
-        try:
-            __import__(name, {}, {}, members, 0)
-        except BaseException:  # noqa: S112 - whatever it is, the call meets it again
-            continue
 
 
 def _what_shows(here: str) -> int:
     """Return what importing did besides importing."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    try:
-        os.read(_PRINTED, 1)
-    except BlockingIOError:
-        pass  # noqa: S110 - nothing was printed
-    else:
+    if _has_printed():
         return unfit.PRINTED
     if os.getcwd() != here:
         return unfit.MOVED
@@ -62,6 +72,13 @@ def _what_shows(here: str) -> int:
         return unfit.FILES_OPEN
     # Threads do not survive a fork, and some are known to no Python module.
     return 0 if b"\nThreads:\t1\n" in os.pread(_STATE, 8192, 0) else unfit.THREADS
+
+
+def _has_printed() -> bool:
+    try:
+        return bool(os.read(_PRINTED, 1))
+    except BlockingIOError:
+        return False
 
 
 def _is_open(fd: int) -> bool:

@@ -184,7 +184,7 @@ class Zygote:
         try:
             become()
         except BaseException as error:
-            import traceback; wire.send_failure(tell, Exception(traceback.format_exc()[-450:]))
+            wire.send_failure(tell, error)
         finally:
             os._exit(0)
 

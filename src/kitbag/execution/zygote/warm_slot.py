@@ -29,9 +29,7 @@ class WarmSlot:
     call alone.
     """
 
-    def __init__(
-        self, sock: _socket.socket, nest: _socket.socket, leftovers: OwnFolders
-    ) -> None:
+    def __init__(self, sock: _socket.socket, nest: _socket.socket, leftovers: OwnFolders) -> None:
         self._sock = sock
         self._nest = nest
         self._leftovers = leftovers
@@ -65,7 +63,6 @@ class WarmSlot:
             return False
         for fd in message.fds:
             os.close(fd)
-        if message.kind == wire.FAILED: self._sock.send(wire.FAILED + message.body)
         try:
             numbers = [int(word) for word in message.body.split(maxsplit=_MOST_NUMBERS)]
         except ValueError:
