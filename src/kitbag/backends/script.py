@@ -11,7 +11,7 @@ from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
 from kitbag.backends.exchange import exchange_folder
 from kitbag.backends.interpreters import homes_of, interpreter_for
-from kitbag.backends.warmth import nursery_for
+from kitbag.backends.warmth import warm_process_for
 from kitbag.calls import Terms, ToolCall
 from kitbag.environment import base_environment
 from kitbag.errors import UnsafeScriptError
@@ -62,7 +62,7 @@ def _command(
         stdin=delivery.stdin,
         limits=call.limits,
         answers=bool(runner),
-        nursery=nursery_for(
+        warm=warm_process_for(
             script,
             program=program,
             runner=runner[0] if runner else "",

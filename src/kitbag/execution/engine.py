@@ -12,7 +12,7 @@ from typing import Self
 
 from kitbag.errors import CommandStartError, SandboxUnavailableError
 from kitbag.execution.call import Call, OnOutput
-from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Usage
+from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
 from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
@@ -69,8 +69,8 @@ class Engine:
         chosen = self._plans.get(confinement) or await self._plan(confinement)
         run = partial(self._run, command, chosen, on_output)
         async with self._running:
-            nursery, why = _nursery_of(command, chosen)
-            ran = await run(nursery)
+            warm, why = _warm_of(command, chosen)
+            ran = await run(warm)
             if isinstance(ran, Unfit):
                 why = ran.reason
                 ran = await run(None)
@@ -83,10 +83,10 @@ class Engine:
         command: Command,
         chosen: Plan,
         on_output: OnOutput | None,
-        nursery: Nursery | None,
+        warm: Nursery | Prestarted | None,
     ) -> "Ran | Unfit":
         asked = time.monotonic()
-        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), nursery))
+        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), warm))
         if isinstance(slot, Unfit):
             return slot
         waited = time.monotonic() - asked
@@ -164,15 +164,15 @@ class Ran:
     failure: str
 
 
-def _nursery_of(command: Command, chosen: Plan) -> tuple[Nursery | None, str]:
-    """Return the nursery that may serve a command, or why there is none."""
-    if command.nursery is None:
+def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
+    """Return the process that may serve a command, or why there is none."""
+    if command.warm is None:
         return None, ""
     if not chosen.namespaces:
         return None, "there are no namespaces on this machine, or confinement is off"
     if command.limits.cpu_seconds is not None:
-        return None, "processor time is limited, and a nursery would use it up for its calls"
-    return command.nursery, ""
+        return None, "processor time is limited, and waiting for calls would use it up"
+    return command.warm, ""
 
 
 def _finished(ran: Ran, command: Command) -> Finished | None:
