@@ -136,6 +136,8 @@ def _shared_environment(script: Script) -> dict[str, str]:
     if script.language == "python":
         # The skill is read-only, and the user's own packages are out of sight.
         found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+        # Linear algebra starts its threads at import, and they would not survive a fork.
+        found["OPENBLAS_NUM_THREADS"] = "1"
         found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
     return found
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from kitbag.execution.nursery.preparation import close_witnesses
+from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
 
@@ -44,7 +44,7 @@ class Child:
     def serve(self) -> None:
         """Wait for a call and run it; never returns."""
         self._nest.close()
-        close_witnesses()
+        close_witness()
         os.setsid()
         rehearse()  # pages are copied when first written to: better while nobody waits
         message = wire.receive(self._jobs)

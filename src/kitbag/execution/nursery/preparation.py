@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_STATE, _PRINTED = 5, 6
-_FIRST_FREE = 7
+_PRINTED = 5
+_FIRST_FREE = 6
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
 
@@ -47,16 +47,28 @@ class Preparation:
 
     def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
         for name, members in imports:
-            try:
-                __import__(name, {}, {}, members, 0)
-            except BaseException:  # noqa: S112 - whatever it is, the call meets it again
-                continue
+            if not _import(name, members):
+                return unfit.FAILED
         return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
 
 
-def close_witnesses() -> None:
+def _import(name: str, members: tuple[str, ...]) -> bool:
+    """Load a module or see that there is none; whether nothing is left half loaded.
+
+    No thread can be started here: the kernel refuses them to a process whose children are born
+    into another process table.
+    """
+    try:
+        __import__(name, {}, {}, members, 0)
+    except ModuleNotFoundError as error:
+        return name.startswith(error.name or "?")
+    except BaseException:
+        return False
+    return True
+
+
+def close_witness() -> None:
     """Close, in a child, what only the nursery looks at."""
-    os.close(_STATE)
     os.close(_PRINTED)
 
 
@@ -68,10 +80,8 @@ def _what_shows(here: str) -> int:
         return unfit.PRINTED
     if os.getcwd() != here:
         return unfit.MOVED
-    if any(_is_open(fd) for fd in range(_FIRST_FREE, _LOOKED_AT)):
-        return unfit.FILES_OPEN
-    # Threads do not survive a fork, and some are known to no Python module.
-    return 0 if b"\nThreads:\t1\n" in os.pread(_STATE, 8192, 0) else unfit.THREADS
+    is_open = any(_is_open(fd) for fd in range(_FIRST_FREE, _LOOKED_AT))
+    return unfit.FILES_OPEN if is_open else 0
 
 
 def _has_printed() -> bool:

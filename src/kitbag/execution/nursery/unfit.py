@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-SHADOWED, THREADS, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
+SHADOWED, FAILED, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
 
 REASONS = {
     SHADOWED: "a file of the skill has the name of a module that is already loaded",
-    THREADS: "its imports start threads",
+    FAILED: "its imports fail before the call, as those that start threads do",
     PRINTED: "its imports print",
     FILES_OPEN: "its imports leave files open",
     MOVED: "its imports change the current folder",
