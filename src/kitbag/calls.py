@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.limits import Limits
+from kitbag.stopwatch import Stopwatch
 from kitbag.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
@@ -32,3 +33,4 @@ class ToolCall:
     limits: Limits
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
     on_output: OnOutput | None = field(default=None, compare=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, compare=False)

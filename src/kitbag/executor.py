@@ -16,6 +16,7 @@ from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
+from kitbag.stopwatch import Stopwatch
 from kitbag.tools import Function, Script, Tool
 from kitbag.workspace import check_workspace
 
@@ -72,8 +73,13 @@ class ToolExecutor:
         `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
-        call = self._call(self._source.get(name), args, stdin, timeout)
-        return await _run(replace(call, on_output=on_output))
+        watch = Stopwatch()
+        tool = self._source.get(name)
+        watch.lap("find the tool")
+        call = self._call(tool, args, stdin, timeout)
+        watch.lap("check the arguments")
+        result = await _run(replace(call, on_output=on_output, watch=watch))
+        return replace(result, timings=watch.timings)
 
     def execute_sync(
         self,

@@ -40,8 +40,12 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
         command = _command(call, script, program, delivery, file)
         started_ns = file_clock_ns()
         confinement = _confinement(call.tool.home, program[0], call.terms, folder)
+        call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
-        return result_of(call, ended, started_ns=started_ns)
+        call.watch.split("run", "wait for a process", ended.waited_seconds)
+        result = result_of(call, ended, started_ns=started_ns)
+    call.watch.lap("read the answer")
+    return result
 
 
 def _command(
