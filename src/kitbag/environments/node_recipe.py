@@ -1,0 +1,76 @@
+"""How packages of npm are installed: from the registry, without running what they bring."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from kitbag.backends.interpreters import find_program, homes_of
+from kitbag.environment import search_path
+from kitbag.environments.configuration import npm_settings
+from kitbag.environments.needs import NodeNeeds
+from kitbag.environments.pythons import machine
+from kitbag.environments.recipe import Step, digest_of
+
+MODULES = "node"  # the folder that node_modules is in, in that of the environment
+_QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--no-progress", "--loglevel=error")
+# No git: nothing comes from anywhere but the registry, whatever a package of a package asks for.
+_SAFE = ("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--global=false", "--no-workspaces")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecipe:
+    """Packages for one Node. `npm` is the JavaScript file that npm is."""
+
+    needs: NodeNeeds
+    node: str
+    npm: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.needs.names
+
+    @property
+    def digest(self) -> str:
+        manifest = self.needs.manifest
+        status = Path(self.node).stat()
+        node = [self.node, status.st_size, status.st_mtime_ns]
+        return digest_of("node", manifest.text, manifest.lock, node, machine())
+
+    def record(self) -> dict[str, Any]:
+        return {"kind": "node", "base": self.node}
+
+    def try_yourself(self) -> str:
+        names = (name.replace("@", " ") for name in self.names[:1])
+        return f"npm view {shlex.join(' '.join(names).split()[:1])}"
+
+    def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:
+        inside = folder / MODULES
+        inside.mkdir()
+        manifest = self.needs.manifest
+        (inside / "package.json").write_text(manifest.text)
+        if manifest.lock is not None:
+            (inside / "package-lock.json").write_text(manifest.lock)
+        verb = "ci" if manifest.lock is not None else "install"
+        step = Step(
+            argv=(self.node, self.npm, verb, *_QUIET, *_SAFE, "--prefix", str(inside)),
+            settings=npm_settings(Path(self.node).parent.parent),
+            variables=(("npm_config_cache", str(downloads / "npm")),),
+            interpreters=(*homes_of(self.node), Path(self.npm).parent.parent),
+            network="host",
+        )
+        return (step,)
+
+
+def find_npm() -> str:
+    """Return the JavaScript file of npm, "" when there is none. A shim is passed over."""
+    node = Path(find_program("node"))
+    found = which("npm", path=search_path())
+    places = [Path(found).resolve()] if found else []
+    places += [
+        node.parent.parent / "lib/node_modules/npm/bin/npm-cli.js",
+        Path("/usr/share/nodejs/npm/bin/npm-cli.js"),
+    ]
+    return next((str(place) for place in places if place.suffix == ".js" and place.is_file()), "")
