@@ -13,7 +13,12 @@ _ADDRESS_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 # What the installers say → what it means here.
 _MEANINGS = (
     (
-        r"no (?:usable )?wheels|No matching distribution|Because .* (?:was not found|no version)",
+        r"do not match the hashes|hash mismatch|EINTEGRITY",
+        "a package is not the one that was pinned",
+        "somebody changed it, or the pin is wrong: compare the checksums before anything else",
+    ),
+    (
+        r"no (?:usable )?wheels|No matching distribution|No solution found",
         "there is no wheel that fits, or no such package",
         "only ready-made wheels are installed, never source packages: {command}",
     ),
@@ -21,11 +26,6 @@ _MEANINGS = (
         r"\bE404\b|\bETARGET\b|notarget",
         "the registry has no such package or version",
         "see what there is: {command}",
-    ),
-    (
-        r"hash(?:es)? (?:do|are|mismatch)|EINTEGRITY|Hash mismatch",
-        "a package is not the one that was pinned",
-        "somebody changed it, or the pin is wrong: compare the checksums before anything else",
     ),
     (
         r"EUSAGE.*lock|in sync",

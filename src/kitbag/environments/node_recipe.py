@@ -15,6 +15,7 @@ from kitbag.environments.pythons import machine
 from kitbag.environments.recipe import Step, digest_of
 
 MODULES = "node"  # the folder that node_modules is in, in that of the environment
+_DEBIAN = Path("/usr/share/nodejs")
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--no-progress", "--loglevel=error")
 # No git: nothing comes from anywhere but the registry, whatever a package of a package asks for.
 _SAFE = ("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--global=false", "--no-workspaces")
@@ -71,6 +72,6 @@ def find_npm() -> str:
     places = [Path(found).resolve()] if found else []
     places += [
         node.parent.parent / "lib/node_modules/npm/bin/npm-cli.js",
-        Path("/usr/share/nodejs/npm/bin/npm-cli.js"),
+        _DEBIAN / "npm/bin/npm-cli.js",
     ]
     return next((str(place) for place in places if place.suffix == ".js" and place.is_file()), "")

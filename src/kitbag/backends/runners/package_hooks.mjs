@@ -13,25 +13,34 @@ function isPackage(specifier, parent) {
   return !parent?.startsWith(folder);
 }
 
-const isMissing = (error) =>
-  error?.code === 'ERR_MODULE_NOT_FOUND' || error?.code === 'MODULE_NOT_FOUND';
+// Two contexts made beforehand, for Node keeps what it is given in the one that it gave.
+function contexts(context) {
+  const inside = new URL('../x.mjs', folder).href;
+  return [{ ...context, parentURL: inside }, { ...context }];
+}
+
+function requireMissing(error) {
+  if (error?.code !== 'ERR_MODULE_NOT_FOUND' && error?.code !== 'MODULE_NOT_FOUND') throw error;
+}
 
 export async function resolve(specifier, context, next) {
   if (!isPackage(specifier, context.parentURL)) return next(specifier, context);
+  const [installed, usual] = contexts(context);
   try {
-    return await next(specifier, { ...context, parentURL: new URL('../x.mjs', folder).href });
+    return await next(specifier, installed);
   } catch (error) {
-    if (!isMissing(error)) throw error;
-    return next(specifier, context);
+    requireMissing(error);
+    return next(specifier, usual);
   }
 }
 
 export function resolveSync(specifier, context, next) {
   if (!isPackage(specifier, context.parentURL)) return next(specifier, context);
+  const [installed, usual] = contexts(context);
   try {
-    return next(specifier, { ...context, parentURL: new URL('../x.mjs', folder).href });
+    return next(specifier, installed);
   } catch (error) {
-    if (!isMissing(error)) throw error;
-    return next(specifier, context);
+    requireMissing(error);
+    return next(specifier, usual);
   }
 }
