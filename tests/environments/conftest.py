@@ -6,12 +6,13 @@ from shutil import which
 
 import pytest
 
-from kitbag.backends.interpreters import find_program
+from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.environment import base_environment
 from kitbag.environments.ready import Environment
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.shared import run_command
+from kitbag.limits import Limits
 from kitbag.tools import Script
 from tests.environments.registry import Registry
 
@@ -80,9 +81,14 @@ def run(tmp_path: Path) -> Run:
             argv=(program, script.file),
             env=own | {"PATH": f"{environment.programs}:{own['PATH']}"},
             cwd=workspace,
+            # Node 24 reserves most of the usual gibibyte for each worker thread.
+            limits=Limits(memory_bytes=4 * 1024**3),
         )
         confinement = Confinement(
-            workspace=workspace, skill=home, interpreters=environment.visible, readable=(RUNNERS,)
+            workspace=workspace,
+            skill=home,
+            interpreters=(*homes_of(program), *environment.visible),
+            readable=(RUNNERS,),
         )
         return await run_command(command, confinement)
 

@@ -19,7 +19,9 @@ def wheel(
     content = dict(files or {f"{name}.py": f"VERSION = {version!r}\n"})
     info = f"{name}-{version}.dist-info"
     needs = f"Requires-Dist: {requires}\n" if requires else ""
-    content[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+    content[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+    )
     content[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     rows = [f"{path},sha256={_digest(text)},{len(text)}\n" for path, text in content.items()]
     content[f"{info}/RECORD"] = "".join(rows) + f"{info}/RECORD,,\n"

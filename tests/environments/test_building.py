@@ -113,8 +113,9 @@ async def test_a_script_finds_what_it_declares(
     assert stat.S_IMODE(found.folder.parent.stat().st_mode) == 0o700
 
 
+@pytest.mark.usefixtures("with_uv")
 async def test_what_is_ready_is_not_fetched_again(
-    registry: Registry, write_skill: WriteSkill, with_uv: None
+    registry: Registry, write_skill: WriteSkill
 ) -> None:
     registry.add_wheel("lamp")
     home = write_skill(files={"scripts/x.py": PRINTS, "requirements.txt": "lamp\n"})
@@ -132,8 +133,9 @@ async def test_what_is_ready_is_not_fetched_again(
     assert registry.asked == asked
 
 
+@pytest.mark.usefixtures("with_uv")
 async def test_another_list_is_another_environment(
-    registry: Registry, write_skill: WriteSkill, run: Run, with_uv: None
+    registry: Registry, write_skill: WriteSkill, run: Run
 ) -> None:
     registry.add_wheel("lamp", "1.0")
     registry.add_wheel("lamp", "2.0")
@@ -148,8 +150,9 @@ async def test_another_list_is_another_environment(
     assert versions == ["1.0\n", "2.0\n"]
 
 
+@pytest.mark.usefixtures("with_uv")
 async def test_what_kitbag_itself_has_does_not_count(
-    registry: Registry, write_skill: WriteSkill, run: Run, with_uv: None
+    registry: Registry, write_skill: WriteSkill, run: Run
 ) -> None:
     registry.add_wheel("click", "0.0.1")
     home = write_skill(
@@ -240,8 +243,9 @@ async def test_cancelling_ends_the_installer_and_clears_up(
     assert unfinished() == []
 
 
+@pytest.mark.usefixtures("without_uv")
 async def test_a_build_that_takes_too_long_is_ended(
-    registry: Registry, write_skill: WriteSkill, without_uv: None
+    registry: Registry, write_skill: WriteSkill
 ) -> None:
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
     registry.open.clear()
@@ -280,6 +284,37 @@ async def test_a_package_without_a_wheel_is_not_built(
         await environment_of(home)
 
     assert "setup.py ran" not in caught.value.output, installer
+
+
+@pytest.mark.promise("dep-3")
+@pytest.mark.promise("dep-1")
+@pytest.mark.parametrize("file", ["bulb-1.0.tar.gz", "bulb-1.0-py3-none-any.whl"])
+async def test_a_package_that_asks_for_another_by_address_is_not_installed(
+    file: str, installer: str, registry: Registry, write_skill: WriteSkill
+) -> None:
+    registry.add_source("bulb")
+    registry.add_wheel("bulb")
+    registry.add_wheel("lamp", requires=f"bulb @ {registry.address}/files/{file}")
+    home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
+
+    with pytest.raises(InstallError, match="by address: only packages by name") as caught:
+        await environment_of(home)
+
+    assert "setup.py ran" not in caught.value.output, installer
+    assert unfinished() == []
+
+
+@pytest.mark.usefixtures("without_uv")
+async def test_where_kitbag_has_no_pip_the_one_of_the_environment_serves(
+    registry: Registry, write_skill: WriteSkill, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.environments.python_recipe.find_spec", lambda _name: None)
+    registry.add_wheel("lamp")
+    home = write_skill(files={"scripts/x.py": PRINTS, "requirements.txt": "lamp\n"})
+
+    ended = await run(await environment_of(home), script_at(home, "scripts/x.py"), home)
+
+    assert ended.stdout.text == "1.0\n"
 
 
 async def test_a_package_that_is_not_the_pinned_one_is_refused(
@@ -361,8 +396,9 @@ async def test_an_installer_sees_no_variable_but_its_own_settings(
 
 
 @pytest.mark.promise("dep-5")
+@pytest.mark.usefixtures("with_uv")
 async def test_an_installer_writes_its_environment_and_its_downloads_only(
-    write_skill: WriteSkill, tmp_path: Path, with_uv: None
+    write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
     from kitbag.environments.needs import declared_needs
@@ -465,9 +501,8 @@ async def test_a_store_that_others_may_write_is_not_used(write_skill: WriteSkill
         await environment_of(home)
 
 
-async def test_a_damaged_record_is_built_again(
-    registry: Registry, write_skill: WriteSkill, with_uv: None
-) -> None:
+@pytest.mark.usefixtures("with_uv")
+async def test_a_damaged_record_is_built_again(registry: Registry, write_skill: WriteSkill) -> None:
     registry.add_wheel("lamp")
     home = write_skill(files={"scripts/x.py": PRINTS, "requirements.txt": "lamp\n"})
     first = await environment_of(home)
@@ -494,8 +529,9 @@ async def test_a_python_that_is_ours_needs_no_environment(write_skill: WriteSkil
     assert await environment_for(script_at(home, "scripts/x.py"), str(home)) is None
 
 
+@pytest.mark.usefixtures("with_uv")
 async def test_another_python_is_used_when_it_is_there(
-    registry: Registry, write_skill: WriteSkill, run: Run, with_uv: None
+    registry: Registry, write_skill: WriteSkill, run: Run
 ) -> None:
     own = own_python()
     other = await find_python(f"!={own.version[0]}.{own.version[1]}.*,>=3.9", "on")
@@ -512,8 +548,9 @@ async def test_another_python_is_used_when_it_is_there(
     assert ended.stdout.text == f"{other.text}\n", ended.stderr.text
 
 
+@pytest.mark.usefixtures("with_uv")
 async def test_no_installer_from_the_workspace_is_used(
-    registry: Registry, write_skill: WriteSkill, tmp_path: Path, with_uv: None
+    write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     from kitbag.environments.needs import declared_needs
     from kitbag.environments.python_recipe import PythonRecipe

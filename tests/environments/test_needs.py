@@ -1,10 +1,13 @@
 """What is read as a declaration of packages, and what is refused: nothing is fetched."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kitbag.environments.needs import NodeNeeds, PythonNeeds, declared_needs
 from kitbag.errors import DependencyError, RequirementRefusedError
@@ -291,8 +294,11 @@ def test_npm_gets_packages_by_name_only(version: object, write_skill: WriteSkill
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{", '{"dependencies": []}', '{"dependencies": {"../x": "1"}}', "[" * 100_000]
-    + ['{"dependencies": {"a": "1"}, "overrides": {"b": "file:x"}}'],
+    [
+        *("", "[]", "{", "[" * 100_000, '{"dependencies": []}'),
+        '{"dependencies": {"../x": "1"}}',
+        '{"dependencies": {"a": "1"}, "overrides": {"b": "file:x"}}',
+    ],
 )
 def test_a_package_json_that_is_none_is_refused(text: str, write_skill: WriteSkill) -> None:
     home = write_skill(files={"scripts/x.mjs": "", "package.json": text})
@@ -371,3 +377,66 @@ def test_a_lock_file_of_an_old_npm_names_the_next_step(write_skill: WriteSkill) 
 
     with pytest.raises(RequirementRefusedError, match="npm install"):
         node_needs(home)
+
+
+LINES = st.sampled_from(
+    (
+        *("six", "six==1", "-r requirements.txt", "-c requirements.txt", "\\", "# x", "--pre", ""),
+        *(
+            "--hash=sha256:" + HASH,
+            "x --hash=sha256:" + HASH,
+            "-",
+            "--",
+            "-r",
+            "é",
+            "x;'",
+            "[",
+            "@",
+        ),
+    )
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("1.0.0"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "",
+                    "a",
+                    "node_modules/a",
+                    "version",
+                    "packages",
+                    "dependencies",
+                    "lockfileVersion",
+                )
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    listed=st.lists(LINES, max_size=6).map("\n".join).map(str.encode) | st.binary(max_size=50),
+    manifest=VALUES | st.fixed_dictionaries({"dependencies": VALUES, "overrides": VALUES}),
+    lock=VALUES | st.fixed_dictionaries({"lockfileVersion": st.just(3), "packages": VALUES}),
+)
+def test_any_declaration_is_understood_or_refused(
+    listed: bytes, manifest: object, lock: object, tmp_path: Path
+) -> None:
+    home = tmp_path / "skill"
+    home.mkdir(exist_ok=True)
+    (home / "x.py").touch()
+    (home / "requirements.txt").write_bytes(listed)
+    (home / "package.json").write_text(json.dumps(manifest))
+    (home / "package-lock.json").write_text(json.dumps(lock))
+
+    for name in ("x.py", "x.mjs"):
+        with contextlib.suppress(RequirementRefusedError):
+            needs = declared_needs(script_at(home, name), str(home))
+            assert needs is None or needs.names

@@ -9,8 +9,10 @@ import pytest
 
 from kitbag.backends.interpreters import find_program
 from kitbag.environments.lookup import environment_for
+from kitbag.environments.needs import NodeNeeds, declared_needs
 from kitbag.environments.node_recipe import find_npm
 from kitbag.environments.ready import Environment
+from kitbag.environments.recipes import recipe_for
 from kitbag.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.conftest import RUNNERS, Run, script_at
@@ -201,10 +203,12 @@ async def test_the_scripts_of_the_skill_itself_do_not_run_either(
 
 
 @pytest.mark.promise("dep-1")
-async def test_a_package_of_a_package_does_not_come_from_git(
-    registry: Registry, write_skill: WriteSkill
+@pytest.mark.parametrize("kind", ["git+{}/bulb.git", "{}/npm/-/bulb-1.5.0.tgz", "file:../bulb"])
+async def test_a_package_of_a_package_comes_from_the_registry_too(
+    kind: str, registry: Registry, write_skill: WriteSkill
 ) -> None:
-    address = f"git+{registry.address}/bulb.git"
+    stock(registry)
+    address = kind.format(registry.address)
     registry.add_npm("lamp", "2.0.0", {"index.js": ""}, dependencies={"bulb": address})
     home = write_skill(files={"scripts/x.mjs": "", "package.json": package()})
 
@@ -212,6 +216,34 @@ async def test_a_package_of_a_package_does_not_come_from_git(
         await environment_of(home, "scripts/x.mjs")
 
     assert not [path for path in registry.asked if "bulb" in path]
+
+
+@pytest.mark.promise("dep-1")
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("^1", ""),
+        ("npm:other@2", ""),
+        ("http://127.0.0.1/x.tgz", "bulb is asked for by address"),
+        ("user/repository", "bulb is asked for by address"),
+    ],
+)
+async def test_what_an_older_npm_installed_is_looked_at_afterwards(
+    asked: str, why: str, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill(files={"scripts/x.mjs": "", "package.json": package()})
+    needs = declared_needs(script_at(home, "scripts/x.mjs"), str(home))
+    assert isinstance(needs, NodeNeeds)
+    recipe = await recipe_for(needs, "demo", "on", None)
+    said = {"packages": {"node_modules/lamp": {"dependencies": {"bulb": asked}}}}
+    (tmp_path / "node/node_modules").mkdir(parents=True)
+
+    silent = recipe.objection(tmp_path)
+    (tmp_path / "node/node_modules/.package-lock.json").write_text(json.dumps(said))
+    objection = recipe.objection(tmp_path)
+
+    assert silent == "npm does not say what it installed"
+    assert objection == (f"{why}: only packages by name are installed" if why else "")
 
 
 async def test_a_version_that_does_not_exist_is_told(

@@ -110,6 +110,10 @@ async def _install(job: Job, folder: Path) -> None:
         ended = await run_step(job, step, folder, downloads)
         if ended.outcome != "ok" and not step.optional:
             raise install_error(job.skill, job.recipe, ended)
+    objection = job.recipe.objection(folder)
+    if objection:
+        hint = "ask whoever publishes the package, or use another"
+        raise InstallError(job.skill, job.recipe.names, objection, hint=hint)
 
 
 async def run_step(job: Job, step: Step, folder: Path, downloads: Path) -> Ended:

@@ -13,6 +13,11 @@ _ADDRESS_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 # What the installers say → what it means here.
 _MEANINGS = (
     (
+        r"nothing is built|included as a URL dependency|EALLOW|allow-(?:git|remote|file|directory)",
+        "a package asks for another by address: only packages by name are installed",
+        "ask whoever publishes it, or use another",
+    ),
+    (
         r"do not match the hashes|hash mismatch|EINTEGRITY",
         "a package is not the one that was pinned",
         "somebody changed it, or the pin is wrong: compare the checksums before anything else",

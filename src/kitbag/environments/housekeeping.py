@@ -40,7 +40,7 @@ def _prune_one(place: Path, before: float) -> Kept | None:
     if descriptor is None:
         return None
     try:
-        if _last_used(place) > before:  # used while its size was counted, or just built
+        if (place / USED).exists() and _last_used(place) > before:  # built or used meanwhile
             return None
         kept = _kept(place)
         # It stops being an environment at once, whatever becomes of the rest.

@@ -107,15 +107,19 @@ def _name(path: Path, name: str) -> str:
 def _range(path: Path, name: str, what: Any) -> str:
     if not isinstance(what, str):
         raise RequirementRefusedError(str(path), f"the version of {name!r} is not text")
-    bare = what
-    if what.startswith("npm:"):  # another package under this name
-        other, at, bare = what[4:].rpartition("@")
-        other, bare = (other, bare) if at and other else (what[4:], "")
-        _name(path, other)
-    if not _RANGE.match(bare):
+    if not is_range(what):
         reason = f"{name}: {what!r} is an address or a path: only packages by name are installed"
         raise RequirementRefusedError(str(path), reason)
     return what
+
+
+def is_range(what: str) -> bool:
+    """Tell whether this asks a registry for a version: not for an address, not for a path."""
+    if not what.startswith("npm:"):
+        return bool(_RANGE.match(what))
+    other, at, version = what[4:].rpartition("@")  # another package under this name
+    name, version = (other, version) if at and other else (what[4:], "")
+    return bool(_NAME.match(name)) and bool(_RANGE.match(version))
 
 
 def _written(value: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from kitbag.environments.pythons import Python, machine
 from kitbag.environments.recipe import Step, digest_of
 
 VENV = "python"  # the folder of the virtual environment, in that of the environment
-_INSTALLS_ELSEWHERE = (22, 3)  # the pip that learned `--python`
+_RUN_PIP = Path(__file__).with_name("run_pip.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,13 @@ class PythonRecipe:
         making = self._by_uv(folder, downloads) if self.uv else self._by_pip(folder, downloads)
         return (*making, self._compile(folder)) if self.needs.requirements else making[:1]
 
+    def objection(self, folder: Path) -> str:
+        # PEP 610: what was asked for by address is marked. uv refuses such packages itself.
+        for mark in folder.glob(f"{VENV}/lib/*/site-packages/*.dist-info/direct_url.json"):
+            name = mark.parent.name.partition("-")[0]
+            return f"{name} is asked for by address: only packages by name are installed"
+        return ""
+
     def _by_uv(self, folder: Path, downloads: Path) -> tuple[Step, ...]:
         settings = uv_settings()
         quiet = ("--no-progress", "--color", "never", "--no-python-downloads")
@@ -81,22 +88,23 @@ class PythonRecipe:
 
     def _by_pip(self, folder: Path, downloads: Path) -> tuple[Step, ...]:
         base = homes_of(self.python.executable)
-        venv = [self.python.executable, "-I", "-m", "venv", str(folder / VENV)]
+        pip = _own_pip()
         # The pip that is there already spares unpacking another into every environment.
-        if _own_pip() >= _INSTALLS_ELSEWHERE:
-            venv.append("--without-pip")
-            pip = [sys.executable, "-I", "-m", "pip", "--python", self._inside(folder)]
-        else:
-            pip = [self._inside(folder), "-I", "-m", "pip"]
+        venv = [self.python.executable, "-I", "-m", "venv", str(folder / VENV)]
+        venv += ["--without-pip"] if pip else []
         quiet = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--no-color")
-        install = (*pip, "install", *quiet, "--no-compile", "--no-user")
+        start = (self._inside(folder), "-I", str(_RUN_PIP), str(pip or ""))
+        settings = pip_settings(Path(sys.prefix))
         return (
             Step(argv=tuple(venv), interpreters=base),
             Step(
-                argv=(*install, *self._words(folder, prereleases="--pre")),
-                settings=pip_settings(Path(sys.prefix)),
+                argv=(
+                    *(*start, "install", *quiet, "--no-compile", "--no-user"),
+                    *self._words(folder, prereleases="--pre"),
+                ),
+                settings=settings,
                 variables=(("PIP_CACHE_DIR", str(downloads / "pip")),),
-                interpreters=(*base, *homes_of(sys.executable)),
+                interpreters=(*base, _RUN_PIP, *([pip] if pip else [])),
                 network="host",
             ),
         )
@@ -122,8 +130,8 @@ class PythonRecipe:
         return str(folder / VENV / "bin" / "python")
 
 
-def _own_pip() -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in version("pip").split(".")[:2])
-    except (PackageNotFoundError, ValueError):
-        return (0,)
+def _own_pip() -> Path | None:
+    """Return the folder of the pip beside Kitbag, when it is one that another Python can run."""
+    found = find_spec("pip")
+    folder = Path(found.origin).parent if found and found.origin else None
+    return folder if folder and (folder / "__pip-runner__.py").is_file() else None

@@ -38,6 +38,9 @@ class Recipe(Protocol):
     def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:
         """Write what the installer reads into the folder, and return what is to be run there."""
 
+    def objection(self, folder: Path) -> str:
+        """Say why what was installed must not be used, "" when it may."""
+
     def record(self) -> dict[str, Any]:
         """Return what must be known of the finished environment."""
 
