@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from kitbag.errors import (
 from kitbag.execution import shared
 from kitbag.execution.engine import Engine
 from kitbag.execution.machine import Machine
+from kitbag.execution.probe import probe
 from tests.conftest import WriteSkill
 from tests.environments.conftest import Run, script_at
 from tests.environments.registry import Registry
@@ -443,6 +445,23 @@ async def test_where_nothing_can_be_confined_nothing_is_installed(
 
     assert registry.asked == []
     assert unfinished() == []
+
+
+async def test_a_machine_without_namespaces_builds_too(
+    installer: str, registry: Registry, write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = replace(probe(), namespaces=False, user_namespace=False)
+    if machine.landlock < 3:
+        pytest.skip("without namespaces and Landlock nothing is confined here")
+    async with Engine(machine=machine) as engine:
+        monkeypatch.setattr(shared, "run_on_thread", lambda running: running)
+        monkeypatch.setattr(shared, "_engine", engine)
+        registry.add_wheel("lamp")
+        home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
+
+        found = await environment_of(home)
+
+    assert found.requirements == ("lamp",), installer
 
 
 async def test_the_settings_in_the_home_of_the_user_hold(

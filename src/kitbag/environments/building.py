@@ -136,7 +136,7 @@ async def run_step(job: Job, step: Step, folder: Path, downloads: Path) -> Ended
         workspace=folder,
         interpreters=step.interpreters,
         readable=step.settings.readable,
-        writable=(downloads,) if step.network == "host" else (),
+        writable=(downloads,),
         network=step.network,
         sandbox=job.sandbox,
     )

@@ -104,7 +104,8 @@ class PythonRecipe:
                 ),
                 settings=settings,
                 variables=(("PIP_CACHE_DIR", str(downloads / "pip")),),
-                interpreters=(*base, _RUN_PIP, *([pip] if pip else [])),
+                # The folder around pip too: where only Landlock holds, an import lists it.
+                interpreters=(*base, _RUN_PIP, *([pip.parent] if pip else [])),
                 network="host",
             ),
         )
