@@ -7,7 +7,7 @@ READY := .venv/.ready
 PROGRAMS := build/programs/.ready
 
 # Languages whose scripts the tests check with their own interpreters: command=package
-INTERPRETERS := node=nodejs ruby=ruby perl=perl bash=bash
+INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash
 
 .PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
 all: lint types test docs
@@ -46,7 +46,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli test_examples.py test_docs.py \
+THOROUGH := properties escapes execution backends cli environments test_examples.py test_docs.py \
   test_executor_ends.py test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute

@@ -25,7 +25,7 @@ LAYERS = [
     "records discovery",
     "tool_records tool_reading readiness registry",
     "calls arguments workspace execution",
-    "backends",
+    "backends environments",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",
     "manager",

@@ -45,6 +45,26 @@ def search_path() -> str:
     return os.environ.get("PATH", os.defpath)
 
 
+def config_directories() -> list[Path]:
+    """Return where programs keep their settings: the user's folder, then those of the system."""
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    home = home_directory()
+    user = [Path(own)] if own else [home / ".config"] if home else []
+    shared = os.environ.get("XDG_CONFIG_DIRS", "") or "/etc/xdg"
+    found = [*user, *map(Path, shared.split(os.pathsep))]
+    return [path for path in found if path.is_absolute()]
+
+
+def variables_beginning(*prefixes: str) -> dict[str, str]:
+    """Return the variables whose names begin so, in capitals or not."""
+    return {name: os.environ[name] for name in os.environ if name.upper().startswith(prefixes)}
+
+
+def variables_named(*names: str) -> dict[str, str]:
+    """Return those of the variables that are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def base_environment() -> dict[str, str]:
     """Return what every tool sees: nothing of this process but where programs are, and the time.
 
