@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 from kitbag.arguments import check_arguments
 from kitbag.backends.function import run_function
 from kitbag.backends.script import run_script
-from kitbag.calls import OnOutput, Terms, ToolCall
+from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import InvalidArgumentsError, NotRunnableError, ToolRestrictionError
 from kitbag.execution.confinement import Layer
 from kitbag.limits import Limits
@@ -32,10 +32,11 @@ class ToolExecutor:
 
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
     `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
-    that no tool may write, also inside the workspace.
+    that no tool may write, also inside the workspace. `on_progress` is told in lines for people
+    what takes long, such as installing the packages that a script declares.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is said by name
         self,
         tools: Iterable[Tool] | ToolSource = (),
         *,
@@ -44,6 +45,7 @@ class ToolExecutor:
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
         read_only: Iterable[str | Path] = (),
+        on_progress: OnProgress | None = None,
     ) -> None:
         required = frozenset(require)
         unknown = required - set(get_args(Layer))
@@ -57,6 +59,7 @@ class ToolExecutor:
         self._limits = limits
         self._sandbox = sandbox
         self._required = required
+        self._on_progress = on_progress
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
     async def execute(
@@ -78,7 +81,8 @@ class ToolExecutor:
         watch.lap("find the tool")
         call = self._call(tool, args, stdin, timeout)
         watch.lap("check the arguments")
-        result = await _run(replace(call, on_output=on_output, watch=watch))
+        call = replace(call, on_output=on_output, on_progress=self._on_progress, watch=watch)
+        result = await _run(call)
         return replace(result, timings=watch.timings)
 
     def execute_sync(

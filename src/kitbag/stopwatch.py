@@ -17,11 +17,11 @@ class Stopwatch:
         self._laps.append((what, now - self._last))
         self._last = now
 
-    def split(self, what: str, first: str, seconds: float) -> None:
-        """End a lap of which the first `seconds` were spent on something else."""
+    def split(self, what: str, parts: tuple[tuple[str, float], ...]) -> None:
+        """End a lap of which some seconds were spent on these parts."""
         self.lap(what)
         whole = self._laps.pop()[1]
-        self._laps += [(first, seconds), (what, whole - seconds)]
+        self._laps += [*parts, (what, whole - sum(seconds for _, seconds in parts))]
 
     @property
     def timings(self) -> Timings:

@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     Exits with 1 when the tool ran and failed.
     """
     watch = CommandWatch()
-    manager = SkillManager(*roots, workspace=workspace)
+    manager = SkillManager(*roots, workspace=workspace, on_progress=_say)
     found = manager.get_tool(tool)
     watch.lap("read the skills")
     arguments = _arguments(found, pairs, text)
@@ -97,6 +97,10 @@ def _print_text(result: ToolResult) -> None:
         click.echo(result.content, err=True)
     for path in result.saved:
         click.echo(f"all of it: {path}", err=True)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _spinner(what: str) -> AbstractContextManager[object]:

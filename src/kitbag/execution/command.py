@@ -117,4 +117,4 @@ class Ended:
     answer: bytes = b""
     warm: bool = False
     cold_because: str = ""
-    waited_seconds: float = 0.0  # of the duration: for a place to run in
+    laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds

@@ -5,7 +5,7 @@ import os
 import resource
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -67,6 +67,7 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
+        planned = time.monotonic() - started
         run = partial(self._run, command, chosen, on_output)
         async with self._running:
             warm, why = _warm_of(command, chosen)
@@ -76,7 +77,9 @@ class Engine:
                 ran = await run(None)
         assert isinstance(ran, Ran)
         finished = _finished(ran, command)
-        return _ended(finished, ran, chosen, why, time.monotonic() - started)
+        ended = _ended(finished, ran, chosen, time.monotonic() - started)
+        laps = (("look at the machine", planned), ("wait for a process", ran.waited))
+        return replace(ended, cold_because=why, laps=laps)
 
     async def _run(
         self,
@@ -189,9 +192,7 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
             return None
 
 
-def _ended(
-    finished: Finished | None, ran: Ran, chosen: Plan, cold_because: str, seconds: float
-) -> Ended:
+def _ended(finished: Finished | None, ran: Ran, chosen: Plan, seconds: float) -> Ended:
     call = ran.call
     outcome, exit_code, code = _verdict(finished, call.ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
@@ -207,8 +208,6 @@ def _ended(
         protections=MappingProxyType(dict(chosen.protections)),
         answer=call.answer,
         warm=ran.warm,
-        cold_because=cold_because,
-        waited_seconds=ran.waited,
     )
 
 
