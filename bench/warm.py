@@ -81,7 +81,7 @@ def import_contenders(scripts: Path, manager: SkillManager) -> Contenders:
 def node_contenders(scripts: Path, manager: SkillManager) -> Contenders:
     return {
         "cold node": (NODE_PAUSE_SECONDS, lambda: bare("node", scripts / "cold.mjs")),
-        "node, waiting": (NODE_PAUSE_SECONDS, lambda: warm(manager, "s.handle-mjs")),
+        "node, waiting": (NODE_PAUSE_SECONDS, lambda: warm(manager, "s.handle")),
     }
 
 

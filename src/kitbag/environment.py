@@ -1,6 +1,7 @@
 """What the process environment says: the one file that reads it."""
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 _USER_SKILLS = (".claude/skills", ".agents/skills")
@@ -9,7 +10,12 @@ _PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skil
 
 def cache_directory() -> Path | None:
     """Return where what can be made again is kept (`XDG_CACHE_HOME`, else `~/.cache`), if any."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    return _cache_directory(os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", ""))
+
+
+@lru_cache(maxsize=8)
+def _cache_directory(base: str, _home: str) -> Path | None:
+    # Asked for on every call: what it depends on is looked up, the rest is remembered.
     if Path(base).is_absolute():
         return Path(base) / "kitbag"
     home = home_directory()

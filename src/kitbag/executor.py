@@ -79,9 +79,8 @@ class ToolExecutor:
         watch = Stopwatch()
         tool = self._source.get(name)
         watch.lap("find the tool")
-        call = self._call(tool, args, stdin, timeout)
+        call = self._call(tool, args, stdin, timeout, on_output, watch)
         watch.lap("check the arguments")
-        call = replace(call, on_output=on_output, on_progress=self._on_progress, watch=watch)
         result = await _run(call)
         return replace(result, timings=watch.timings)
 
@@ -98,7 +97,13 @@ class ToolExecutor:
         return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
 
     def _call(
-        self, tool: Tool, args: Any, stdin: str | bytes | None, timeout: float | None
+        self,
+        tool: Tool,
+        args: Any,
+        stdin: str | bytes | None,
+        timeout: float | None,
+        on_output: OnOutput | None,
+        watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
         if tool.allowed_tools is not None:
@@ -116,6 +121,9 @@ class ToolExecutor:
             terms=terms,
             limits=_limits(tool, terms.limits, timeout),
             stdin=_bytes(tool, stdin),
+            on_output=on_output,
+            on_progress=self._on_progress,
+            watch=watch,
         )
 
 

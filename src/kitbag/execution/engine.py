@@ -5,7 +5,7 @@ import os
 import resource
 import time
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -77,9 +77,9 @@ class Engine:
                 ran = await run(None)
         assert isinstance(ran, Ran)
         finished = _finished(ran, command)
-        ended = _ended(finished, ran, chosen, time.monotonic() - started)
         laps = (("look at the machine", planned), ("wait for a process", ran.waited))
-        return replace(ended, cold_because=why, laps=laps)
+        spent = Spent(seconds=time.monotonic() - started, laps=laps, cold_because=why)
+        return _ended(finished, ran, chosen, spent)
 
     async def _run(
         self,
@@ -192,7 +192,16 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
             return None
 
 
-def _ended(finished: Finished | None, ran: Ran, chosen: Plan, seconds: float) -> Ended:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a call took, and on what."""
+
+    seconds: float
+    laps: tuple[tuple[str, float], ...]
+    cold_because: str
+
+
+def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> Ended:
     call = ran.call
     outcome, exit_code, code = _verdict(finished, call.ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
@@ -203,11 +212,13 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, seconds: float) ->
         code=code,
         stdout=call.output["stdout"],
         stderr=call.output["stderr"],
-        duration_seconds=seconds,
+        duration_seconds=spent.seconds,
         usage=_usage(finished),
         protections=MappingProxyType(dict(chosen.protections)),
         answer=call.answer,
         warm=ran.warm,
+        cold_because=spent.cold_because,
+        laps=spent.laps,
     )
 
 
