@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from kitbag.policy.patterns import matcher, spellings
 
 _LONGEST = 1 << 20
-# A pattern beyond this is no pattern that a person wrote; compiling it would cost seconds.
-_LARGEST_REGEX = 1 << 20
+# Of the compiled form: a pattern that needs more was not written by a person, and costs time.
+_LARGEST_REGEX = 1 << 18
 
 
 class ValueTest(Protocol):
@@ -140,13 +140,13 @@ def _number(value: Any) -> float | None:
 
 def _compile(pattern: str) -> Callable[[str], bool]:
     # Python's own expressions can take exponential time; these take linear time, by construction.
-    from jsonschema_rs import RegexOptions, ValidationError, validator_for
+    from jsonschema_rs import RegexOptions, validator_for
 
     try:
         options = RegexOptions(size_limit=_LARGEST_REGEX)
         schema = {"type": "string", "pattern": pattern}
         return validator_for(schema, pattern_options=options).is_valid
-    except (ValidationError, UnicodeEncodeError):
+    except ValueError:  # its own errors, and those about text that is not Unicode
         shown = pattern if len(pattern) < 80 else f"{pattern[:80]}…"  # noqa: PLR2004 - one line
         raise ValueError(
             f"{shown!r} is no regular expression that Kitbag takes: no lookaround, "

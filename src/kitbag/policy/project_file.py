@@ -14,7 +14,7 @@ from kitbag.policy.user_file import take_protections
 
 NAME = "kitbag.toml"
 # What a person would write: a stranger's file must not keep anybody waiting.
-_MOST_BYTES = 256 * 1024
+_MOST_BYTES = 64 * 1024
 _YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
 _GRANTS = "a project cannot grant itself anything: run `kitbag trust NAME`"
 _ELSEWHERE = {

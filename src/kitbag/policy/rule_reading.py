@@ -67,7 +67,7 @@ def _condition(table: Table) -> list[Condition]:
     tests = [test for key, make in _TESTS.items() for test in _test(table, key, make)]
     table.end()
     if not tests:
-        table.wrong("", f"says nothing about {shown(argument)}: add {', '.join(_TESTS)}")
+        table.wrong(None, f"says nothing about {shown(argument)}: add {', '.join(_TESTS)}")
     try:
         return [Condition(argument=argument, test=test) for test in tests]
     except ValueError as error:

@@ -34,7 +34,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], str]:
     except RecursionError:
         raise TomlError("its lists or tables are nested too deeply") from None
     except ValueError as error:  # also numbers that Python refuses to read
-        raise _syntax(error) from None
+        raise _syntax(error, text) from None
     if _is_deep(values):
         raise TomlError("its lists or tables are nested too deeply")
     return values, text
@@ -61,12 +61,12 @@ def _refuse_dots(text: str) -> None:
             raise TomlError(message, number)
 
 
-def _syntax(error: ValueError) -> TomlError:
+def _syntax(error: ValueError, text: str) -> TomlError:
     place = _PLACE.match(str(error))
     if place is None:
         return TomlError(f"it is not TOML: {error}")
-    line = place["line"]
-    return TomlError(f"it is not TOML: {place['what'].lower()}", int(line) if line else None)
+    line = int(place["line"] or text.count("\n") + 1)
+    return TomlError(f"it is not TOML: {place['what'].lower()}", line)
 
 
 def _is_deep(values: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from kitbag.problems import Problem
 
 LineOf = Callable[[str], int | None]
 _LONGEST_SHOWN = 60
+_MOST_TOLD = 50
 
 
 class FileProblems:
@@ -16,6 +17,11 @@ class FileProblems:
     def __init__(self, path: str) -> None:
         self.path = path
         self.found: list[Problem] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody would read on: the rest of a file of nonsense is not looked at."""
+        return len(self.found) >= _MOST_TOLD
 
     def add(self, code: str, message: str, line: int | None = None) -> None:
         """Note a problem; each of them alone makes the file unusable."""
@@ -110,6 +116,8 @@ class Table:
     def end(self, elsewhere: Mapping[str, str] | None = None) -> None:
         """Note every key that nobody asked for; `elsewhere` says of some where they belong."""
         for key in self.take_rest():
+            if self._problems.is_full:
+                return
             if elsewhere and key in elsewhere:
                 self.misplaced(key, elsewhere[key])
                 continue
@@ -117,8 +125,8 @@ class Table:
             fix = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self._known)}"
             self._report(key, f"is not a key here: {fix}", code="policy-key")
 
-    def wrong(self, key: str, message: str) -> None:
-        """Note what is wrong with the value of a key."""
+    def wrong(self, key: str | None, message: str) -> None:
+        """Note what is wrong with the value of a key, or with the whole table."""
         self._report(key, message, code="policy-value")
 
     def misplaced(self, key: str, message: str) -> None:
@@ -126,12 +134,14 @@ class Table:
         self._report(key, message, code="policy-place")
 
     def contradictory(self, message: str) -> None:
-        """Note what is wrong with the table as a whole."""
-        self._report("", message, code="policy-rule")
+        """Note that the rule in this table cannot be what its author meant."""
+        self._report(None, message, code="policy-rule")
 
-    def _report(self, key: str, message: str, *, code: str) -> None:
-        where = self._named(key) if key else self._name
-        self._problems.add(code, f"{where}: {message}", self._line_of(key))
+    def _report(self, key: str | None, message: str, *, code: str) -> None:
+        if self._problems.is_full:
+            return
+        where = self._name if key is None else self._named(key)
+        self._problems.add(code, f"{where}: {message}", self._line_of(key or ""))
 
     def _named(self, key: str) -> str:
         plain = key if key.isascii() and key.isprintable() and key else shown(key)
