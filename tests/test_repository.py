@@ -16,7 +16,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
-    "languages problems limits errors environment collector hidden_text argv reading stopwatch",
+    "languages problems limits errors environment collector hidden_text argv reading stopwatch"
+    " needs",
     "results loop_thread",
     "signatures",
     "names skills tools",
@@ -24,7 +25,7 @@ LAYERS = [
     "plugins walk index digest",
     "records discovery",
     "tool_records tool_reading readiness registry",
-    "calls arguments workspace execution",
+    "calls arguments workspace execution policy",
     "backends environments",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",

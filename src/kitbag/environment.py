@@ -22,6 +22,15 @@ def _cache_directory(base: str, _home: str) -> Path | None:
     return home / ".cache" / "kitbag" if home else None
 
 
+def config_directory() -> Path | None:
+    """Return where the user's own settings are (`XDG_CONFIG_HOME`, else `~/.config`), if any."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".config" / "kitbag" if home else None
+
+
 def default_roots(project: Path | None = None) -> list[Path]:
     """Return the folders that are searched when none are named, later ones overriding earlier."""
     named = os.environ.get("KITBAG_PATH", "")
