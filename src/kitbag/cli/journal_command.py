@@ -110,13 +110,15 @@ def _print_line(entry: Entry, *, as_json: bool) -> None:
 
 def _follow(reader: JournalReader, query: Query, limit: int) -> Iterator[Entry]:
     """Yield the latest calls, then each call once, when it is known how it ended."""
-    # What has ended is asked for last: a call that ends meanwhile is shown now, not missed.
+    # What runs is noted before anything is shown: a call that ends meanwhile is not missed.
     latest = reader.latest()
     anyhow = replace(query, outcome="")
     waiting = {
         entry.id for entry in reader.newest(replace(query, outcome="running"), _MOST_WAITING)
     }
-    yield from reader.newest(query, limit)
+    shown = reader.newest(query, limit)
+    ended = {entry.id for entry in shown if entry.ended_ns is not None}
+    yield from shown
     while True:
         time.sleep(_LOOK_SECONDS)
         reader.close()  # the file may have been replaced meanwhile
@@ -127,5 +129,5 @@ def _follow(reader: JournalReader, query: Query, limit: int) -> Iterator[Entry]:
                 waiting.add(entry.id)
                 continue
             waiting.discard(entry.id)
-            if query.outcome in ("", entry.outcome):
+            if entry.id not in ended and query.outcome in ("", entry.outcome):
                 yield entry
