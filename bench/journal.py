@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kitbag.journal.journal import INSERT_START, UPDATE, Journal
+from kitbag.journal.journal import Journal
 from kitbag.journal.records import Finished, Started
-from kitbag.journal.rows import end_row, start_row
+from kitbag.journal.rows import INSERT_START, UPDATE, end_row, start_row
 from kitbag.journal.store import open_store
 
 STARTED = Started(

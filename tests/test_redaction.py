@@ -151,6 +151,17 @@ def test_a_stream_keeps_little_however_long_the_run() -> None:
     assert len(stream._held) < 100
 
 
+@pytest.mark.promise("sec-1")
+@pytest.mark.parametrize(
+    "hidden", ["\x1b[0m", "\u200b", "\u202e", "\x00", "\x1b]0;x\x07", "\u00ad"]
+)
+def test_a_secret_with_a_hidden_character_inside_is_found(hidden: str) -> None:
+    redactor = Redactor({"KEY": "hunter2hunter2"})
+
+    assert redactor.text(f"a hunter2{hidden}hunter2 z") == "a [redacted KEY] z"
+    assert redactor.text(f"a hunter3{hidden}hunter2 z") == f"a hunter3{hidden}hunter2 z"
+
+
 def test_the_longest_secret_wins() -> None:
     redactor = Redactor({"SHORT": "hunter2", "LONG": "hunter2hunter2"})
 

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kitbag.hidden_text import clean
 from kitbag.literal_search import LiteralSearch, Match
 from kitbag.secret_forms import bytes_of, forms_of, wrapping_forms_of
 
@@ -51,9 +52,22 @@ class Redactor:
         return f"Redactor({', '.join(self._names)})"
 
     def text(self, text: str) -> str:
-        """Return the text without secrets."""
+        """Return the text without secrets.
+
+        Where hidden characters break a secret up, the text comes back without them too.
+        """
         if not self._active:
             return text
+        done = self._redacted(text)
+        visible = clean(done)
+        if visible == done:
+            return done
+        # An escape or a character without width inside a secret hides it from the search, but
+        # not from whoever sees the text on a terminal, or cleaned.
+        cleaned = self._redacted(visible)
+        return done if cleaned == visible else cleaned
+
+    def _redacted(self, text: str) -> str:
         raw = text.encode(errors="surrogatepass")
         matches = self.find(raw)
         if not matches:

@@ -4,8 +4,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from kitbag.cli.journal_filters import Moment
 from kitbag.environment import state_directory
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Finished, Started
@@ -154,6 +158,19 @@ def test_what_is_no_time_is_a_wrong_call(kitbag: Kitbag, when: str) -> None:
 
     assert ran.code == 2
     assert "is no time" in ran.err
+
+
+@given(text=st.text(max_size=20) | st.from_regex(r"[0-9.]{1,10}[smhdw]", fullmatch=True))
+@settings(deadline=None, max_examples=300)
+@example("999999999w")
+@example("9999-12-31")
+@example("0001-01-01")
+def test_any_text_is_a_moment_that_can_be_looked_for_or_a_wrong_call(text: str) -> None:
+    try:
+        moment = Moment().convert(text, None, None)
+    except click.BadParameter:
+        return
+    assert 0 <= moment <= 2**62
 
 
 def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_path: Path) -> None:

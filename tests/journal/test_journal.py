@@ -14,6 +14,7 @@ import pytest
 from kitbag.journal.journal import Journal, user_journal
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.journal.records import Entry, Finished, Started
+from kitbag.journal.retention import Retention, keep_small
 from kitbag.journal.trouble import NoSuchCallError
 from tests.journal.conftest import ReadAll
 
@@ -193,6 +194,19 @@ def test_many_threads_write_one_record_each(journal: Journal, read_all: ReadAll)
     assert {entry.tool for entry in entries} == {f"t{n}.{m}" for n in range(16) for m in range(25)}
     assert len(entries) == 400
     assert all(entry.content == entry.tool for entry in entries)
+
+
+def test_opening_the_file_twice_in_a_process_takes_no_lock_from_it(
+    directory: Path, journal: Journal, read_all: ReadAll
+) -> None:
+    journal.started(Started(tool="first"))
+    keep_small(directory, Retention())  # opens and closes the file
+    command = [sys.executable, "-c", WRITES, str(directory), "other"]
+    subprocess.run(command, check=True)  # must not think that it closes the file last
+
+    journal.started(Started(tool="last"))
+
+    assert len(read_all()) == 102
 
 
 WRITES = """

@@ -159,11 +159,18 @@ def drop_table(file: Path) -> None:
         connection.execute("DROP TABLE owners")
 
 
+def replace_by_noise(file: Path) -> None:
+    other = file.with_name("noise")
+    other.write_bytes(os.urandom(20_000))
+    other.rename(file)
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "noise": lambda file: file.write_bytes(os.urandom(20_000)),
     "half": lambda file: os.truncate(file, file.stat().st_size // 2 + 100),
     "a bad header": lambda file: file.write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000),
     "no table": drop_table,
+    "another file": replace_by_noise,
 }
 
 

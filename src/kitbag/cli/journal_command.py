@@ -54,7 +54,7 @@ def command(
 
 
 @command.command("show")
-@click.argument("number", type=click.IntRange(min=1), metavar="ID")
+@click.argument("number", type=click.IntRange(min=1, max=2**62), metavar="ID")
 @common_options
 def show(number: int, roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001
     """Show one call, whole."""

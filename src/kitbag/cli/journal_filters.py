@@ -30,13 +30,19 @@ class Moment(click.ParamType[int]):
             return value
         ago = _AGO.match(value.strip())
         if ago:
-            return time.time_ns() - int(float(ago[1]) * _UNITS[ago[2]] * 1e9)
+            return _within(time.time_ns() - int(float(ago[1]) * _UNITS[ago[2]] * 1e9))
         try:
-            return int(datetime.fromisoformat(value.strip()).astimezone().timestamp()) * 10**9
+            moment = datetime.fromisoformat(value.strip()).astimezone()
+            return _within(int(moment.timestamp()) * 10**9)
         except (ValueError, OverflowError, OSError):
             self.fail(
                 f"{value!r} is no time: say 2h, 7d, 2026-11-01 or 2026-11-01T09:30", param, ctx
             )
+
+
+def _within(moment_ns: int) -> int:
+    """Return a moment that SQLite can hold: there are no calls before 1970."""
+    return max(0, min(moment_ns, 2**62))
 
 
 _OPTIONS = (

@@ -14,14 +14,15 @@ _SUFFIXES = ("", "-wal", "-shm")
 _MOST_ROWS = 20_000  # carried over from either end: a call waits for this
 
 
-def set_aside(directory: Path, inode: int) -> str:
-    """Move the damaged file (the one with that inode) out of the way; return what to say of it.
+def set_aside(directory: Path, inode: int | None = None) -> str:
+    """Move the damaged file out of the way, and return what to say of it.
 
-    Empty when another process has done so already.
+    Nothing is done, and nothing to be said, when another process has done so already: when the
+    file is not the one with that inode any more.
     """
     path = directory / FILE_NAME
     with alone(directory):
-        if not path.exists() or path.stat().st_ino != inode:
+        if not path.exists() or inode not in (None, path.stat().st_ino):
             return ""
         aside = _free_name(directory)
         for suffix in _SUFFIXES:

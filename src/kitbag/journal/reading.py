@@ -135,7 +135,7 @@ class JournalReader:
 
     def _mend(self, directory: Path) -> None:
         self.close()
-        said = set_aside(directory, (directory / FILE_NAME).stat().st_ino)
+        said = set_aside(directory)
         if said:
             self._warn(said)
 

@@ -27,7 +27,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How a call ended. `content` and `stderr` are whole and without secrets."""
+    """How a call ended. `content` and `stderr` are whole, and without secrets."""
 
     outcome: Outcome | Literal["not_started"]
     content: str = ""

@@ -21,6 +21,17 @@ END_COLUMNS = (
 
 Row = tuple[Any, ...]
 
+_START = ", ".join(START_COLUMNS)
+_END = ", ".join(END_COLUMNS)
+_START_MARKS = ", ".join("?" * len(START_COLUMNS))
+_ALL_MARKS = ", ".join("?" * (len(START_COLUMNS) + len(END_COLUMNS)))
+_SETTERS = ", ".join(f"{column} = ?" for column in END_COLUMNS)
+# Only names of ours are put into the texts.
+INSERT_START = f"INSERT INTO calls ({_START}) VALUES ({_START_MARKS})"  # noqa: S608
+INSERT_ALL = f"INSERT INTO calls ({_START}, {_END}) VALUES ({_ALL_MARKS})"  # noqa: S608
+# The time too: in a file that was made anew the same number may be another call.
+UPDATE = f"UPDATE calls SET {_SETTERS} WHERE id = ? AND started_ns = ? AND ended_ns IS NULL"  # noqa: S608
+
 # Made once: `json.dumps` with a `default` makes an encoder per call. ASCII, so that no half of a
 # surrogate pair is left and the hash is that of the text.
 _encode = json.JSONEncoder(default=repr).encode

@@ -4,6 +4,7 @@ import fcntl
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ FILE_NAME = "journal.sqlite3"
 _APPLICATION = 0x6B697462  # "kitb": tells our file from somebody else's
 _VERSION = 1
 _BUSY_SECONDS = 1.0
+_ALONE_SECONDS = 2.0
+_WHO = "end the process that was stopped while it opened the journal"
 # Upkeep moves the write-ahead log into the file long before this. It is the last resort.
 _AUTOCHECKPOINT_PAGES = 8000
 _LOG_BYTES = 16 * 1024 * 1024
@@ -72,13 +75,25 @@ def open_while_alone(directory: Path) -> sqlite3.Connection:
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Keep other processes from opening or replacing the journal for the moment."""
+    path = directory / "journal.lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(directory / "journal.lock", flags, 0o600)
+    handle = os.open(path, flags, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, path)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> None:
+    deadline = time.monotonic() + _ALONE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise JournalError(path, "another process holds it", hint=_WHO) from None
+            time.sleep(0.01)
 
 
 def open_existing(directory: Path) -> sqlite3.Connection | None:
@@ -128,17 +143,17 @@ def _make_private_directory(directory: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    # SQLite gives its other two files the mode of the first.
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    handle = os.open(path, flags, 0o600)
+    # SQLite gives its other two files the mode of the first. A file that is there is not opened:
+    # when a process closes a file it loses all its locks on it, those of SQLite too.
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise JournalError(path, "it is not a file", hint="move it out of the way")
-        if stat.S_IMODE(found.st_mode) & 0o077:
-            os.fchmod(handle, 0o600)
-    finally:
-        os.close(handle)
+        found = path.lstat()
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise JournalError(path, "it is not a file", hint="move it out of the way")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o600)
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
