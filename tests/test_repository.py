@@ -20,6 +20,7 @@ LAYERS = [
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
+    "redacted_results",
     "journal",
     "signatures",
     "names skills tools",
