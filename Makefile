@@ -46,7 +46,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli environments test_examples.py test_docs.py \
+THOROUGH := properties escapes execution backends cli environments journal test_examples.py test_docs.py \
   test_executor_ends.py test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -66,6 +66,8 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
 	$(BIN)/python bench/policy.py
+	$(BIN)/python bench/journal.py
+	$(BIN)/python bench/redaction.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

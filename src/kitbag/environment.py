@@ -31,6 +31,15 @@ def config_directory() -> Path | None:
     return home / ".config" / "kitbag" if home else None
 
 
+def state_directory() -> Path | None:
+    """Return where what must not be lost is kept (`XDG_STATE_HOME`, else `~/.local/state`)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".local" / "state" / "kitbag" if home else None
+
+
 def default_roots(project: Path | None = None) -> list[Path]:
     """Return the folders that are searched when none are named, later ones overriding earlier."""
     named = os.environ.get("KITBAG_PATH", "")
