@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
-    "languages problems limits errors environment collector hidden_text argv reading",
+    "needs languages problems limits errors environment collector hidden_text argv reading",
     "results loop_thread",
     "signatures",
     "names skills tools",
@@ -24,6 +24,8 @@ LAYERS = [
     "plugins walk index digest",
     "records discovery",
     "tool_records tool_reading readiness registry",
+    "trust",
+    "secrets",
     "calls arguments workspace execution",
     "backends",
     "function_schema functions executor diagnosis",

@@ -16,6 +16,15 @@ def cache_directory() -> Path | None:
     return home / ".cache" / "kitbag" if home else None
 
 
+def state_directory() -> Path | None:
+    """Return where what must not be lost is kept (`XDG_STATE_HOME`, else `~/.local/state`)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".local" / "state" / "kitbag" if home else None
+
+
 def default_roots(project: Path | None = None) -> list[Path]:
     """Return the folders that are searched when none are named, later ones overriding earlier."""
     named = os.environ.get("KITBAG_PATH", "")
@@ -30,6 +39,11 @@ def default_roots(project: Path | None = None) -> list[Path]:
 def is_set(name: str) -> bool:
     """Tell whether an environment variable has a value."""
     return bool(os.environ.get(name))
+
+
+def variable(name: str) -> str | None:
+    """Return the value of an environment variable: where secrets come from by default."""
+    return os.environ.get(name)
 
 
 def home_directory() -> Path | None:
