@@ -20,12 +20,27 @@ class UngrantedError(CallDeniedError):
 
     code = "ungranted"
 
-    def __init__(self, skill: str, needs: Sequence[Need], *, root: str = "") -> None:
+    def __init__(self, skill: str, needs: Sequence[Need], *, roots: Sequence[str] = ()) -> None:
         self.skill = skill
         self.needs = tuple(needs)
-        self.command = trust_command(skill, self.needs, root=root)
+        self.command = trust_command(skill, self.needs, roots=roots)
         wanted = ", ".join(describe(need) for need in self.needs)
         super().__init__(f"{skill} was not granted {wanted}", hint=f"run `{self.command}`")
+
+
+class ConsentNeededError(CallDeniedError):
+    """Somebody has to say yes, and nobody is there to be asked."""
+
+    code = "consent_needed"
+
+    def __init__(self, skill: str, needs: Sequence[Need], *, roots: Sequence[str] = ()) -> None:
+        self.skill = skill
+        self.needs = tuple(needs)
+        self.command = trust_command(skill, self.needs, roots=roots, yes=True)
+        super().__init__(
+            "nothing was granted: there is no terminal to ask on",
+            hint=f"run `{self.command}` to say yes",
+        )
 
 
 class GrantRefusedError(KitbagError):
@@ -79,13 +94,16 @@ class SecretUnsetError(CommandStartError):
         )
 
 
-def trust_command(skill: str, needs: Sequence[Need], *, root: str = "", yes: bool = False) -> str:
+def trust_command(
+    skill: str, needs: Sequence[Need], *, roots: Sequence[str] = (), yes: bool = False
+) -> str:
     """Return the command that grants some needs, ready to be pasted into a shell."""
-    words = ["kitbag", "trust", skill]
+    words = ["kitbag", "trust", *([skill] if skill else [])]
     for need in needs:
         is_plain = need.kind == "unconfined"
         words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], need.value]
-    words += ["--root", root] if root else []
+    for root in roots:
+        words += ["--root", root]
     return shlex.join([*words, "--yes"] if yes else words)
 
 
