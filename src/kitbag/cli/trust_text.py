@@ -1,6 +1,5 @@
 """What asks, grants and changes look like, to a person and to a program."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +12,6 @@ from kitbag.cli.as_text import print_table
 from kitbag.digest import digest_of
 from kitbag.environment import is_set
 from kitbag.errors import SkillUnreadableError
-from kitbag.hidden_text import find_hidden
 from kitbag.needs import Need
 from kitbag.trust.changes import Change
 from kitbag.trust.consent import Consent
@@ -21,6 +19,7 @@ from kitbag.trust.errors import describe
 from kitbag.trust.grant import Grant, grant_as_json, needs_of
 from kitbag.trust.paths import holds_home, real_path
 from kitbag.trust.review import Review, reason_against
+from kitbag.trust.visible import visible
 
 _MOST_IN_ONE_FOLDER = 12
 _WORDS = {"packages": "package"}
@@ -28,13 +27,13 @@ _WORDS = {"packages": "package"}
 
 def print_review(review: Review) -> None:
     """Print what a skill asks for, what it has and what changed."""
-    click.echo(f"{review.skill.name}  {_visible(str(review.skill.home))}\n")
+    click.echo(f"{review.skill.name}  {visible(str(review.skill.home))}\n")
     if not review.asks:
         click.echo("asks for nothing")
     rows = [
-        (_WORDS.get(need.kind, need.kind), _visible(need.value), _state(need, review.grant), where)
+        (_WORDS.get(need.kind, need.kind), visible(need.value), _state(need, review.grant), where)
         for need in review.asks
-        for where in [_visible(need.asked_in)]
+        for where in [visible(need.asked_in)]
     ]
     print_table(("asks for", "", "", "where"), rows)
     _print_more(review)
@@ -44,12 +43,12 @@ def print_review(review: Review) -> None:
         click.echo("it changed since then, so nothing of that counts:")
         _print_changes(review.changes)
     for link in review.leads_out:
-        click.echo(f"\nleads outside, to what no digest covers: {_visible(link)}")
+        click.echo(f"\nleads outside, to what no digest covers: {visible(link)}")
 
 
 def print_grants(grants: Sequence[Grant], consent: Consent | None) -> None:
     """Print one line per grant."""
-    rows = [(g.skill, _visible(g.home), state_of(g), _given(g), g.when, g.by) for g in grants]
+    rows = [(g.skill, visible(g.home), state_of(g), _given(g), g.when, g.by) for g in grants]
     print_table(("skill", "folder", "state", "granted", "when", "by"), rows)
     if consent is not None:
         click.echo(f"unconfined on this machine: yes, since {consent.when}, by {consent.by}")
@@ -113,7 +112,7 @@ def _state(need: Need, grant: Grant | None) -> str:
 
 def _given(grant: Grant) -> str:
     given = [describe(need) for need in needs_of(grant)]
-    return _visible(", ".join([*given, *(f"tool {tool}" for tool in grant.tools)])) or "nothing"
+    return visible(", ".join([*given, *(f"tool {tool}" for tool in grant.tools)])) or "nothing"
 
 
 def _print_more(review: Review) -> None:
@@ -134,14 +133,8 @@ def _print_changes(changes: Sequence[Change]) -> None:
         folder = change.path.partition("/")[0]
         if counts[folder] <= _MOST_IN_ONE_FOLDER:
             click.echo(
-                f"  {change.what:<8} {_visible(change.path)}  {_visible(change.detail)}".rstrip()
+                f"  {change.what:<8} {visible(change.path)}  {visible(change.detail)}".rstrip()
             )
         elif folder not in told:
             told.add(folder)
-            click.echo(f"  {counts[folder]:,} changes in {_visible(folder)}/")
-
-
-def _visible(text: str) -> str:
-    """Return a text whose hidden characters and escapes can be seen, and do nothing."""
-    plain = os.fsencode(text).decode("utf-8", "backslashreplace")
-    return ascii(plain) if any(find_hidden(plain)) or not plain.isprintable() else plain
+            click.echo(f"  {counts[folder]:,} changes in {visible(folder)}/")

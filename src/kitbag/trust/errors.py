@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from kitbag.errors import CallDeniedError, CommandStartError, KitbagError
 from kitbag.needs import Need
+from kitbag.trust.visible import visible
 
 _OPTIONS = {
     "secret": "--secret",
@@ -101,7 +102,7 @@ def trust_command(
     words = ["kitbag", "trust", *([skill] if skill else [])]
     for need in needs:
         is_plain = need.kind == "unconfined"
-        words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], need.value]
+        words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], visible(need.value)]
     for root in roots:
         words += ["--root", root]
     return shlex.join([*words, "--yes"] if yes else words)
@@ -112,4 +113,4 @@ def describe(need: Need) -> str:
     if need.kind == "unconfined":
         return "unconfined running"
     noun = {"read": "reading", "write": "writing", "packages": "package"}.get(need.kind, need.kind)
-    return f"{noun} {need.value}"
+    return f"{noun} {visible(need.value)}"

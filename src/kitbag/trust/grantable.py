@@ -9,6 +9,7 @@ from kitbag.trust.errors import GrantRefusedError
 from kitbag.trust.hosts import HostError, read_host
 from kitbag.trust.packages import split_package
 from kitbag.trust.paths import is_below, real_path
+from kitbag.trust.visible import has_hidden
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
@@ -51,6 +52,8 @@ def _path(need: Need) -> Need:
     found = real_path(need.value)
     if not found:
         raise GrantRefusedError(need, "it is not an absolute path")
+    if has_hidden(found):
+        raise GrantRefusedError(need, "it holds characters that nobody sees")
     if need.kind == "write":
         _refuse_ours(need, found)
     return replace(need, value=found)

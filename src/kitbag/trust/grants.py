@@ -41,6 +41,7 @@ class Grants:
         state = directory or state_directory()
         self._folder = None if state is None else PrivateFolder(state / "grants")
         self._known: dict[str, tuple[Stamp, Grant | None]] = {}
+        self._reals: dict[tuple[str, int, int], str] = {}
 
     def for_skill(self, skill: Skill) -> Grant | None:
         """Return what a skill was granted, if it still is what it was then."""
@@ -58,7 +59,7 @@ class Grants:
         """Return what the skill was granted last, also when it changed since: to show only."""
         if self._folder is None or not self._folder.exists():
             return None
-        return self._record(_file_of(name, os.path.realpath(home)))
+        return self._record(_file_of(name, self._real(str(home))))
 
     def grant(
         self,
@@ -139,6 +140,20 @@ class Grants:
             raise GrantStoreError("no folder", reason, hint="set HOME or XDG_STATE_HOME")
         return self._folder
 
+    def _real(self, home: str) -> str:
+        """Return the path without links: looked up once for each folder that the path leads to."""
+        try:
+            status = os.stat(home)  # noqa: PTH116 - measured
+        except OSError:
+            return os.path.realpath(home)
+        folder = (home, status.st_dev, status.st_ino)
+        known = self._reals.get(folder)
+        if known is None:
+            if len(self._reals) >= _MOST_KNOWN:
+                self._reals.clear()
+            known = self._reals[folder] = os.path.realpath(home)
+        return known
+
     def _record(self, name: str) -> Grant | None:
         assert self._folder is not None
         stamp = self._folder.stamp(name)
@@ -176,7 +191,7 @@ def _read_own(data: bytes, name: str) -> Grant:
 
 def _file_of(name: str, home: str) -> str:
     # No path holds a NUL: no name can make one skill look like another.
-    identity = os.fsencode(f"{home}\0{name}")
+    identity = f"{home}\0{name}".encode("utf-8", "surrogatepass")
     return f"{sha256(identity).hexdigest()}.json"
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from unicodedata import category
 
 # What a host without a port means: the ports of the web.
 _WEB = frozenset({80, 443})
@@ -144,6 +145,9 @@ def _punycode(label: str) -> str:
     """Return a label in ASCII, if there is only one way to read it."""
     from encodings.idna import ToASCII, ToUnicode
 
+    # Letters, marks and digits only: a full stop of another script is a dot to browsers.
+    if any(category(letter)[0] not in "LMN" for letter in label if letter not in "-_"):
+        return ""
     try:
         found = ToASCII(label).decode()
         # What does not come back as it went in is spelt differently by different programs.
