@@ -65,6 +65,7 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
+	$(BIN)/python bench/grants.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -16,6 +16,15 @@ def cache_directory() -> Path | None:
     return home / ".cache" / "kitbag" if home else None
 
 
+def config_directory() -> Path | None:
+    """Return where the user's own settings are (`XDG_CONFIG_HOME`, else `~/.config`), if any."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".config" / "kitbag" if home else None
+
+
 def state_directory() -> Path | None:
     """Return where what must not be lost is kept (`XDG_STATE_HOME`, else `~/.local/state`)."""
     base = os.environ.get("XDG_STATE_HOME", "")

@@ -164,7 +164,7 @@ def test_what_a_skill_asks_for_and_never_gets_is_shown_as_that(
     ran = kitbag("trust", "demo", "--yes")
 
     assert "host\t*.com\tcannot be granted: '*.com' would cover too much: name the hosts" in ran.out
-    assert "write\t/\tcannot be granted: grants are kept in " in ran.out
+    assert "write\t/\tcannot be granted: Kitbag's grants are kept in " in ran.out
     assert "read\t/\tnot granted, YOUR WHOLE HOME" in ran.out
     assert granted(kitbag) == NOTHING | {"read": ["/"], "state": "valid"}
 
@@ -190,6 +190,22 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(
     assert "Grant what it does not declare: secret OTHER_KEY? [y/N]" in ran.err
     grants = kitbag("trust", "--list", "--json").json["grants"]
     assert [grant["secrets"] for grant in grants] == ([secrets] if secrets else [])
+
+
+def test_a_yes_to_a_skill_that_asks_for_nothing_is_kept(
+    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill
+) -> None:
+    write_skill()
+    looked = kitbag("trust", "demo")
+    declined = talk("trust", "demo", answers="\n")
+    before = kitbag("trust", "--list").out
+
+    said = talk("trust", "demo", answers="y\n")
+
+    assert (looked.code, declined.code, before) == (0, 0, "")
+    assert "It asks for nothing. Trust it as it is? [y/N]" in said.err
+    assert granted(kitbag) == NOTHING | {"state": "valid"}
+    assert "Trust it" not in talk("trust", "demo", answers="").err
 
 
 def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: WriteSkill) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitbag import Skill, SkillManager
@@ -12,6 +12,8 @@ from kitbag.needs import Need
 from kitbag.trust.asks import asks_of
 from kitbag.trust.asks_in_body import variables_in_body
 from tests.conftest import WriteSkill
+
+without_deadline = settings(deadline=None)
 
 
 def asked(home: Path) -> tuple[Need, ...]:
@@ -193,6 +195,7 @@ def test_strange_values_ask_for_nothing(write_skill: WriteSkill) -> None:
     assert asked(write_skill(front=front)) == ()
 
 
+@without_deadline
 @given(st.binary(max_size=400))
 def test_any_body_gives_variables_or_none(data: bytes) -> None:
     for name, line in variables_in_body(b"## Configuration\n" + data):

@@ -18,6 +18,8 @@ from kitbag.trust.grant import Grant, read_grant, write_grant
 from kitbag.trust.grants import Grants
 from tests.trust.conftest import HOST, SECRET, MakeSkill
 
+without_deadline = settings(deadline=None)
+
 
 def record_of(folder: Path) -> Path:
     (record,) = [each for each in folder.iterdir() if each.suffix == ".json"]
@@ -174,13 +176,14 @@ def test_a_record_copied_to_another_skills_place_grants_nothing(
     assert Grants().for_skill(other) is None
 
 
+@without_deadline
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_grant_or_an_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - what it says depends on the bytes
         read_grant(data)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.builds(
         Grant,

@@ -316,6 +316,20 @@ def test_no_grant_lets_a_tool_write_the_grants(
             )
 
 
+@pytest.mark.promise("grant-8")
+def test_no_grant_lets_a_tool_write_the_policy(
+    make_skill: MakeSkill, grants: Grants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    skill = make_skill()
+
+    for path in ("config", "config/kitbag", "config/kitbag/policy.toml"):
+        with pytest.raises(GrantRefusedError, match="Kitbag's settings are kept in"):
+            grants.grant(skill, [Need(kind="write", value=f"{tmp_path}/{path}")])
+
+    assert grants.grant(skill, [Need(kind="write", value=f"{tmp_path}/config/other")]).write
+
+
 def test_a_path_is_kept_as_it_really_is(
     make_skill: MakeSkill, grants: Grants, tmp_path: Path
 ) -> None:

@@ -4,10 +4,12 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kitbag.trust.hosts import HostError, covers_host, host_of_url, is_private_name, read_host
+
+without_deadline = settings(deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,7 @@ def oracle(granted: str, needed: str) -> bool:
     return len(labels) > len(wanted) and labels[-len(wanted) :] == wanted
 
 
+@without_deadline
 @given(STARS, NAMES, PORTS, NAMES, PORTS)
 @example("*.", "a.a", "", "a.a", "")
 @example("*.", "a.a", "", "a.a.a", ":443")
@@ -199,6 +202,7 @@ def test_covering_is_what_the_rules_say(
     assert covers_host(granted, granted)
 
 
+@without_deadline
 @given(NAMES, PORTS, st.lists(st.booleans(), min_size=40, max_size=40), st.booleans())
 def test_no_spelling_of_a_host_is_another_host(
     name: str, port: str, big: list[bool], dot: bool
@@ -218,6 +222,7 @@ def test_no_spelling_of_a_host_is_another_host(
 
 
 @pytest.mark.promise("grant-4")
+@without_deadline
 @given(TRICKY, st.sampled_from(["", "a.example.com", ".example.com", "@a.example.com", ":443"]))
 @example("evil.com/", "a.example.com")
 @example("evil.com\\", "a.example.com")
@@ -232,6 +237,7 @@ def test_what_is_covered_is_where_a_browser_would_go(start: str, end: str) -> No
     assert re.search(r"[^.]\.example\.com\.?\Z", host)
 
 
+@without_deadline
 @given(st.text(max_size=40))
 def test_any_text_is_a_host_or_an_error_and_covers_nothing_by_accident(text: str) -> None:
     try:

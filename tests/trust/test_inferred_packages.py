@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitbag import SkillManager
@@ -14,6 +14,8 @@ from kitbag.trust.package_asks import package_asks, propose_packages
 from kitbag.trust.package_names import _PYTHON, _SAME, is_installed_by_nobody
 from kitbag.trust.packages import covers_package, split_package
 from tests.conftest import WriteSkill
+
+without_deadline = settings(deadline=None)
 
 
 def names(text: str, **more: str) -> list[str]:
@@ -156,6 +158,7 @@ def test_what_is_not_python_imports_nothing() -> None:
     assert names("import " + ".".join("a" * 5_000)) == []
 
 
+@without_deadline
 @given(st.text(max_size=300))
 def test_any_text_gives_proposals_or_none(text: str) -> None:
     for path in ("scripts/a.py", "scripts/a.mjs"):

@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitbag.trust.paths import covers_path, holds_home, real_path
+
+without_deadline = settings(deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,7 @@ STEPS = st.lists(
 )
 
 
+@without_deadline
 @given(STEPS)
 def test_no_path_slips_out_of_a_grant(tree: Path, steps: list[str]) -> None:
     granted, needed = tree / "granted", "/".join([str(tree), *steps])

@@ -113,11 +113,14 @@ def _decide(door: _Door, review: Review, chosen: tuple[Need, ...]) -> None:
     )
     undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
     if door.yes:
-        _grant(door, review, list(wanted))
+        _grant(door, review, wanted, said_yes=True)
         _hint_at(undeclared, review, door)
-    elif door.can_ask:
+    elif door.can_ask and (wanted or undeclared):
         agreed = _ask(wanted, "" if chosen else "what it declares")
-        _grant(door, review, agreed + _ask(undeclared, "what it does not declare"))
+        agreed += _ask(undeclared, "what it does not declare")
+        _grant(door, review, agreed, said_yes=bool(agreed))
+    elif door.can_ask and review.grant is None:
+        _grant(door, review, (), said_yes=_confirm("It asks for nothing. Trust it as it is?"))
     else:
         _show_only(door, review, wanted, undeclared)
 
@@ -138,17 +141,21 @@ def _hint_at(undeclared: tuple[Need, ...], review: Review, door: _Door) -> None:
         click.echo(f"not declared, so only granted by name: `{command}`", err=True)
 
 
-def _ask(needs: tuple[Need, ...], what: str) -> list[Need]:
+def _ask(needs: tuple[Need, ...], what: str) -> tuple[Need, ...]:
     if not needs:
-        return []
+        return ()
     listed = ", ".join(describe(need) for need in needs)
-    question = f"Grant {f'{what}: ' if what else ''}{listed}?"
-    return list(needs) if click.confirm(question, default=False, err=True) else []
+    return needs if _confirm(f"Grant {f'{what}: ' if what else ''}{listed}?") else ()
 
 
-def _grant(door: _Door, review: Review, agreed: list[Need]) -> None:
+def _confirm(question: str) -> bool:
+    return click.confirm(question, default=False, err=True)
+
+
+def _grant(door: _Door, review: Review, agreed: tuple[Need, ...], *, said_yes: bool) -> None:
     grant = review.grant
-    if agreed:
+    # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
+    if agreed or (said_yes and grant is None):
         grant = door.grants.grant(review.skill, agreed, seen=review.seen)
     if door.as_json:
         print_json(review_as_json(review, grant))
@@ -191,7 +198,7 @@ def _decide_for_machine(grants: Grants, *, yes: bool, revoke: bool, as_json: boo
         grants.give_consent()
     elif sys.stdin.isatty() and sys.stderr.isatty():
         click.echo(_MACHINE, err=True)
-        if click.confirm("Is that what you want?", default=False, err=True):
+        if _confirm("Is that what you want?"):
             grants.give_consent()
     else:
         raise ConsentNeededError("", (Need(kind="unconfined"),))

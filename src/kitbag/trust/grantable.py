@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from kitbag.environment import state_directory
+from kitbag.environment import config_directory, state_directory
 from kitbag.needs import Need
 from kitbag.trust.errors import GrantRefusedError
 from kitbag.trust.hosts import HostError, read_host
@@ -60,12 +60,13 @@ def _path(need: Need) -> Need:
 
 
 def _refuse_ours(need: Need, found: str) -> None:
-    """Whoever may write the grants may have anything."""
-    state = state_directory()
-    ours = "" if state is None else real_path(str(state))
-    if ours and (found == ours or is_below(ours, found) or is_below(found, ours)):
-        reason = f"grants are kept in {ours}"
-        raise GrantRefusedError(need, reason, hint="name a smaller folder")
+    """Whoever may write the grants, or the policy, may have anything."""
+    kept = {"grants": state_directory(), "settings": config_directory()}
+    for what, folder in kept.items():
+        ours = "" if folder is None else real_path(str(folder))
+        if ours and (found == ours or is_below(ours, found) or is_below(found, ours)):
+            reason = f"Kitbag's {what} are kept in {ours}"
+            raise GrantRefusedError(need, reason, hint="name a smaller folder")
     if found == "/":
         raise GrantRefusedError(need, "it is the whole machine", hint="name a smaller folder")
 
