@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -383,6 +384,16 @@ def test_consent_for_the_machine_is_given_and_withdrawn(grants: Grants) -> None:
     assert (grants.consent(), grants.withdraw_consent()) == (None, False)
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"{}", b'{"when": 1, "by": 2, "machine": 3}', b"[" * 99_999]
+)
+def test_a_damaged_consent_is_none(grants: Grants, folder: Path, data: bytes) -> None:
+    grants.give_consent()
+    (folder / "unconfined.json").write_bytes(data)
+
+    assert grants.consent() is None
+
+
 def test_consent_counts_on_the_machine_where_it_was_given(
     grants: Grants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,6 +402,30 @@ def test_consent_counts_on_the_machine_where_it_was_given(
     monkeypatch.setattr("platform.node", lambda: "another")
 
     assert grants.consent() is None
+
+
+def test_two_threads_that_grant_at_once_lose_nothing(make_skill: MakeSkill, grants: Grants) -> None:
+    skill = make_skill()
+    names = [f"KEY_{number}" for number in range(12)]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: grants.grant(skill, [Need(kind="secret", value=name)]), names))
+
+    grant = grants.for_skill(skill)
+    assert grant is not None
+    assert set(grant.secrets) == set(names)
+
+
+def test_a_file_where_the_folder_should_be_is_an_error(
+    make_skill: MakeSkill, grants: Grants, folder: Path
+) -> None:
+    skill = make_skill()
+    folder.parent.mkdir(parents=True, mode=0o700)
+    folder.write_text("")
+
+    for act in (grants.for_skill, grants.revoke, lambda skill: grants.grant(skill, [SECRET])):
+        with pytest.raises(GrantStoreError):
+            act(skill)
 
 
 def test_without_a_home_nothing_is_granted_and_nothing_can_be(

@@ -84,6 +84,7 @@ def test_a_host_has_one_spelling(text: str, spelt: str) -> None:
             "\uff41pi.com",
             "a\u3002com",
             "a\u200db.com",
+            "a\u05d0.com",
         ),
         *("a" * 64 + ".com", ".".join(["a" * 60] * 5)),
     ],

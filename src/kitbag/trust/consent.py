@@ -2,7 +2,7 @@
 
 import json
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 
 CONSENT_FILE = "unconfined.json"
 
@@ -28,4 +28,6 @@ def read_consent(data: bytes | None) -> Consent | None:
         consent = Consent(**value) if isinstance(value, dict) else None
     except (ValueError, TypeError, RecursionError):
         return None
-    return consent if consent is not None and consent.machine == platform.node() else None
+    if consent is None or not all(isinstance(each, str) for each in astuple(consent)):
+        return None
+    return consent if consent.machine == platform.node() else None

@@ -21,7 +21,12 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 
 
 def package_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
-    """Return the packages that must be there, as needs; what can be done without is left out."""
+    """Return the packages that the scripts of some tools need and nobody declared."""
+    return package_needs(propose_packages(skill, tools))
+
+
+def package_needs(proposals: Iterable[Proposal]) -> tuple[Need, ...]:
+    """Return proposals as needs; what can be done without is left out."""
     return tuple(
         Need(
             kind="packages",
@@ -29,7 +34,7 @@ def package_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
             declared=False,
             asked_in=f"{each.asked_in} (imports {each.imported})",
         )
-        for each in propose_packages(skill, tools)
+        for each in proposals
         if not each.optional
     )
 

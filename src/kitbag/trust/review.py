@@ -15,7 +15,7 @@ from kitbag.trust.grant import Grant, missing
 from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
 from kitbag.trust.inferred_packages import Proposal
-from kitbag.trust.package_asks import package_asks, propose_packages
+from kitbag.trust.package_asks import package_needs, propose_packages
 from kitbag.trust.paths import is_below
 
 
@@ -55,11 +55,12 @@ def review_skill(skill: Skill, tools: Callable[[], Iterable[Tool]], grants: Gran
     """Look at a skill. `tools` is called after its folder was seen, so that nothing comes later."""
     seen = snapshot_of(skill.home)
     found = list(tools())
+    proposals = propose_packages(skill, found)
     return Review(
         skill=skill,
         seen=seen,
-        asks=(*asks_of(skill, found), *package_asks(skill, found)),
-        proposals=propose_packages(skill, found),
+        asks=(*asks_of(skill, found), *package_needs(proposals)),
+        proposals=proposals,
         last=grants.last(skill.name, skill.home),
         leads_out=_leads_out(str(skill.home), seen),
     )
