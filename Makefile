@@ -65,9 +65,11 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
+	$(BIN)/python bench/warm.py
 	$(BIN)/python bench/policy.py
 	$(BIN)/python bench/journal.py
 	$(BIN)/python bench/redaction.py
+	$(BIN)/python bench/grants.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -56,6 +56,11 @@ def is_set(name: str) -> bool:
     return bool(os.environ.get(name))
 
 
+def variable(name: str) -> str | None:
+    """Return the value of an environment variable: where secrets come from by default."""
+    return os.environ.get(name)
+
+
 def home_directory() -> Path | None:
     """Return the user's home, if there is one."""
     try:

@@ -1,4 +1,4 @@
-"""What a call needs beyond being confined: a secret, a host, a path, packages, or no confinement."""
+"""What a call needs beyond being confined: a secret, a host, a path, packages, the bare machine."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +8,14 @@ NeedKind = Literal["secret", "host", "read", "write", "packages", "unconfined"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """One thing that has to be granted. `declared`: the skill says so itself, where `asked_in` tells."""
+    """One thing that has to be granted.
+
+    `value` is a variable's name, a host with or without a port, an absolute path, packages; ""
+    for `unconfined`. It is `declared` when the skill says so itself; `asked_in` tells where:
+    "metadata", "requires.env", "scripts/fetch.py:12" …
+    """
 
     kind: NeedKind
-    value: str = ""  # a variable's name, a host (host or host:port), an absolute path, packages; "" for unconfined
+    value: str = ""
     declared: bool = True
-    asked_in: str = ""  # "metadata", "requires.env", "## Configuration", "scripts/fetch.py:12" …
+    asked_in: str = ""
