@@ -16,8 +16,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
-    "languages problems limits errors environment collector hidden_text argv reading stopwatch"
-    " needs",
+    "needs stopwatch languages problems limits errors environment collector hidden_text argv",
+    "reading",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
