@@ -15,18 +15,14 @@ import pytest
 
 from kitbag.environments.building import Job, run_step
 from kitbag.environments.configuration import Settings
+from kitbag.environments.errors import DependencyError, InstallError, RequirementRefusedError
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.pythons import _candidates, find_python, own_python
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipe import Step
 from kitbag.environments.recipes import recipe_for
 from kitbag.environments.store import READY, downloads_folder, environments_directory, open_store
-from kitbag.errors import (
-    DependencyError,
-    InstallError,
-    RequirementRefusedError,
-    SandboxUnavailableError,
-)
+from kitbag.errors import SandboxUnavailableError
 from kitbag.execution import shared
 from kitbag.execution.engine import Engine
 from kitbag.execution.machine import Machine

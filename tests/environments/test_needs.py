@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kitbag.environments.errors import DependencyError, RequirementRefusedError
 from kitbag.environments.needs import NodeNeeds, PythonNeeds, declared_needs
-from kitbag.errors import DependencyError, RequirementRefusedError
 from tests.conftest import WriteSkill
 from tests.environments.conftest import script_at
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kitbag.backends.interpreters import find_program
+from kitbag.environments.errors import InstallError
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.needs import NodeNeeds, declared_needs
 from kitbag.environments.node_recipe import find_npm
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipes import recipe_for
-from kitbag.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.conftest import RUNNERS, Run, script_at
 from tests.environments.registry import Registry

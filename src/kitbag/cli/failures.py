@@ -1,12 +1,7 @@
 """Which exit code stands for which error."""
 
-from kitbag.errors import (
-    CallDeniedError,
-    CommandStartError,
-    DependencyError,
-    KitbagError,
-    SandboxUnavailableError,
-)
+from kitbag.environments.errors import DependencyError
+from kitbag.errors import CallDeniedError, CommandStartError, KitbagError, SandboxUnavailableError
 
 EXIT_FAILED = 1
 EXIT_WRONG_CALL = 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kitbag.environment import base_environment
+from kitbag.environments.errors import InstallError
 from kitbag.environments.failures import install_error
 from kitbag.environments.locks import hold
 from kitbag.environments.pythons import Sandbox
@@ -20,7 +21,6 @@ from kitbag.environments.store import (
     remove,
     write_ready,
 )
-from kitbag.errors import InstallError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.shared import run_command

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kitbag.errors import RequirementRefusedError
+from kitbag.environments.errors import RequirementRefusedError
 from kitbag.reading import (
     DECLARATION_BYTES,
     CannotReadError,

@@ -2,8 +2,8 @@
 
 import re
 
+from kitbag.environments.errors import InstallError
 from kitbag.environments.recipe import Recipe
-from kitbag.errors import InstallError
 from kitbag.execution.command import Ended
 from kitbag.hidden_text import clean
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kitbag.environments.declared_files import DeclaredFiles
+from kitbag.environments.errors import RequirementRefusedError
 from kitbag.environments.package_json import Manifest, read_manifest
 from kitbag.environments.python_versions import NotASpecifierError, satisfies
 from kitbag.environments.requirement import NotARequirementError, Requirement, parse_requirement
 from kitbag.environments.requirements_file import read_requirements
-from kitbag.errors import RequirementRefusedError
 from kitbag.reading import SCRIPT_BYTES
 from kitbag.signatures.python.pep723 import Malformed, read_block, read_table
 from kitbag.tools import Script

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kitbag.environments.declared_files import DeclaredFiles
+from kitbag.environments.errors import RequirementRefusedError
 from kitbag.environments.package_lock import LockRefusedError, plain_lock
-from kitbag.errors import RequirementRefusedError
 
 _NAME = re.compile(r"(?:@[a-z0-9~][\w.~-]*/)?[a-z0-9~][\w.~-]*\Z", re.IGNORECASE)
 # A range (^1.2, >=1 <3 || 4.x), a tag (latest): no colon and no slash, so no address and no path.

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from kitbag.backends.interpreters import find_program
+from kitbag.environments.errors import InstallError
 from kitbag.environments.needs import Needs, NodeNeeds
 from kitbag.environments.node_recipe import NodeRecipe, find_npm
 from kitbag.environments.python_recipe import PythonRecipe
 from kitbag.environments.python_versions import satisfies
 from kitbag.environments.pythons import Sandbox, find_python, own_python
 from kitbag.environments.recipe import Recipe
-from kitbag.errors import InstallError, InterpreterMissingError
+from kitbag.errors import InterpreterMissingError
 
 
 def is_met(needs: Needs) -> bool:

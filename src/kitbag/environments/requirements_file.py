@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kitbag.environments.declared_files import DeclaredFiles
+from kitbag.environments.errors import RequirementRefusedError
 from kitbag.environments.requirement import NotARequirementError, Requirement, parse_requirement
-from kitbag.errors import RequirementRefusedError
 
 _HASH = re.compile(r"\s--hash(?:=|\s+)((?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96})|sha512:\w{128})")
 _OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]*)(?:=|\s+)?(.*)\Z")

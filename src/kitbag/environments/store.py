@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kitbag.environment import cache_directory
+from kitbag.environments.errors import DependencyError
 from kitbag.environments.ready import Environment, environment_at
 from kitbag.environments.recipe import FORMAT
-from kitbag.errors import DependencyError
 from kitbag.reading import DECLARATION_BYTES, CannotReadError, read_whole
 
 # <store>/environments/<digest>/ready.json names the folder beside it that is the environment.
