@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kitbag.execution.capture import Capture
-from kitbag.execution.command import Captured, Command, Stream
+from kitbag.execution.command import Captured, Command, Filter, Stream
 from kitbag.execution.plain import PlainSlot
 from kitbag.execution.replies import Reply
 from kitbag.execution.saved_output import save_output
@@ -43,6 +43,10 @@ class Call:
             "stdout": Capture(keep, lambda: save_output(workspace, "stdout")),
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
+        new_filter = command.new_filter
+        self._filters: dict[Stream, Filter] = (
+            {} if new_filter is None else {"stdout": new_filter(), "stderr": new_filter()}
+        )
         self.output: dict[Stream, Captured] = {}  # once it has run
         self.answer = b""
         self.ended_by: str | None = None  # why Kitbag ended it
@@ -121,10 +125,14 @@ class Call:
             self._close_reader(fd)
             return False
         if self.ended_by != "output_limit":
+            self._take(stream, self._filters[stream].feed(piece) if self._filters else piece)
+        return True
+
+    def _take(self, stream: Stream, piece: bytes) -> None:
+        if piece:
             self._captures[stream].add(piece)
             self._count()
             self._tell(stream, piece)
-        return True
 
     def _tell(self, stream: Stream, piece: bytes) -> None:
         if self._on_output is None:
@@ -166,6 +174,8 @@ class Call:
             if fd in self._readers:
                 self._close_reader(fd)
         self._close_stdin()
+        for stream, each in self._filters.items():
+            self._take(stream, each.close())
         self.answer = self._streams.read_answer()
         self._streams.close()
         self.output = {stream: capture.finish() for stream, capture in self._captures.items()}
