@@ -94,13 +94,9 @@ class Call:
                 os.close(fd)
 
     def _open_stdin(self) -> int:
-        if not self._stdin and not self._slot.is_warm:
-            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        # An interpreter that was started over pipes takes its input to be one.
-        read_end, self._stdin_fd = os.pipe()
         if not self._stdin:
-            self._close_stdin()
-            return read_end
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        read_end, self._stdin_fd = os.pipe()
         os.set_blocking(self._stdin_fd, False)
         self._feed()
         if self._stdin_fd >= 0:

@@ -19,6 +19,9 @@ class Compiled:
         """Compile a file; raises what Python would raise for it."""
         self._code[file] = (_identity(file), compile_file(file))
 
+    def drop(self, file: str) -> None:
+        del self._code[file]
+
     def get(self, file: str) -> CodeType | None:
         """Return the code of a file that has not changed since."""
         identity, code = self._code.get(file, (None, None))

@@ -11,47 +11,86 @@ import sys
 from kitbag.execution.nursery import unfit
 from kitbag.execution.nursery.compiled import Compiled
 from kitbag.execution.nursery.imports import imports_of
+from kitbag.execution.nursery.traces import keeps_random_numbers, traces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_STATE, _PRINTED = 5, 6
+    from kitbag.execution.nursery.variables import Variables
+
+_OUTPUT, _STATE, _PRINTED = 1, 5, 6
 _FIRST_FREE = 7
+_PIPE_BYTES = 1 << 20  # more than a pipe holds
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
 
 class Preparation:
     """What a script needs, and what may not show when it is there."""
 
-    def __init__(self, wanted: dict[str, Any], fresh: frozenset[str]) -> None:
+    def __init__(
+        self, wanted: dict[str, Any], fresh: frozenset[str], variables: Variables
+    ) -> None:
         self._files: list[str] = wanted["files"]
         self._folders: list[str] = wanted["folders"]
         self._fresh = fresh
+        self._variables = variables
         self._here = os.getcwd()
         self.compiled = Compiled()
 
     def prepare(self) -> int:
         """Compile the script and load its imports; why it cannot be served here, or 0."""
+        os.set_blocking(_OUTPUT, False)  # nobody reads what is printed here
         try:
             for file in self._files:
-                self.compiled.add(file)
+                self._compile(file)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             return unfit.UNREADABLE  # a Python that starts afresh says it best
         sys.argv[:] = self._files[-1:]
-        return self._load(imports_of(self._files, self._folders))
+        imports = imports_of(self._files, self._folders)
+        _has_printed()  # warnings about what was only read
+        return self._load(imports)
+
+    def _compile(self, file: str) -> None:
+        self.compiled.add(file)
+        if _has_printed():
+            self.compiled.drop(file)  # with a warning, which is the call's to print
 
     def load_more(self, names: list[str]) -> bool:
-        """Load what calls were seen to load; whether nothing shows."""
-        return not self._load([(name, ()) for name in names])
+        """Load what some calls were seen to load; whether nothing of it shows in the others."""
+        others = [name for name in names if _is_not_standard(name)]
+        read = self._variables.count_read()
+        if self._load([(name, ()) for name in names if name not in others]):
+            return False
+        before = traces()
+        failed = self._load([(name, ()) for name in others])
+        return not failed and (traces(), self._variables.count_read()) == (before, read)
 
     def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
-        for name, members in imports:
-            try:
-                __import__(name, {}, {}, members, 0)
-            except BaseException:  # noqa: S112 - whatever it is, the call meets it again
-                continue
-        return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
+        self._variables.watch()
+        try:
+            for name, members in imports:
+                _import(name, members)
+        except BaseException:
+            return unfit.FAILED  # whatever it is, the call meets it again
+        finally:
+            self._variables.stop_watching()
+        return (
+            _what_shows(self._here)
+            or (unfit.RANDOM if keeps_random_numbers() else 0)
+            or _shadowed(self._folders, self._fresh)
+        )
+
+
+def _import(name: str, members: tuple[str, ...]) -> None:
+    try:
+        __import__(name, {}, {}, members, 0)
+    except ImportError:
+        return  # what is not there may never be needed
+
+
+def _is_not_standard(name: str) -> bool:
+    return name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ())
 
 
 def close_witnesses() -> None:
@@ -75,8 +114,9 @@ def _what_shows(here: str) -> int:
 
 
 def _has_printed() -> bool:
+    """Tell whether anything was printed since this was asked last."""
     try:
-        return bool(os.read(_PRINTED, 1))
+        return bool(os.read(_PRINTED, _PIPE_BYTES))
     except BlockingIOError:
         return False
 

@@ -1,0 +1,401 @@
+"""What a program sees of its interpreter: its main module, paths, modules, limits."""
+
+CASES = {
+    "main_guard": """
+if __name__ == "__main__":
+    import sys
+    print("main", sys.argv, __file__)
+""",
+    "sysmodules_main": """
+import sys
+A = 5
+print(sys.modules["__main__"].A, __name__, __spec__, __package__, __doc__)
+""",
+    "docstring_main": '''
+"""doc"""
+print(__doc__)
+''',
+    "main_loader": """
+print(type(__loader__).__name__, __loader__.name, __loader__.path, __cached__, __annotations__)
+print(__loader__.get_source("__main__"))
+""",
+    "main_annotations": """
+x: int = 1
+print(__annotations__)
+""",
+    "main_imported_again": """
+if __name__ == "__main__":
+    import __main__, script
+    print(__main__ is script, __main__.__file__ == script.__file__, script.__name__)
+""",
+    "globals": """
+print(sorted(globals()))
+""",
+    "globals_order": """
+print(list(globals()))
+""",
+    "globals_values": """
+print({k: repr(v).split(" at 0x")[0] for k, v in list(globals().items())})
+""",
+    "builtins_": """
+print(type(__builtins__), exit, quit)
+print(sorted(__builtins__.__dict__))
+""",
+    "sibling_import": """
+import sibling
+print(sibling.X)
+""",
+    "sibling_package": """
+from pack.deep import tool
+from pack import name
+print(tool(), name, tool.__module__)
+""",
+    "namespace_package": """
+import loose.part
+print(loose.part.here, loose.__path__)
+""",
+    "relative_import_fails": """
+from . import sibling
+""",
+    "sibling_reload": """
+import importlib, sibling
+sibling.X = 1
+print(importlib.reload(sibling).X)
+""",
+    "library_reload": """
+import importlib, json
+json.loads = None
+print(importlib.reload(json).loads("[1]"))
+""",
+    "import_by_path": """
+import importlib.util, os
+path = os.path.join(os.path.dirname(__file__), "sibling.py")
+spec = importlib.util.spec_from_file_location("other", path)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(module.X)
+""",
+    "importlib_resources": """
+from importlib import resources
+print(resources.files("pack").joinpath("data.txt").read_text())
+""",
+    "pkgutil_walk": """
+import os, pkgutil
+print([m.name for m in pkgutil.iter_modules([os.path.dirname(__file__)])])
+""",
+    "zip_main": """
+import os, runpy
+print(runpy.run_path(os.path.join(os.path.dirname(__file__), "sibling.py"))["X"])
+""",
+    "runpy_module": """
+import runpy
+print(sorted(runpy.run_module("sibling", run_name="ran")))
+""",
+    "runpy_main": """
+import os, runpy
+if "inner" not in os.environ:
+    os.environ["inner"] = "1"
+    found = runpy.run_path(__file__, run_name="__main__")
+    print("outer", found["__name__"])
+else:
+    print("inner", __name__)
+""",
+    "meta_path": """
+import sys
+print(sys.meta_path, sys.path_hooks)
+""",
+    "sys_flags": """
+import sys
+print(sys.flags)
+""",
+    "sys_path": """
+import sys
+print(sys.path)
+""",
+    "sys_exec": """
+import sys
+print(sys.executable, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.platlibdir)
+""",
+    "sys_orig": """
+import sys
+print(sys.orig_argv)
+""",
+    "sys_argv": """
+import sys
+print(sys.argv, type(sys.argv), type(sys.argv[0]))
+""",
+    "sys_options": """
+import sys
+print(sys.warnoptions, sys._xoptions, sys.dont_write_bytecode, sys.pycache_prefix)
+print(sys.getswitchinterval(), sys.getdlopenflags(), sys.tracebacklimit if 0 else None)
+print(sys.gettrace(), sys.getprofile(), sys.excepthook is sys.__excepthook__)
+print(sys.displayhook is sys.__displayhook__, sys.breakpointhook is sys.__breakpointhook__)
+print(hasattr(sys, "last_value"), hasattr(sys, "ps1"), sys.getfilesystemencoding())
+""",
+    "sys_names": """
+import sys
+print(sorted(sys.__dict__))
+""",
+    "recursion": """
+def f(n):
+    return 0 if n == 0 else 1 + f(n - 1)
+print(f(980))
+""",
+    "recursion_limit": """
+import sys
+print(sys.getrecursionlimit())
+sys.setrecursionlimit(20_000)
+def f(n):
+    return 0 if n == 0 else 1 + f(n - 1)
+print(f(15_000))
+""",
+    "recursion_depth": """
+def f(n):
+    try:
+        return f(n + 1)
+    except RecursionError:
+        return n
+print(f(0))
+""",
+    "frame_above": """
+import sys
+try:
+    print(sys._getframe(1))
+except ValueError as error:
+    print(error)
+""",
+    "print_stack": """
+import traceback
+def f():
+    traceback.print_stack()
+f()
+""",
+    "inspect_stack": """
+import inspect
+def f():
+    return inspect.stack()
+print([frame.function for frame in f()])
+""",
+    "pickle_main": """
+import pickle
+class C:
+    pass
+print(type(pickle.loads(pickle.dumps(C()))).__name__, C.__module__)
+""",
+    "inspect_src": """
+import inspect
+def f():
+    return 1
+print(inspect.getsource(f))
+""",
+    "inspect_module": """
+import inspect, sys
+class A:
+    x = 1
+print(inspect.getfile(A), inspect.getmodule(A) is sys.modules["__main__"])
+print(inspect.getsource(sys.modules["__main__"]))
+print(inspect.getsource(A))
+""",
+    "dataclass": """
+from dataclasses import dataclass
+@dataclass
+class A:
+    x: int = 1
+print(A())
+""",
+    "type_hints": """
+from __future__ import annotations
+import typing
+class A:
+    x: list[int]
+def f(a: A) -> "A": ...
+print(typing.get_type_hints(A), typing.get_type_hints(f))
+""",
+    "enum_and_namedtuple": """
+import collections, enum
+class Colour(enum.Enum):
+    RED = 1
+P = collections.namedtuple("P", "x y")
+print(Colour.RED, P(1, 2), P.__module__)
+""",
+    "future_annot": """
+from __future__ import annotations
+def f(x: Nope):
+    pass
+print(f.__annotations__)
+""",
+    "future_not_inherited": """
+def f(x: int):
+    pass
+print(f.__annotations__, compile("1", "x", "eval").co_flags)
+""",
+    "code_flags": """
+import sys
+print(sys._getframe().f_code.co_flags, sys._getframe().f_code.co_filename)
+print(sys._getframe().f_code.co_name, sys._getframe().f_lineno)
+""",
+    "gc": """
+import gc
+print(gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks, gc.garbage)
+""",
+    "gc_collects": """
+import gc, weakref
+class A:
+    pass
+a = A()
+a.me = a
+r = weakref.ref(a)
+del a
+gc.collect()
+print(r())
+""",
+    "random": """
+import random
+r = random.random()
+print(0 <= r < 1)
+""",
+    "random_seeded": """
+import random
+random.seed(7)
+print(random.random(), random.Random(3).random())
+""",
+    "hash": """
+print(isinstance(hash("a"), int))
+""",
+    "breakpoint_": """
+import pdb
+print("pdb")
+""",
+    "pdb_at_end_of_input": """
+import sys
+sys.stdin.read()
+breakpoint()
+print("after")
+""",
+    "ast_names": """
+import ast
+print(ast.dump(ast.parse("x = 1")))
+print(ast.unparse(ast.parse("lambda: (yield)")))
+""",
+    "tracing": """
+import sys
+seen = []
+def trace(frame, event, arg):
+    seen.append((frame.f_code.co_name, event))
+sys.settrace(trace)
+def f():
+    return 1
+f()
+sys.settrace(None)
+print(seen)
+""",
+    "codecs": """
+import codecs
+print("héllo".encode("cp1252"), codecs.lookup("utf_8_sig").name, "x".encode("punycode"))
+""",
+    "doctest": """
+def f():
+    '''
+    >>> f()
+    1
+    '''
+    return 2
+import doctest
+print(doctest.testmod())
+""",
+    "unittest_main": """
+import sys, unittest
+class T(unittest.TestCase):
+    def test_a(self):
+        self.assertEqual(1, 1)
+sys.stderr = sys.stdout
+unittest.main(argv=["x"], exit=False, verbosity=0, testRunner=unittest.TextTestRunner(
+    stream=open("/dev/null", "w")))
+print("after")
+""",
+    "argparse_help": """
+import argparse
+p = argparse.ArgumentParser(description="Does it.")
+p.add_argument("first")
+p.add_argument("--n", type=int, default=3)
+p.parse_args(["-h"])
+""",
+    "argparse_error": """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--n", type=int)
+p.parse_args(["--n", "x"])
+""",
+    "ctypes_calls": """
+import ctypes
+libc = ctypes.CDLL(None)
+print(libc.abs(-5), ctypes.sizeof(ctypes.c_void_p))
+libc.printf(b"from C %d\\n", 3)
+libc.fflush(None)
+""",
+    "ctypes_errno": """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.close(999), ctypes.get_errno())
+""",
+    "c_output_unflushed": """
+import ctypes
+ctypes.CDLL(None).printf(b"left in the buffer of C\\n")
+""",
+    "sqlite": """
+import sqlite3
+c = sqlite3.connect("x.db")
+c.execute("create table t (a)")
+c.execute("insert into t values (1)")
+c.commit()
+print(c.execute("select * from t").fetchall())
+""",
+    "decimal_context": """
+import decimal
+print(decimal.getcontext())
+decimal.getcontext().prec = 5
+print(decimal.Decimal(1) / 3)
+""",
+    "context_variables": """
+import contextvars
+print(list(contextvars.copy_context()))
+""",
+    "lazy_imports": """
+def work():
+    import html, colorsys, textwrap
+    return html.escape("<"), colorsys.rgb_to_hls(1, 0, 0), textwrap.shorten("a b c", 4)
+print(work())
+import email.message
+print(email.message.EmailMessage().as_string())
+""",
+    "import_order_effects": """
+import sys
+before = "colorsys" in vars()
+import colorsys
+print(before, colorsys.__name__, sys.modules["colorsys"] is colorsys)
+""",
+    "module_of_own_name": """
+import sys
+sys.modules["fake"] = type(sys)("fake")
+import fake
+print(fake)
+""",
+    "interned_and_identity": """
+import sys
+a = "hello world"
+print(sys.intern(a) is a, 256 is int("256"), () is tuple([]))
+""",
+    "tracemalloc": """
+import tracemalloc
+tracemalloc.start()
+x = [b"x" * 1000 for _ in range(10)]
+print(tracemalloc.get_traced_memory()[0] >= 10_000)
+""",
+}
+
+SIBLINGS = {
+    "pack/__init__.py": "name = __name__\n",
+    "pack/deep.py": "from . import name\n\n\ndef tool():\n    return name\n",
+    "pack/data.txt": "data\n",
+    "loose/part.py": "here = __name__\n",
+}
