@@ -3,6 +3,9 @@
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
+import venv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +48,7 @@ class Given:
     shebang: tuple[str, ...] = ()
     convention: Literal["argv", "handler", "main"] = "argv"
     timeout_seconds: float = 30.0
+    installed: bool = False  # run by a Python that has what `Ways.install` has written
 
 
 PLAINLY = Given()
@@ -58,6 +62,7 @@ class Ways:
         self.skills = root / "skills"
         self.workspace = root / "workspace"
         self.skills.mkdir()
+        self._python = root / "python"
 
     def write(self, name: str, text: str | bytes, files: Mapping[str, str | bytes] = {}) -> Path:
         """Write a skill's script, a sibling module and other files; return the script."""
@@ -67,6 +72,13 @@ class Ways:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
         return scripts / "script.py"
+
+    def install(self, name: str, text: str) -> None:
+        """Write a module that belongs to no skill."""
+        if not self._python.exists():
+            venv.create(self._python, symlinks=True)
+        folder = sysconfig.get_path("purelib", vars={"base": str(self._python)})
+        (Path(folder) / f"{name}.py").write_text(text)
 
     def bare(self, script: Path, given: Given = PLAINLY) -> Ran:
         self._empty_workspace()
@@ -99,9 +111,10 @@ class Ways:
         if not warm:
             command = replace(command, nursery=None)
         terms = Terms(workspace=self.workspace)
-        confinement = _confinement(
-            str(self.skills), command.argv[0], terms, self.workspace
-        )
+        confinement = _confinement(str(self.skills), sys.executable, terms, self.workspace)
+        if given.installed:
+            homes = (*confinement.interpreters, self._python)
+            confinement = replace(confinement, interpreters=homes)
         return run_blocking(self._engine.run(command, confinement))
 
     def seen(self, ended: Ended) -> Ran:
@@ -127,6 +140,8 @@ class Ways:
             file=str(file), language="python", convention=given.convention, shebang=given.shebang
         )
         program = interpreter_for(script)
+        if given.installed:
+            program = (str(self._python / "bin/python"), *program[1:])
         function = given.convention != "argv"
         runner = (str(_RUNNERS / "call_python.py"), given.convention) if function else ()
         shared = _shared_environment(script)

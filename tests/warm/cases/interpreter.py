@@ -157,6 +157,19 @@ def f(n):
         return n
 print(f(0))
 """,
+    "modules": """
+import sys
+print(sorted(sys.modules))
+""",
+    "frames": """
+import sys
+frame = sys._getframe()
+count = 0
+while frame:
+    count += 1
+    frame = frame.f_back
+print(count)
+""",
     "frame_above": """
 import sys
 try:
@@ -237,6 +250,10 @@ print(sys._getframe().f_code.co_name, sys._getframe().f_lineno)
     "gc": """
 import gc
 print(gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks, gc.garbage)
+""",
+    "gc_frozen": """
+import gc
+print(gc.get_freeze_count() > 0)
 """,
     "gc_collects": """
 import gc, weakref

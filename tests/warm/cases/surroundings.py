@@ -100,6 +100,16 @@ import resource, time
 usage = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(time.process_time() < 5, usage.ru_utime, usage.ru_stime)
 """,
+    "parent": """
+import os
+print(os.getppid())
+""",
+    "command_line_of_the_kernel": """
+print(open("/proc/self/cmdline").read().split("\\0"))
+""",
+    "variables_of_the_kernel": """
+print(sorted(open("/proc/self/environ").read().split("\\0")))
+""",
     "tempfile": """
 import os, tempfile
 f = tempfile.NamedTemporaryFile(dir=".")

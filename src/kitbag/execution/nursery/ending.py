@@ -11,12 +11,22 @@ import gc
 import io
 import os
 import sys
+import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is left over
 
 from kitbag.execution.nursery.c_output import flush_c_output
 from kitbag.execution.nursery.outcome import INTERRUPTED, say, show
 
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
 _LAST = ("last_type", "last_value", "last_traceback", "last_exc")
+
+
+def flush_quietly() -> None:
+    """Write out what was printed, as Python does after a program and before it speaks itself."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: S112 - it is tried again, and told of then
+            continue
 
 
 def finish(status: int) -> int:
@@ -40,8 +50,7 @@ def let_go(known: frozenset[str]) -> None:
 
 def leave(status: int) -> None:
     """Write out what is left and end the process."""
-    if not _flush_output():
-        status = _FLUSH_FAILED
+    flush_quietly()
     _flush_files()
     flush_c_output()
     if status == INTERRUPTED:

@@ -62,4 +62,6 @@ if __name__ == "__main__":
             program.error = error
         program.end()
         gc.collect()
+        program.let_go()
+        gc.collect()
         program.leave()

@@ -38,6 +38,9 @@ def forget_parent() -> None:
     modules = sys.modules
     if "numpy.random" in modules:
         modules["numpy.random"].seed()  # its old global generator
+    if "multiprocessing.process" in modules:
+        process = modules["multiprocessing.process"]
+        process.current_process().authkey = os.urandom(32)
     if "threading" in modules:
         modules["threading"].main_thread()._set_native_id()
     if "logging" in modules:

@@ -72,7 +72,8 @@ class Preparation:
             for name, members in imports:
                 _import(name, members)
         except BaseException:
-            return unfit.FAILED  # whatever it is, the call meets it again
+            # Whatever it is, the call meets it again.
+            return unfit.PRINTED if _has_printed() else unfit.FAILED
         finally:
             self._variables.stop_watching()
         return (

@@ -47,10 +47,14 @@ class Program:
         return self._compiled.get(self._file) or compile_file(self._file)
 
     def end(self) -> None:
-        """Say what went wrong and do what comes last; the program's objects are garbage then."""
+        """Say what went wrong and do what was put off until now."""
         self._lessons.write()
+        ending.flush_quietly()
         error, self.error = self.error, None
         self._status = ending.finish(status_of(error))
+
+    def let_go(self) -> None:
+        """Make garbage of what the program has made."""
         self.module = {}
         ending.let_go(self._lessons.known)
 
