@@ -7,7 +7,7 @@ READY := .venv/.ready
 PROGRAMS := build/programs/.ready
 
 # Languages whose scripts the tests check with their own interpreters: command=package
-INTERPRETERS := node=nodejs ruby=ruby perl=perl bash=bash
+INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash
 
 .PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
 all: lint types test docs
@@ -46,7 +46,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli test_examples.py test_docs.py \
+THOROUGH := properties escapes execution backends cli environments journal test_examples.py test_docs.py \
   test_executor_ends.py test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -65,6 +65,11 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
+	$(BIN)/python bench/warm.py
+	$(BIN)/python bench/policy.py
+	$(BIN)/python bench/journal.py
+	$(BIN)/python bench/redaction.py
+	$(BIN)/python bench/grants.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

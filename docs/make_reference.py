@@ -1,5 +1,6 @@
 """Writes reference/cli.md from the commands themselves: `make reference`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -27,12 +28,18 @@ def reference() -> str:
     """Return the page: the help of the program and of each command."""
     top = click.Context(cli, info_name="kitbag")
     parts = [_HEAD, f"## kitbag\n\n```text\n{cli.get_help(top)}\n```\n"]
-    for name in cli.list_commands(top):
-        command = cli.get_command(top, name)
+    return "\n".join([*parts, *_commands_of(cli, top)])
+
+
+def _commands_of(group: click.Group, above: click.Context) -> Iterator[str]:
+    for name in group.list_commands(above):
+        command = group.get_command(above, name)
         assert command is not None
-        context = click.Context(command, info_name=name, parent=top)
-        parts.append(f"## kitbag {name}\n\n```text\n{command.get_help(context)}\n```\n")
-    return "\n".join(parts)
+        context = click.Context(command, info_name=name, parent=above)
+        level = "#" * (2 if above.parent is None else 3)
+        yield f"{level} {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+        if isinstance(command, click.Group):
+            yield from _commands_of(command, context)
 
 
 if __name__ == "__main__":

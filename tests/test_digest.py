@@ -6,12 +6,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from kitbag import SkillManager
+from kitbag.digest import Entry, digest_of, manifest_of
+from kitbag.errors import SkillUnreadableError
+from kitbag.index import is_settled
+from kitbag.reading import stamp_of
 
 WriteSkill = Callable[..., Path]
 Change = Callable[[Path], object]
@@ -57,6 +63,12 @@ def test_a_new_date_is_no_change(write_skill: WriteSkill) -> None:
         lambda home: (home / ".hidden").write_text("x"),
         lambda home: (home / "data").rename(home / "Data"),
         lambda home: os.mkfifo(home / "pipe"),
+        lambda home: (home / "data").chmod(0o700),
+        lambda home: (home / "scripts/run.py").chmod(0o4755),
+        lambda home: home.chmod(0o711),
+        lambda home: (home / ".git").mkdir(),
+        lambda home: (home / "scripts/__pycache__").mkdir(),
+        lambda home: (home / "node_modules").symlink_to("/usr"),
     ],
 )
 def test_any_change_gives_another_digest(write_skill: WriteSkill, change: Change) -> None:
@@ -66,6 +78,76 @@ def test_any_change_gives_another_digest(write_skill: WriteSkill, change: Change
     change(home)
 
     assert digest(home) != before
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_what_is_remembered_is_never_older_than_the_files(
+    write_skill: WriteSkill, wait: bool
+) -> None:
+    home = write_skill(files=FILES)
+    file = home / "data/a.txt"
+    seen = []
+    for letter in "abcab":  # the same size, within one tick of the clock or after it
+        file.write_text(letter)
+        if wait:
+            until_settled(file)
+        seen += [digest_of(home), digest_of(home)]
+
+    a, b, c = seen[0], seen[2], seen[4]
+    assert seen == [a, a, b, b, c, c, a, a, b, b]
+    assert len({a, b, c}) == 3
+
+
+def until_settled(file: Path) -> None:
+    while not is_settled(stamp_of(file.stat())):
+        time.sleep(0.01)
+
+
+def test_a_folder_put_in_the_place_of_another_is_not_taken_for_it(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill(files=FILES)
+    until_settled(home)
+    before = digest_of(home)
+    other = write_skill(files=FILES | {"data/a.txt": "x"}, root="other")
+    home.rename(tmp_path / "aside")
+    other.rename(home)
+
+    assert digest_of(home) != before
+
+
+def test_the_manifest_says_what_each_path_is(write_skill: WriteSkill) -> None:
+    home = write_skill(files={"run.sh": "echo\n"})
+    (home / "run.sh").chmod(0o755)
+    (home / "link").symlink_to("run.sh")
+    (home / "empty").mkdir(mode=0o700)
+
+    manifest = dict(manifest_of(home))
+
+    assert manifest.pop(".").kind == "folder"
+    assert manifest.pop("SKILL.md").kind == "file"
+    assert manifest == {
+        "run.sh": Entry("file", 0o755, sha256(b"echo\n").hexdigest()),
+        "link": Entry("link", 0o777, "run.sh"),
+        "empty": Entry("folder", 0o700),
+    }
+
+
+def test_a_folder_without_end_is_an_error(
+    write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_skill(files=FILES)
+    with (home / "huge").open("wb") as file:
+        file.truncate(64 * 1024 * 1024)
+    monkeypatch.setattr("kitbag.digest._MOST_BYTES", 16 * 1024 * 1024)
+
+    with pytest.raises(SkillUnreadableError, match="more than 16,777,216 bytes"):
+        digest_of(home)
+
+    (home / "huge").unlink()
+    monkeypatch.setattr("kitbag.digest._MOST_ENTRIES", 3)
+    with pytest.raises(SkillUnreadableError, match="more than 3 files"):
+        digest_of(home)
 
 
 def test_two_files_that_swap_their_contents_are_a_change(write_skill: WriteSkill) -> None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kitbag.functions import tool
     from kitbag.limits import Limits
     from kitbag.manager import SkillManager
+    from kitbag.policy.policy import Policy
     from kitbag.registry import ToolRegistry
     from kitbag.results import ToolResult
     from kitbag.skills import Skill
@@ -17,6 +18,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "KitbagError",
     "Limits",
+    "Policy",
     "Skill",
     "SkillManager",
     "Tool",
@@ -29,6 +31,7 @@ __all__ = [
 _HOMES = {
     "KitbagError": "kitbag.errors",
     "Limits": "kitbag.limits",
+    "Policy": "kitbag.policy.policy",
     "Skill": "kitbag.skills",
     "SkillManager": "kitbag.manager",
     "Tool": "kitbag.tools",

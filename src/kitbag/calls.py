@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.limits import Limits
+from kitbag.stopwatch import Stopwatch
 from kitbag.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+OnProgress = Callable[[str], None]  # lines for people, while something takes long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +35,5 @@ class ToolCall:
     limits: Limits
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
     on_output: OnOutput | None = field(default=None, compare=False)
+    on_progress: OnProgress | None = field(default=None, compare=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, compare=False)

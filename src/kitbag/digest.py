@@ -2,58 +2,163 @@
 
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from kitbag.errors import SkillUnreadableError
+from kitbag.index import is_settled
+from kitbag.reading import Stamp, stamp_of
 
 _CHUNK = 1024 * 1024
+# Far more than any skill has; a bound against folders made to keep a reader busy for hours.
+_MOST_ENTRIES = 100_000
+_MOST_BYTES = 4 * 1024**3
+_MOST_KEPT = 1_024  # skills
 
 
-def digest_of(home: Path, skill_file: str) -> str:
-    """Hash a folder; any change of a byte, a name, a mode or a link gives another digest.
+class Entry(NamedTuple):
+    """What counts of one file, folder or link. `content`: a hash, or where a link leads."""
 
-    `skill_file` counts by what it says, also when it is a link to somewhere else.
+    kind: Literal["file", "folder", "link", "special"]
+    mode: int
+    content: str = ""
+
+
+Manifest = Mapping[str, Entry]  # by path below the skill's folder, which itself is "."
+
+
+class Snapshot(NamedTuple):
+    """A skill's folder as it was at one moment."""
+
+    digest: str
+    manifest: Manifest
+
+
+class _Kept(NamedTuple):
+    stamps: dict[str, Stamp]
+    snapshot: Snapshot
+
+
+# In memory only: a file could be written by whoever wants a changed skill to look unchanged.
+_kept: dict[str, _Kept] = {}
+
+
+def digest_of(home: str | Path) -> str:
+    """Hash a folder; any change of a byte, a name, a mode or a link gives another digest."""
+    return snapshot_of(home).digest
+
+
+def manifest_of(home: str | Path) -> Manifest:
+    """Return what the digest is made of, path by path."""
+    return snapshot_of(home).manifest
+
+
+def snapshot_of(home: str | Path) -> Snapshot:
+    """Look at every file of a folder, and read those that changed since they were last read.
+
+    Nothing is left out, not even `.git` or `__pycache__`: a script may read, and Python may run,
+    what lies there. A SKILL.md that is a link counts by what it says, too.
     """
-    whole = sha256()
+    folder = str(home)
+    kept = _kept.get(folder)
     try:
-        for relative, line in sorted(_lines(str(home))):
-            # No name and no link can hold a NUL: nothing inside can look like the next line.
-            whole.update(os.fsencode(relative) + b"\0" + line + b"\0")
-        whole.update(_file_hash(skill_file))
+        if kept is not None and _is_current(folder, kept):
+            return kept.snapshot
+        walk = _Walk(folder, kept)
+        walk.run()
     except OSError as error:
+        _kept.pop(folder, None)
         reason = (error.strerror or str(error)).lower()
         raise SkillUnreadableError(str(error.filename or home), reason) from None
+    snapshot = Snapshot(_hash_of(walk.entries), walk.entries)
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[folder] = _Kept(walk.stamps, snapshot)
+    return snapshot
+
+
+def _is_current(folder: str, kept: _Kept) -> bool:
+    lstat = os.lstat
+    return all(stamp_of(lstat(f"{folder}/{path}")) == stamp for path, stamp in kept.stamps.items())
+
+
+def _hash_of(entries: Manifest) -> str:
+    whole = sha256()
+    for path in sorted(entries):
+        kind, mode, content = entries[path]
+        # No name and no link can hold a NUL: nothing inside can look like the next line.
+        whole.update(os.fsencode(f"{path}\0{kind} {mode:o}\0{content}\0"))
     return whole.hexdigest()
 
 
-def _lines(home: str) -> Iterator[tuple[str, bytes]]:
-    pending = [""]
-    while pending:
-        prefix = pending.pop()
-        with os.scandir(f"{home}/{prefix}") as entries:
-            for entry in entries:
-                relative = f"{prefix}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(f"{relative}/")
-                    yield relative, b"folder"
-                else:
-                    yield relative, _line(entry)
+class _Walk:
+    """One look at a folder. A stamp that is too young to be trusted next time is kept as ""."""
+
+    def __init__(self, folder: str, kept: _Kept | None) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.stamps: dict[str, Stamp] = {}
+        self._folder = folder
+        self._known = kept
+        self._started = time.time_ns()
+        self._bytes = 0
+
+    def run(self) -> None:
+        self._take(".", os.stat(self._folder))
+        pending = [""]
+        while pending:
+            prefix = pending.pop()
+            with os.scandir(f"{self._folder}/{prefix}") as listing:
+                for found in listing:
+                    path = f"{prefix}{found.name}"
+                    status = found.stat(follow_symlinks=False)
+                    self._take(path, status)
+                    if stat.S_ISDIR(status.st_mode):
+                        pending.append(f"{path}/")
+            if len(self.entries) > _MOST_ENTRIES:
+                raise OSError(f"more than {_MOST_ENTRIES:,} files")
+
+    def _take(self, path: str, status: os.stat_result) -> None:
+        stamp = stamp_of(status)
+        known = self._known
+        if known is not None and known.stamps.get(path) == stamp:
+            self.entries[path] = known.snapshot.manifest[path]
+            self.stamps[path] = stamp
+            return
+        self.entries[path] = self._entry(path, status)
+        # Of a link to the skill's text only the link has a stamp, so the text is read every time.
+        is_sure = is_settled(stamp, self._started) and not _is_linked_text(path, status)
+        self.stamps[path] = stamp if is_sure else ""
+
+    def _entry(self, path: str, status: os.stat_result) -> Entry:
+        mode = stat.S_IMODE(status.st_mode)
+        full = f"{self._folder}/{path}"
+        if stat.S_ISREG(status.st_mode):
+            return Entry("file", mode, self._content(full, os.O_NOFOLLOW))
+        if stat.S_ISDIR(status.st_mode):
+            return Entry("folder", mode)
+        if not stat.S_ISLNK(status.st_mode):
+            return Entry("special", mode, f"{stat.S_IFMT(status.st_mode):o} {status.st_rdev}")
+        target = os.readlink(full)
+        said = f" {self._content(full)}" if _is_linked_text(path, status) else ""
+        return Entry("link", mode, f"{target}{said}")
+
+    def _content(self, path: str, flags: int = 0) -> str:
+        content = sha256()
+        # Not blocking: what was a file a moment ago may be a pipe now.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        with open(descriptor, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return "not a file"
+            while chunk := file.read(_CHUNK):
+                content.update(chunk)
+                self._bytes += len(chunk)
+                if self._bytes > _MOST_BYTES:
+                    raise OSError(f"more than {_MOST_BYTES:,} bytes")
+        return content.hexdigest()
 
 
-def _line(entry: os.DirEntry[str]) -> bytes:
-    mode = entry.stat(follow_symlinks=False).st_mode
-    if stat.S_ISLNK(mode):
-        return b"link " + os.fsencode(os.readlink(entry.path))
-    if not stat.S_ISREG(mode):
-        return b"special %o" % stat.S_IFMT(mode)
-    return b"file %o %s" % (stat.S_IMODE(mode), _file_hash(entry.path))
-
-
-def _file_hash(path: str) -> bytes:
-    content = sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            content.update(chunk)
-    return content.hexdigest().encode()
+def _is_linked_text(path: str, status: os.stat_result) -> bool:
+    return path.lower() == "skill.md" and stat.S_ISLNK(status.st_mode)

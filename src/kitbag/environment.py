@@ -1,6 +1,7 @@
 """What the process environment says: the one file that reads it."""
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 _USER_SKILLS = (".claude/skills", ".agents/skills")
@@ -9,11 +10,34 @@ _PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skil
 
 def cache_directory() -> Path | None:
     """Return where what can be made again is kept (`XDG_CACHE_HOME`, else `~/.cache`), if any."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    return _cache_directory(os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", ""))
+
+
+@lru_cache(maxsize=8)
+def _cache_directory(base: str, _home: str) -> Path | None:
+    # Asked for on every call: what it depends on is looked up, the rest is remembered.
     if Path(base).is_absolute():
         return Path(base) / "kitbag"
     home = home_directory()
     return home / ".cache" / "kitbag" if home else None
+
+
+def config_directory() -> Path | None:
+    """Return where the user's own settings are (`XDG_CONFIG_HOME`, else `~/.config`), if any."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".config" / "kitbag" if home else None
+
+
+def state_directory() -> Path | None:
+    """Return where what must not be lost is kept (`XDG_STATE_HOME`, else `~/.local/state`)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".local" / "state" / "kitbag" if home else None
 
 
 def default_roots(project: Path | None = None) -> list[Path]:
@@ -32,6 +56,11 @@ def is_set(name: str) -> bool:
     return bool(os.environ.get(name))
 
 
+def variable(name: str) -> str | None:
+    """Return the value of an environment variable: where secrets come from by default."""
+    return os.environ.get(name)
+
+
 def home_directory() -> Path | None:
     """Return the user's home, if there is one."""
     try:
@@ -43,6 +72,26 @@ def home_directory() -> Path | None:
 def search_path() -> str:
     """Return where executables are looked for."""
     return os.environ.get("PATH", os.defpath)
+
+
+def config_directories() -> list[Path]:
+    """Return where programs keep their settings: the user's folder, then those of the system."""
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    home = home_directory()
+    user = [Path(own)] if own else [home / ".config"] if home else []
+    shared = os.environ.get("XDG_CONFIG_DIRS", "") or "/etc/xdg"
+    found = [*user, *map(Path, shared.split(os.pathsep))]
+    return [path for path in found if path.is_absolute()]
+
+
+def variables_beginning(*prefixes: str) -> dict[str, str]:
+    """Return the variables whose names begin so, in capitals or not."""
+    return {name: os.environ[name] for name in os.environ if name.upper().startswith(prefixes)}
+
+
+def variables_named(*names: str) -> dict[str, str]:
+    """Return those of the variables that are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def base_environment() -> dict[str, str]:

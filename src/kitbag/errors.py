@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from kitbag.problems import Problem
+
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the known names that `name` was probably meant to be, best first."""
@@ -106,7 +108,30 @@ class InvalidArgumentsError(KitbagError):
 
 
 class CallDeniedError(KitbagError):
+    """A call that may not run.
+
+    `reasons` say which rule or need is against it, `hints` are commands or `Policy` arguments
+    that would allow it; without a message of its own, it is made of them.
+    """
+
     code = "denied"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str = "",
+        tool: str = "",
+        reasons: Sequence[str] = (),
+        hints: Sequence[str] = (),
+    ) -> None:
+        self.tool = tool
+        self.reasons = tuple(reasons)
+        self.hints = tuple(hints)
+        because = "; ".join(self.reasons) or "no policy allows it"
+        super().__init__(
+            message or f"{tool} may not run: {because}", hint=hint or " or ".join(self.hints)
+        )
 
 
 class ToolRestrictionError(CallDeniedError):
@@ -145,6 +170,24 @@ class WorkspaceError(CallDeniedError):
         super().__init__(
             f"{path} cannot be a workspace: {reason}",
             hint="change to a project folder, or name one: --workspace DIR, workspace=DIR",
+        )
+
+
+class PolicyFileError(KitbagError):
+    """A policy file that cannot be used; `problems` are all that is wrong with it."""
+
+    code = "policy_file"
+
+    def __init__(self, path: str, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        lines = [
+            f"line {problem.line}: {problem.message}" if problem.line else problem.message
+            for problem in self.problems
+        ]
+        super().__init__(
+            f"{path} cannot be used: {'; '.join(lines)}",
+            hint="correct the file, or move it away; no call runs under half a policy",
         )
 
 

@@ -9,13 +9,14 @@ from typing import Any, Literal, Protocol, get_args
 from kitbag.arguments import check_arguments
 from kitbag.backends.function import run_function
 from kitbag.backends.script import run_script
-from kitbag.calls import OnOutput, Terms, ToolCall
+from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import InvalidArgumentsError, NotRunnableError, ToolRestrictionError
 from kitbag.execution.confinement import Layer
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
+from kitbag.stopwatch import Stopwatch
 from kitbag.tools import Function, Script, Tool
 from kitbag.workspace import check_workspace
 
@@ -31,10 +32,11 @@ class ToolExecutor:
 
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
     `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
-    that no tool may write, also inside the workspace.
+    that no tool may write, also inside the workspace. `on_progress` is told in lines for people
+    what takes long, such as installing the packages that a script declares.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is said by name
         self,
         tools: Iterable[Tool] | ToolSource = (),
         *,
@@ -43,6 +45,7 @@ class ToolExecutor:
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
         read_only: Iterable[str | Path] = (),
+        on_progress: OnProgress | None = None,
     ) -> None:
         required = frozenset(require)
         unknown = required - set(get_args(Layer))
@@ -56,6 +59,7 @@ class ToolExecutor:
         self._limits = limits
         self._sandbox = sandbox
         self._required = required
+        self._on_progress = on_progress
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
     async def execute(
@@ -72,8 +76,13 @@ class ToolExecutor:
         `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
-        call = self._call(self._source.get(name), args, stdin, timeout)
-        return await _run(replace(call, on_output=on_output))
+        watch = Stopwatch()
+        tool = self._source.get(name)
+        watch.lap("find the tool")
+        call = self._call(tool, args, stdin, timeout, on_output, watch)
+        watch.lap("check the arguments")
+        result = await _run(call)
+        return replace(result, timings=watch.timings)
 
     def execute_sync(
         self,
@@ -88,7 +97,13 @@ class ToolExecutor:
         return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
 
     def _call(
-        self, tool: Tool, args: Any, stdin: str | bytes | None, timeout: float | None
+        self,
+        tool: Tool,
+        args: Any,
+        stdin: str | bytes | None,
+        timeout: float | None,
+        on_output: OnOutput | None,
+        watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
         if tool.allowed_tools is not None:
@@ -106,6 +121,9 @@ class ToolExecutor:
             terms=terms,
             limits=_limits(tool, terms.limits, timeout),
             stdin=_bytes(tool, stdin),
+            on_output=on_output,
+            on_progress=self._on_progress,
+            watch=watch,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from kitbag.activation import activate
 from kitbag.arguments import script_arguments
-from kitbag.calls import OnOutput
+from kitbag.calls import OnOutput, OnProgress
 from kitbag.catalogue import Catalogue
 from kitbag.discovery import Discovered, find_skills
 from kitbag.environment import cache_directory, default_roots
@@ -30,7 +30,7 @@ class SkillManager:
     searched: the user's, then the project's. `cache=False` reads every file anew.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is said by name
         self,
         *roots: str | os.PathLike[str],
         skills_dir: str | os.PathLike[str] | None = None,
@@ -39,6 +39,7 @@ class SkillManager:
         limits: Limits | None = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
+        on_progress: OnProgress | None = None,
     ) -> None:
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self._named = bool(named)
@@ -53,6 +54,7 @@ class SkillManager:
             sandbox=sandbox,
             require=require,
             read_only=self.roots,
+            on_progress=on_progress,
         )
 
     def discover(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+from kitbag.stopwatch import Timings
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 
@@ -27,7 +28,8 @@ class ToolResult:
     `structured` is the JSON value a handler returned or a script printed. `stdout` and `stderr`
     are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
     `warm` calls were forked from a process that was already running; where that was possible and
-    was not done, `cold_because` says why. The result is the same.
+    was not done, `cold_because` says why. The result is the same. `timings` tell where the time
+    went, in milliseconds.
     """
 
     tool: str
@@ -49,6 +51,7 @@ class ToolResult:
     timeout_seconds: float | None = None
     warm: bool = False
     cold_because: str = ""
+    timings: Timings = ()
 
     @property
     def is_error(self) -> bool:

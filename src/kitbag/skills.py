@@ -58,7 +58,7 @@ class Skill:
         """A hash over every file of the skill: names, modes and contents."""
         from kitbag.digest import digest_of
 
-        return digest_of(self.home, self.file)
+        return digest_of(self.home)
 
     @cached_property
     def detected_scripts(self) -> "list[ScriptMetadata]":

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from kitbag.backends.interpreters import interpreter_for
-from kitbag.backends.script import _RUNNERS, _confinement, _shared_environment
-from kitbag.backends.warmth import nursery_for
+from kitbag.backends.script import _RUNNERS, _confinement, _shared
+from kitbag.backends.warmth import warm_process_for
 from kitbag.calls import Terms
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.engine import Engine
@@ -109,9 +109,9 @@ class Ways:
         self._empty_workspace()
         command = self._command(script, given)
         if not warm:
-            command = replace(command, nursery=None)
+            command = replace(command, warm=None)
         terms = Terms(workspace=self.workspace)
-        confinement = _confinement(str(self.skills), sys.executable, terms, self.workspace)
+        confinement = _confinement(str(self.skills), sys.executable, terms, self.workspace, ())
         if given.installed:
             homes = (*confinement.interpreters, self._python)
             confinement = replace(confinement, interpreters=homes)
@@ -144,7 +144,7 @@ class Ways:
             program = (str(self._python / "bin/python"), *program[1:])
         function = given.convention != "argv"
         runner = (str(_RUNNERS / "call_python.py"), given.convention) if function else ()
-        shared = _shared_environment(script)
+        shared = _shared(script, None)
         own = {"KITBAG_SCRIPTS": str(file.parent), "KITBAG_ARGUMENTS": "stdin"}
         own |= {"KITBAG_ANSWER": "3"}
         env = {**shared, **(own if function else {"PYTHONPATH": str(file.parent)}), **given.env}
@@ -155,7 +155,7 @@ class Ways:
             stdin=given.stdin,
             limits=Limits(keep_bytes=_KEEP_ALL, timeout_seconds=given.timeout_seconds),
             answers=function,
-            nursery=nursery_for(
+            warm=warm_process_for(
                 script,
                 program=program,
                 runner=runner[0] if runner else "",

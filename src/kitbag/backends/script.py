@@ -11,9 +11,12 @@ from kitbag.backends.argument_file import argument_file
 from kitbag.backends.conventions import Delivery, delivery_of, variables
 from kitbag.backends.exchange import exchange_folder
 from kitbag.backends.interpreters import homes_of, interpreter_for
-from kitbag.backends.warmth import nursery_for
+from kitbag.backends.warmth import warm_process_for
 from kitbag.calls import Terms, ToolCall
 from kitbag.environment import base_environment
+from kitbag.environments.lookup import environment_for
+from kitbag.environments.ready import Environment
+from kitbag.environments.store import environments_directory
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
 from kitbag.execution.confinement import Confinement
@@ -32,16 +35,42 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     """Run a script by its convention and return what it gave."""
     _refuse_unsafe(call, script)
     delivery = delivery_of(call, script)
-    program = interpreter_for(script)
-    workspace = call.terms.workspace
-    _refuse_planted(program[0], workspace)
-    folder = exchange_folder(call.tool.home, workspace)
+    packages = await _packages(call, script)
+    program = _program(call, script, packages)
+    folder = exchange_folder(call.tool.home, call.terms.workspace)
     with argument_file(folder, delivery) as file:
-        command = _command(call, script, program, delivery, file)
+        found = _environment(call, script, delivery, file)
+        command = _command(call, script, program, delivery, _shared(script, packages), found)
         started_ns = file_clock_ns()
-        confinement = _confinement(call.tool.home, program[0], call.terms, folder)
+        visible = packages.visible if packages else ()
+        confinement = _confinement(call.tool.home, program[0], call.terms, folder, visible)
+        call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
-        return result_of(call, ended, started_ns=started_ns)
+        call.watch.split("run", ended.laps)
+        result = result_of(call, ended, started_ns=started_ns)
+    call.watch.lap("read the answer")
+    return result
+
+
+async def _packages(call: ToolCall, script: Script) -> Environment | None:
+    """Return the packages that the script declares, installed if they were not yet."""
+    found = await environment_for(
+        script,
+        call.tool.home,
+        on_progress=call.on_progress,
+        sandbox=call.terms.sandbox,
+        workspace=call.terms.workspace,
+    )
+    call.watch.lap("find its packages")
+    return found
+
+
+def _program(call: ToolCall, script: Script, packages: Environment | None) -> tuple[str, ...]:
+    program = interpreter_for(script)
+    if packages is not None and packages.python:
+        return (packages.python, *program[1:])
+    _refuse_planted(program[0], call.terms.workspace)
+    return program
 
 
 def _command(
@@ -49,11 +78,11 @@ def _command(
     script: Script,
     program: tuple[str, ...],
     delivery: Delivery,
-    file: Path | None,
+    shared: dict[str, str],
+    found: dict[str, str],
 ) -> Command:
     runner = _runner(script)
-    shared = _shared_environment(script)
-    env = shared | _environment(call, script, delivery, file)
+    env = shared | found
     cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
     return Command(
         argv=(*program, *runner, script.file, *delivery.words),
@@ -62,7 +91,7 @@ def _command(
         stdin=delivery.stdin,
         limits=call.limits,
         answers=bool(runner),
-        nursery=nursery_for(
+        warm=warm_process_for(
             script,
             program=program,
             runner=runner[0] if runner else "",
@@ -109,9 +138,12 @@ def _refuse_planted(program: str, workspace: Path) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _confinement(home: str, program: str, terms: Terms, exchange: Path) -> Confinement:
+def _confinement(
+    home: str, program: str, terms: Terms, exchange: Path, visible: tuple[Path, ...]
+) -> Confinement:
     workspace = terms.workspace
-    kept = [Path(home), Path(sys.prefix).resolve(), *terms.read_only]
+    store = environments_directory()
+    kept = [Path(home), Path(sys.prefix).resolve(), *([store] if store else []), *terms.read_only]
     inside = [path for path in kept if workspace in path.parents]
     if Path(home) == workspace:
         own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
@@ -122,7 +154,7 @@ def _confinement(home: str, program: str, terms: Terms, exchange: Path) -> Confi
     return Confinement(
         workspace=workspace,
         skill=Path(home),
-        interpreters=homes_of(program),
+        interpreters=visible or homes_of(program),
         readable=(_RUNNERS, PROGRAM.parents[1], *inside),
         writable=(exchange, *sorted(around - set(inside))),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
@@ -130,13 +162,20 @@ def _confinement(home: str, program: str, terms: Terms, exchange: Path) -> Confi
     )
 
 
-def _shared_environment(script: Script) -> dict[str, str]:
-    """Return what every call of a script sees, whatever it is called with."""
+def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
+    """Return the variables that every call of a script sees, whatever it is called with."""
     found = base_environment()
+    programs = str(Path(sys.executable).parent) if script.language == "python" else ""
+    if packages is not None:
+        found |= packages.variables
+        programs = str(packages.programs or "")
+    if programs:
+        found["PATH"] = f"{programs}:{found['PATH']}"
     if script.language == "python":
         # The skill is read-only, and the user's own packages are out of sight.
         found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
-        found["PATH"] = f"{Path(sys.executable).parent}:{found['PATH']}"
+        # Linear algebra starts its threads at import, and they would not survive a fork.
+        found["OPENBLAS_NUM_THREADS"] = "1"
     return found
 
 

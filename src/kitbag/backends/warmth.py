@@ -1,19 +1,22 @@
-"""Whether a Python script may be forked from a process that is already running: a pure decision."""
+"""Whether a process that is already running may serve a script: a pure decision."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from kitbag.execution.command import Nursery
+from kitbag.execution.command import Nursery, Prestarted
 from kitbag.tools import Script
 
 # Read once, when an interpreter or its C library starts; PYTHONPATH is taken up by each call.
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_")
+_READ_AT_START = (
+    *("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_"),
+    *("NODE_", "UV_", "SSL_", "OPENSSL_", "ICU_"),
+)
 _TAKEN_UP = ("PYTHONPATH",)
 # Options that only set a flag; anything else may make Python do something other than run a file.
 _PLAIN_OPTIONS = ("-u", "-O", "-OO", "-B", "-E", "-I", "-P", "-s", "-S", "-b", "-bb")
 
 
-def nursery_for(
+def warm_process_for(
     script: Script,
     *,
     program: tuple[str, ...],
@@ -21,25 +24,35 @@ def nursery_for(
     env: Mapping[str, str],
     shared_env: Mapping[str, str],
     cwd: Path,
-) -> Nursery | None:
-    """Return the process that can fork this script, None when it must start afresh.
+) -> Nursery | Prestarted | None:
+    """Return the process that can serve this script, None when it must start afresh.
 
     `env` is what the call will see, `shared_env` what every call of the skill sees.
     """
-    if script.language != "python" or not set(program[1:]) <= set(_PLAIN_OPTIONS):
-        return None
     if any(env.get(name) != shared_env.get(name) for name in env if _is_read_at_start(name)):
         return None
-    own = env.get("PYTHONPATH") or env.get("KITBAG_SCRIPTS", "")
-    folders = dict.fromkeys((script.file.rpartition("/")[0], own))
-    return Nursery(
-        program=program,
-        script=script.file,
-        runner=runner,
-        folders=tuple(folder for folder in folders if folder),
-        env=tuple(shared_env.items()),
-        cwd=cwd,
-    )
+    shared = tuple(shared_env.items())
+    if script.language == "python" and set(program[1:]) <= set(_PLAIN_OPTIONS):
+        return Nursery(
+            program=program,
+            script=script.file,
+            runner=runner,
+            folders=_own_folders(script, env),
+            env=shared,
+            cwd=cwd,
+        )
+    if script.language in ("javascript", "typescript") and runner:
+        return Prestarted(argv=(*program, runner, _WAIT), env=shared, cwd=cwd)
+    return None
+
+
+_WAIT = "--wait"  # instead of a script: it comes with the call
+
+
+def _own_folders(script: Script, env: Mapping[str, str]) -> tuple[str, ...]:
+    importable = env.get("PYTHONPATH") or env.get("KITBAG_SCRIPTS", "")
+    folders = dict.fromkeys((script.file.rpartition("/")[0], importable))
+    return tuple(folder for folder in folders if folder)
 
 
 def _is_read_at_start(name: str) -> bool:

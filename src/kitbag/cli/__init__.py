@@ -9,7 +9,10 @@ import kitbag
 from kitbag.cli.failures import EXIT_WRONG_CALL, exit_code_of
 from kitbag.errors import KitbagError
 
-_COMMANDS = ("list", "show", "call", "check", "new", "doctor")
+_COMMANDS = (
+    *("list", "show", "call", "check", "new"),
+    *("trust", "journal", "environments", "doctor"),
+)
 
 
 class _LazyGroup(click.Group):

@@ -12,6 +12,7 @@ from kitbag.arguments import arguments_from_text
 from kitbag.cli.as_json import print_json, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.options import common_options
+from kitbag.cli.timings import CommandWatch, timings_as_text
 from kitbag.manager import SkillManager
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
@@ -31,6 +32,7 @@ _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it 
     metavar="DIR",
     help="Where the tool works and may write; the current folder unless told otherwise.",
 )
+@click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     tool: str,
@@ -39,6 +41,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     pass_stdin: bool,
     timeout: float | None,
     workspace: Path | None,
+    timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
 ) -> None:
@@ -46,16 +49,20 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Exits with 1 when the tool ran and failed.
     """
-    manager = SkillManager(*roots, workspace=workspace)
+    watch = CommandWatch()
+    manager = SkillManager(*roots, workspace=workspace, on_progress=_say)
     found = manager.get_tool(tool)
+    watch.lap("read the skills")
     arguments = _arguments(found, pairs, text)
     stdin = sys.stdin.buffer.read() if pass_stdin else None
     with _spinner(found.id):
         result = manager.call(found.id, arguments, stdin, timeout=timeout)
+    whole = watch.timings_of(result) if timings else None
     if as_json:
-        print_json(result_as_dict(result))
+        print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))
     else:
         _print_text(result)
+        click.echo(timings_as_text(result, whole) if whole else "", err=True, nl=False)
     if result.is_error:
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -90,6 +97,10 @@ def _print_text(result: ToolResult) -> None:
         click.echo(result.content, err=True)
     for path in result.saved:
         click.echo(f"all of it: {path}", err=True)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _spinner(what: str) -> AbstractContextManager[object]:

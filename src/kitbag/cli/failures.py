@@ -1,5 +1,6 @@
 """Which exit code stands for which error."""
 
+from kitbag.environments.errors import DependencyError
 from kitbag.errors import CallDeniedError, CommandStartError, KitbagError, SandboxUnavailableError
 
 EXIT_FAILED = 1
@@ -12,6 +13,6 @@ def exit_code_of(error: KitbagError) -> int:
     """Return the exit code that the command line promises for an error."""
     if isinstance(error, CallDeniedError):
         return EXIT_DENIED
-    if isinstance(error, SandboxUnavailableError | CommandStartError):
+    if isinstance(error, SandboxUnavailableError | CommandStartError | DependencyError):
         return EXIT_NOT_STARTED
     return EXIT_WRONG_CALL

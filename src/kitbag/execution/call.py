@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from kitbag.execution.answers import new_answer, read_answer
 from kitbag.execution.capture import Capture
 from kitbag.execution.command import Captured, Command, Stream
 from kitbag.execution.plain import PlainSlot
 from kitbag.execution.replies import Reply
 from kitbag.execution.saved_output import save_output
 from kitbag.execution.slots import Slot
+from kitbag.execution.waiting import WaitingSlot
 
 OnOutput = Callable[[Stream, bytes], None]
 
@@ -23,7 +23,7 @@ class Call:
 
     def __init__(
         self,
-        slot: Slot | PlainSlot,
+        slot: Slot | WaitingSlot | PlainSlot,
         command: Command,
         *,
         workspace: Path,
@@ -45,7 +45,6 @@ class Call:
         }
         self.output: dict[Stream, Captured] = {}  # once it has run
         self.answer = b""
-        self._answer_fd = -1
         self.ended_by: str | None = None  # why Kitbag ended it
         self._complaint: Exception | None = None  # what the caller's callback raised
 
@@ -72,41 +71,32 @@ class Call:
         return answer.result()
 
     def _start(self) -> "asyncio.Future[Reply]":
-        theirs: list[int] = []
+        streams = self._slot.open(self._command)
+        self._streams = streams
+        self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}
         try:
-            theirs.append(self._open_stdin())
-            for stream in self._captures:
-                read_end, write_end = os.pipe()
-                theirs.append(write_end)
-                os.set_blocking(read_end, False)
-                self._readers[read_end] = stream
             for fd in self._readers:
                 self._loop.add_reader(fd, self._read, fd)
-            if self._command.answers:
-                self._answer_fd = new_answer()
-            given = (*theirs, self._answer_fd) if self._answer_fd >= 0 else tuple(theirs)
-            return self._slot.start(self._command, given)
+            self._open_stdin(streams.stdin)
+            return self._slot.start(self._command, streams)
         except OSError:
             self._close()
             raise
         finally:
-            for fd in theirs:
-                os.close(fd)
+            streams.close_theirs()
 
-    def _open_stdin(self) -> int:
-        if not self._stdin:
-            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        read_end, self._stdin_fd = os.pipe()
-        os.set_blocking(self._stdin_fd, False)
-        self._feed()
+    def _open_stdin(self, fd: int) -> None:
+        self._stdin_fd = fd
+        if fd >= 0:
+            self._feed()
         if self._stdin_fd >= 0:
-            self._loop.add_writer(self._stdin_fd, self._feed)
-        return read_end
+            self._loop.add_writer(fd, self._feed)
 
     def _feed(self) -> None:
         """Write what the pipe takes; a program that does not read its input is not an error."""
         try:
-            self._stdin = self._stdin[os.write(self._stdin_fd, self._stdin) :]
+            if self._stdin:
+                self._stdin = self._stdin[os.write(self._stdin_fd, self._stdin) :]
         except BlockingIOError:
             return
         except BrokenPipeError:
@@ -118,7 +108,7 @@ class Call:
         if self._stdin_fd >= 0:
             self._loop.remove_writer(self._stdin_fd)
             os.close(self._stdin_fd)
-            self._stdin_fd = -1
+            self._stdin_fd = self._streams.stdin = -1
 
     def _read(self, fd: int) -> bool:
         """Take one piece; whether there may be more at once."""
@@ -164,8 +154,9 @@ class Call:
 
     def _close_reader(self, fd: int) -> None:
         self._loop.remove_reader(fd)
-        del self._readers[fd]
+        stream = self._readers.pop(fd)
         os.close(fd)
+        setattr(self._streams, stream, -1)
 
     def _close(self) -> None:
         """Take what is still in the pipes; nobody writes to them any more."""
@@ -175,7 +166,6 @@ class Call:
             if fd in self._readers:
                 self._close_reader(fd)
         self._close_stdin()
-        if self._answer_fd >= 0:
-            self.answer = read_answer(self._answer_fd)
-            self._answer_fd = -1
+        self.answer = self._streams.read_answer()
+        self._streams.close()
         self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

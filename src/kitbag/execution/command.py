@@ -31,12 +31,25 @@ class Nursery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prestarted:
+    """A program that is started before its call is known, and serves exactly one.
+
+    It writes a byte to descriptor 4 when it is ready, and reads its call from there: a line of
+    JSON with `argv`, `env` and `cwd`. Its answer goes to descriptor 3.
+    """
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One program: `argv` starts with the path of the executable, `env` is all it will see.
 
     Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`. A command that
     `answers` finds a file to write its answer to at the descriptor that KITBAG_ANSWER names.
-    With a `nursery` it is forked from there if it can be, and started afresh if not.
+    With a `warm` process it is served by that if it can be, and started afresh if not.
     """
 
     argv: tuple[str, ...]
@@ -45,7 +58,7 @@ class Command:
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
-    nursery: Nursery | None = None
+    warm: Nursery | Prestarted | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +101,8 @@ class Ended:
     """A call that is over: nothing it started is alive.
 
     `exit_code` is None when a signal ended it; `code` says why Kitbag ended it, such as
-    "timeout", "output_limit" or "zygote_lost". `warm` means that it was forked from a process
-    that was already running; if it could have been and was not, `cold_because` says why.
+    "timeout", "output_limit" or "zygote_lost". `warm` means that a process served it that was
+    already running; if it could have been and was not, `cold_because` says why.
     """
 
     outcome: Outcome
@@ -104,4 +117,4 @@ class Ended:
     answer: bytes = b""
     warm: bool = False
     cold_because: str = ""
-    waited_seconds: float = 0.0  # of the duration: for a place to run in
+    laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds

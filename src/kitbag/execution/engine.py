@@ -12,7 +12,7 @@ from typing import Self
 
 from kitbag.errors import CommandStartError, SandboxUnavailableError
 from kitbag.execution.call import Call, OnOutput
-from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Usage
+from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
 from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
@@ -67,26 +67,29 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
+        planned = time.monotonic() - started
         run = partial(self._run, command, chosen, on_output)
         async with self._running:
-            nursery, why = _nursery_of(command, chosen)
-            ran = await run(nursery)
+            warm, why = _warm_of(command, chosen)
+            ran = await run(warm)
             if isinstance(ran, Unfit):
                 why = ran.reason
                 ran = await run(None)
         assert isinstance(ran, Ran)
         finished = _finished(ran, command)
-        return _ended(finished, ran, chosen, why, time.monotonic() - started)
+        laps = (("look at the machine", planned), ("wait for a process", ran.waited))
+        spent = Spent(seconds=time.monotonic() - started, laps=laps, cold_because=why)
+        return _ended(finished, ran, chosen, spent)
 
     async def _run(
         self,
         command: Command,
         chosen: Plan,
         on_output: OnOutput | None,
-        nursery: Nursery | None,
+        warm: Nursery | Prestarted | None,
     ) -> "Ran | Unfit":
         asked = time.monotonic()
-        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), nursery))
+        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), warm))
         if isinstance(slot, Unfit):
             return slot
         waited = time.monotonic() - asked
@@ -164,15 +167,15 @@ class Ran:
     failure: str
 
 
-def _nursery_of(command: Command, chosen: Plan) -> tuple[Nursery | None, str]:
-    """Return the nursery that may serve a command, or why there is none."""
-    if command.nursery is None:
+def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
+    """Return the process that may serve a command, or why there is none."""
+    if command.warm is None:
         return None, ""
     if not chosen.namespaces:
         return None, "there are no namespaces on this machine, or confinement is off"
     if command.limits.cpu_seconds is not None:
-        return None, "processor time is limited, and a nursery would use it up for its calls"
-    return command.nursery, ""
+        return None, "processor time is limited, and waiting for calls would use it up"
+    return command.warm, ""
 
 
 def _finished(ran: Ran, command: Command) -> Finished | None:
@@ -189,9 +192,16 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
             return None
 
 
-def _ended(
-    finished: Finished | None, ran: Ran, chosen: Plan, cold_because: str, seconds: float
-) -> Ended:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a call took, and on what."""
+
+    seconds: float
+    laps: tuple[tuple[str, float], ...]
+    cold_because: str
+
+
+def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> Ended:
     call = ran.call
     outcome, exit_code, code = _verdict(finished, call.ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
@@ -202,13 +212,13 @@ def _ended(
         code=code,
         stdout=call.output["stdout"],
         stderr=call.output["stderr"],
-        duration_seconds=seconds,
+        duration_seconds=spent.seconds,
         usage=_usage(finished),
         protections=MappingProxyType(dict(chosen.protections)),
         answer=call.answer,
         warm=ran.warm,
-        cold_because=cold_because,
-        waited_seconds=ran.waited,
+        cold_because=spent.cold_because,
+        laps=spent.laps,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitbag.execution.command import Nursery
+from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.zygote import wire
 
 LimitFields = tuple[tuple[str, int | None], ...]
@@ -23,16 +23,14 @@ class SlotKey:
     """
 
     limits: LimitFields
-    nursery: Nursery | None = None
+    warm: Nursery | Prestarted | None = None
     changed_at: tuple[int, ...] = ()
 
 
-def key_of(limits: LimitFields, nursery: Nursery | None) -> SlotKey:
+def key_of(limits: LimitFields, warm: Nursery | Prestarted | None) -> SlotKey:
     """Return which slots may serve a call, as its files stand now."""
-    if nursery is None:
-        return SlotKey(limits=limits)
-    changed_at = tuple(map(_changed_at, nursery.folders))
-    return SlotKey(limits=limits, nursery=nursery, changed_at=changed_at)
+    folders = warm.folders if isinstance(warm, Nursery) else ()
+    return SlotKey(limits=limits, warm=warm, changed_at=tuple(map(_changed_at, folders)))
 
 
 def _changed_at(folder: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kitbag.execution.command import Command
 from kitbag.execution.jobs import LimitFields, SlotKey
 from kitbag.execution.replies import Finished, NotStarted, Reply
+from kitbag.execution.streams import Streams
 
 _RLIMITS = {
     "memory_bytes": resource.RLIMIT_DATA,
@@ -40,10 +41,13 @@ class PlainSlot:
         self._give_back = give_back
         self._group = 0
 
-    def start(self, command: Command, streams: tuple[int, ...]) -> "asyncio.Future[Reply]":
+    def open(self, command: Command) -> Streams:
+        return Streams(feeds=bool(command.stdin), answers=command.answers)
+
+    def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         answer: asyncio.Future[Reply] = self._loop.create_future()
         env = dict(command.env)
-        extra = streams[3:]  # the file for an answer keeps its number
+        stdin, stdout, stderr, *extra = streams.theirs  # the answer's keeps its number
         if extra:
             env["KITBAG_ANSWER"] = str(extra[0])
         try:
@@ -51,9 +55,9 @@ class PlainSlot:
                 command.argv,
                 env=env,
                 cwd=command.cwd,
-                stdin=streams[0],
-                stdout=streams[1],
-                stderr=streams[2],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
                 start_new_session=True,
                 pass_fds=extra,
                 preexec_fn=self._limit,  # noqa: PLW1509 - sets limits and nothing else

@@ -8,7 +8,7 @@ from kitbag.execution.confinement import Plan
 from kitbag.execution.jobs import SlotKey
 from kitbag.execution.plain import PlainSlot, PlainZygote
 from kitbag.execution.replies import Unfit
-from kitbag.execution.slots import Slot
+from kitbag.execution.shelf import AnySlot
 from kitbag.execution.zygotes import Zygote
 
 AnyZygote = Zygote | PlainZygote
@@ -42,7 +42,7 @@ class ZygotePool:
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
 
-    async def take(self, plan: Plan, key: SlotKey) -> Slot | PlainSlot | Unfit:
+    async def take(self, plan: Plan, key: SlotKey) -> AnySlot | PlainSlot | Unfit:
         """Return a slot of the plan's zygote, which may die while it is asked for one."""
         while True:
             zygote = await self._get(plan)

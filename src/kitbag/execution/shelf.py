@@ -4,42 +4,73 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 from kitbag.execution.replies import Unfit
-from kitbag.execution.slots import Slot
+from kitbag.execution.slots import Owner, Slot
+from kitbag.execution.waiting import WaitingSlot
+
+AnySlot = Slot | WaitingSlot
 
 _REMEMBERED = 0.2  # how much the last call counts in what calls usually take
-_FORKED_SECONDS = 0.002  # after a call, until the next child waits
+
+
+class Keeper(Protocol):
+    """Whose slots they are."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def used(self) -> None: ...
+
+    def lost(self, slot: AnySlot) -> None: ...
 
 
 class Shelf:
     """Hands out slots; `start_seconds` is what making one costs, 0 where that is nothing.
+
+    Of those that serve one call and are then started again, up to `most_spare` are kept ready:
+    one more each time that a call found none.
 
     A call waits when one of those that run should be done sooner than a new slot. No more are
     started at once than there are processors: starting is work, and they would only be later.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, make: Callable[[], Slot], start_seconds: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[Owner], AnySlot],
+        keeper: Keeper,
+        *,
+        start_seconds: float = 0.0,
+        most_spare: int = 0,
     ) -> None:
         self._loop = loop
-        self._make = make
+        self._make = partial(make, self)
+        self._keeper = keeper
         self._start_seconds = start_seconds
         self._usual_seconds = start_seconds
-        self._idle: list[Slot] = []
-        self._busy: dict[Slot, float] = {}
-        self._starting: dict[Slot, float] = {}
-        self._waiting: deque[asyncio.Future[Slot | Unfit]] = deque()
+        self._most_spare = most_spare
+        self._spare = 0
+        self._idle: list[AnySlot] = []
+        self._busy: dict[AnySlot, float] = {}
+        self._starting: dict[AnySlot, float] = {}
+        self._waiting: deque[asyncio.Future[AnySlot | Unfit]] = deque()
         self._unfit: Unfit | None = None
         self._finished_at = loop.time()
         self._clock: asyncio.TimerHandle | None = None
 
     @property
-    def idle(self) -> tuple[Slot, ...]:
+    def failure(self) -> str:
+        return self._keeper.failure
+
+    @property
+    def idle(self) -> tuple[AnySlot, ...]:
         return tuple(self._idle)
 
     @property
-    def busy(self) -> tuple[Slot, ...]:
+    def busy(self) -> tuple[AnySlot, ...]:
         return tuple(self._busy)
 
     @property
@@ -50,26 +81,38 @@ class Shelf:
     def in_use(self) -> bool:
         return bool(self._busy or self._waiting)
 
-    async def take(self) -> Slot | Unfit:
+    async def take(self) -> AnySlot | Unfit:
         """Return a slot for the caller alone, or why there can be none of this sort."""
         if self._unfit is not None:
             return self._unfit
         slot = self._take_idle()
         if slot is not None:
             self._busy[slot] = self._loop.time()
+            self._restock()
             return slot
+        self._spare = min(self._spare + 1, self._most_spare)
         if self._is_worth_another(len(self._waiting) + 1):
             return self._new()
         return await self._wait()
 
-    def _take_idle(self) -> Slot | None:
-        # The one used last: its memory is warm, and the others may end. One that was used just
-        # now has no child waiting yet.
-        settled = self._loop.time() - _FORKED_SECONDS
+    def _take_idle(self) -> AnySlot | None:
+        # The one used last: its memory is warm, and the others may end.
+        self._idle = [slot for slot in self._idle if slot.alive]
+        now = self._loop.time()
         for place in range(len(self._idle) - 1, -1, -1):
-            if self._idle[place].idle_since <= settled:
+            if self._idle[place].is_ready(now):
                 return self._idle.pop(place)
-        return self._idle.pop() if self._idle else None
+        if self._idle:
+            self._spare = min(self._spare + 1, self._most_spare)
+            return self._idle.pop(0)
+        return None
+
+    def _restock(self) -> None:
+        """Start what the next calls will want, one at a time: work that nobody waits for yet."""
+        if len(self._idle) < self._spare and not self._starting:
+            slot = self._make()
+            self._starting[slot] = slot.idle_since = self._loop.time()
+            self._idle.append(slot)
 
     def _is_worth_another(self, waiting: int) -> bool:
         count = len(self._busy)
@@ -80,22 +123,22 @@ class Shelf:
         usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
         return waiting * usual / count > self._start_seconds
 
-    def _new(self) -> Slot:
+    def _new(self) -> AnySlot:
         slot = self._make()
         self._busy[slot] = self._loop.time()
         if self._start_seconds:
             self._starting[slot] = self._loop.time()
         return slot
 
-    async def _wait(self) -> Slot | Unfit:
-        place: asyncio.Future[Slot | Unfit] = self._loop.create_future()
+    async def _wait(self) -> AnySlot | Unfit:
+        place: asyncio.Future[AnySlot | Unfit] = self._loop.create_future()
         self._waiting.append(place)
         self._look_again_later()
         try:
             return await place
         except asyncio.CancelledError:
             given = place.result() if place.done() and not place.cancelled() else None
-            if isinstance(given, Slot):
+            if given is not None and not isinstance(given, Unfit):
                 self.give_back(given, reusable=True)
             raise
 
@@ -116,35 +159,38 @@ class Shelf:
             if place is not None:
                 self._hand_new(place)
 
-    def _hand_new(self, place: "asyncio.Future[Slot | Unfit]") -> None:
+    def _hand_new(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
         try:
             place.set_result(self._new())
         except OSError as error:
             place.set_exception(error)
 
-    def _next_in_line(self) -> "asyncio.Future[Slot | Unfit] | None":
+    def _next_in_line(self) -> "asyncio.Future[AnySlot | Unfit] | None":
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
                 return place
         return None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: AnySlot) -> None:
         """Learn what starting one took."""
         started = self._starting.pop(slot, None)
         if started is not None:
             self._start_seconds = self._loop.time() - started
             self._grow()
+            self._restock()
 
-    def refuse(self, unfit: Unfit) -> None:
+    def unfit(self, slot: AnySlot, unfit: Unfit) -> None:
         """Learn that no slot of this sort will ever serve; tell whoever waits."""
+        del slot
         self._unfit = unfit
         while (place := self._next_in_line()) is not None:
             place.set_result(unfit)
 
-    def give_back(self, slot: Slot, *, reusable: bool) -> None:
+    def give_back(self, slot: AnySlot, *, reusable: bool) -> None:
         now = self._loop.time()
         self._note(slot, now)
+        self._keeper.used()
         place = self._next_in_line()
         if reusable and slot.alive:
             if place is not None:
@@ -158,32 +204,26 @@ class Shelf:
         if place is not None:
             self._hand_new(place)
 
-    def trim(self) -> Slot | None:
-        """Close the slot that was used longest ago, and return it."""
-        if not self._idle:
-            return None
-        slot = self._idle.pop(0)
-        slot.close()
-        return slot
+    def trim(self) -> None:
+        """Close the slot that was used longest ago."""
+        self._idle.pop(0).close()
 
-    def _note(self, slot: Slot, now: float) -> None:
+    def _note(self, slot: AnySlot, now: float) -> None:
         started = self._busy.pop(slot, now)
         if self._starting.pop(slot, None) is None:
             self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
         self._finished_at = now
 
-    def forget(self, slot: Slot) -> None:
-        """Drop a slot that is gone, if it is here; who waits for its call is told elsewhere."""
+    def lose(self, slot: AnySlot) -> None:
         if slot in self._idle:
             self._idle.remove(slot)
+        self._keeper.lost(slot)
 
-    def end_idle(self, before: float) -> list[Slot]:
-        """Close slots not used since `before`, and return them."""
-        ended = [slot for slot in self._idle if slot.idle_since < before]
-        for slot in ended:
+    def end_idle(self, before: float) -> None:
+        """Close slots not used since `before`."""
+        for slot in [slot for slot in self._idle if slot.idle_since < before]:
             self._idle.remove(slot)
             slot.close()
-        return ended
 
     def close(self) -> None:
         """Close what is idle; whoever waits is told that there will be none."""

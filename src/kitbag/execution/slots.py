@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import socket
-from typing import Protocol
+from typing import Any, Protocol
 
 from kitbag.execution.command import Command
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
+from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
 
 _LONGEST_REPLY = 1024
+_FORKED_SECONDS = 0.002
 
 
 class Owner(Protocol):
@@ -18,19 +20,19 @@ class Owner(Protocol):
     @property
     def failure(self) -> str: ...
 
-    def give_back(self, slot: "Slot", *, reusable: bool) -> None: ...
+    def give_back(self, slot: Any, *, reusable: bool) -> None: ...
 
-    def lose(self, slot: "Slot") -> None:
+    def lose(self, slot: Any) -> None:
         """Hear that a slot is gone unasked.
 
         See to it that what ran there is dead, and then call its `confirm_lost`: a socket closes
         before its process has quite ended.
         """
 
-    def ready(self, slot: "Slot") -> None:
-        """Hear that its nursery keeps a child waiting."""
+    def ready(self, slot: Any) -> None:
+        """Hear that a process waits there for a call."""
 
-    def unfit(self, slot: "Slot", unfit: Unfit) -> None:
+    def unfit(self, slot: Any, unfit: Unfit) -> None:
         """Hear that its nursery cannot serve its script."""
 
 
@@ -62,7 +64,15 @@ class Slot:
     def is_warm(self) -> bool:
         return self._jobs is not None
 
-    def start(self, command: Command, streams: tuple[int, ...]) -> "asyncio.Future[Reply]":
+    def is_ready(self, now: float) -> bool:
+        """Tell whether a call would start at once: after one, a nursery forks the next child."""
+        return not self.is_warm or now - self.idle_since >= _FORKED_SECONDS
+
+    def open(self, command: Command) -> Streams:
+        """Return the pipes of a call."""
+        return Streams(feeds=bool(command.stdin), answers=command.answers)
+
+    def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""
         self._calls += 1
         self._answer = self._loop.create_future()
@@ -71,7 +81,7 @@ class Slot:
             env.setdefault("TMPDIR", self.temporary)
         job = (self._calls, list(command.argv), env, str(command.cwd))
         try:
-            wire.send_value(self._jobs or self._sock, wire.RUN, job, streams)
+            wire.send_value(self._jobs or self._sock, wire.RUN, job, streams.theirs)
         except OSError:
             self.drop()
         return self._answer

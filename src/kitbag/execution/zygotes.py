@@ -7,17 +7,20 @@ import socket
 from functools import partial
 from operator import itemgetter
 
+from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.confinement import Plan
 from kitbag.execution.interpreter import zygote_command
 from kitbag.execution.jobs import Jobs, SlotKey
 from kitbag.execution.replies import Unfit
-from kitbag.execution.shelf import Shelf
-from kitbag.execution.slots import Slot
+from kitbag.execution.shelf import AnySlot, Shelf
+from kitbag.execution.slots import Owner, Slot
+from kitbag.execution.waiting import WaitingSlot
 from kitbag.execution.zygote import wire
 
 _CONTROL = 3
 _MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
-_NURSERY_SECONDS = 0.03  # what starting one costs, until it is known
+_WARMING_SECONDS = 0.03  # what starting one costs, until it is known
+_MOST_SPARE = 3  # programs that wait for their call: a Node takes forty megabytes
 _ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
 
 
@@ -59,7 +62,6 @@ class Zygote:
         self._loop = loop
         self._plan = plan
         self._shelves: dict[SlotKey, Shelf] = {}
-        self._homes: dict[Slot, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
         self.ended = loop.create_future()
@@ -75,20 +77,31 @@ class Zygote:
     def busy(self) -> bool:
         return any(shelf.in_use for shelf in self._shelves.values())
 
-    async def take(self, key: SlotKey) -> Slot | Unfit:
+    async def take(self, key: SlotKey) -> AnySlot | Unfit:
         """Return a slot of this sort for the caller alone; OSError if we are gone."""
         self.used_at = self._loop.time()
         shelf = self._shelves.get(key)
         if shelf is None:
-            cost = _NURSERY_SECONDS if key.nursery else 0.0
-            shelf = self._shelves[key] = Shelf(self._loop, partial(self._new_slot, key), cost)
+            shelf = self._shelves[key] = self._new_shelf(key)
         return await shelf.take()
 
-    def _new_slot(self, key: SlotKey) -> Slot:
+    def _new_shelf(self, key: SlotKey) -> Shelf:
+        if key.warm is None:
+            return Shelf(self._loop, partial(self._new_slot, key), self)
+        spare = _MOST_SPARE if isinstance(key.warm, Prestarted) else 0
+        make = partial(self._new_warm, key)
+        return Shelf(self._loop, make, self, start_seconds=_WARMING_SECONDS, most_spare=spare)
+
+    def _new_warm(self, key: SlotKey, owner: Owner) -> AnySlot:
+        if isinstance(key.warm, Prestarted):
+            return WaitingSlot(self._loop, key.warm, owner, partial(self._new_slot, key))
+        return self._new_slot(key, owner)
+
+    def _new_slot(self, key: SlotKey, owner: Owner) -> Slot:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         temporary = None if self._plan.namespaces else _new_folder_name()
-        jobs = Jobs(key.nursery) if key.nursery else None
+        jobs = Jobs(key.warm) if isinstance(key.warm, Nursery) else None
         order = jobs.order() if jobs else None
         fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
         given = (theirs.fileno(), *(jobs.theirs() if jobs else ()))
@@ -102,48 +115,26 @@ class Zygote:
             theirs.close()
             if jobs is not None:
                 jobs.close_theirs()
-        slot = Slot(self._loop, ours, self, temporary=temporary, jobs=jobs.ours if jobs else None)
-        self._homes[slot] = self._shelves[key]
-        return slot
+        return Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs.ours if jobs else None)
 
-    def ready(self, slot: Slot) -> None:
-        self._homes[slot].ready(slot)
-
-    def unfit(self, slot: Slot, unfit: Unfit) -> None:
-        self._homes[slot].refuse(unfit)
-
-    def give_back(self, slot: Slot, *, reusable: bool) -> None:
+    def used(self) -> None:
+        """Hear that a call has ended; close an idle slot where there are too many."""
         self.used_at = self._loop.time()
-        shelf = self._homes[slot]
-        shelf.give_back(slot, reusable=reusable and self.alive)
-        if not slot.alive:
-            del self._homes[slot]
-        elif len(self._homes) > _MOST_IDLE_SLOTS:
-            self._trim()
-
-    def _trim(self) -> None:
-        """Close one idle slot where there are too many, of the sort with the most."""
         idle = [(len(shelf.idle), shelf) for shelf in self._shelves.values()]
         if sum(count for count, _ in idle) > _MOST_IDLE_SLOTS:
-            self._forget(max(idle, key=itemgetter(0))[1].trim())
+            max(idle, key=itemgetter(0))[1].trim()
 
-    def lose(self, slot: Slot) -> None:
+    def lost(self, slot: AnySlot) -> None:
         """End with a slot that was lost: only our own end proves that its programs are dead."""
-        self._homes[slot].forget(slot)
         self.close()
         self.ended.add_done_callback(lambda _: slot.confirm_lost())
 
     def end_idle_slots(self, before: float) -> None:
         """Close slots not used since `before`."""
         for key, shelf in list(self._shelves.items()):
-            for slot in shelf.end_idle(before):
-                self._homes.pop(slot, None)
+            shelf.end_idle(before)
             if not shelf.in_use and not shelf.idle and not shelf.is_unfit:
                 del self._shelves[key]
-
-    def _forget(self, slot: Slot | None) -> None:
-        if slot is not None:
-            self._homes.pop(slot, None)
 
     def _read(self) -> None:
         if not self._hear():

@@ -1,7 +1,13 @@
-// Calls the default export of a JavaScript module: call_node.mjs SCRIPT.
+// Calls the default export of a JavaScript module: call_node.mjs SCRIPT, or call_node.mjs --wait.
 // The value it returns is written to a file without a name, so that prints and value stay apart.
-import { readFileSync, writeFileSync } from 'node:fs';
+// With --wait it loads what it can and reads from descriptor 4 what its one call is.
+import { readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
+
+const ORDERS = 4;
+const waiting = process.argv[2] === '--wait';
+
+if (waiting) await waitForCall();
 
 const script = process.argv[2];
 const answer = Number(process.env.KITBAG_ANSWER);
@@ -9,6 +15,35 @@ const source = process.env.KITBAG_ARGUMENTS;
 delete process.env.KITBAG_ANSWER;
 delete process.env.KITBAG_ARGUMENTS;
 delete process.env.KITBAG_SCRIPTS;
+
+async function waitForCall() {
+  // Not process.stdin: touching it makes the descriptor non-blocking for whoever reads it later.
+  void process.stdout;
+  void process.stderr;
+  const rehearsal = await import(new URL('./rehearsal.mjs', import.meta.url).href);
+  JSON.stringify(await rehearsal.default(JSON.parse(readFileSync('/dev/null', 'utf8') || '{}')));
+  handlerOf(rehearsal);
+  await flushed();
+  writeSync(ORDERS, 'r');
+  const { argv, env, cwd } = JSON.parse(readLine());
+  process.chdir(cwd);
+  for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
+  for (const [name, value] of Object.entries(env)) {
+    if (process.env[name] !== value) process.env[name] = value;
+  }
+  process.argv.splice(2, 1, ...argv.slice(argv.indexOf(process.argv[1]) + 1));
+}
+
+function readLine() {
+  const pieces = [];
+  const piece = Buffer.allocUnsafe(65536);
+  for (;;) {
+    const count = readSync(ORDERS, piece, 0, piece.length, null);
+    if (count === 0) process.exit(0); // nobody will call
+    pieces.push(Buffer.from(piece.subarray(0, count)));
+    if (piece[count - 1] === 10) return Buffer.concat(pieces).toString();
+  }
+}
 
 function readArguments() {
   if (source === 'stdin') return JSON.parse(readFileSync(0, 'utf8') || '{}');
@@ -30,7 +65,20 @@ function finish(value) {
 }
 
 // What a handler prints goes through a stream of its own: wait until it has gone out.
-const flushed = () => new Promise((done) => process.stdout.write('', done));
+function flushed() {
+  return new Promise((done) => process.stdout.write('', done));
+}
+
+// Timers and sockets that the handler left open do not delay the answer. Taking an engine apart
+// takes three milliseconds: a process that was waiting says how it ended, and is ended.
+function exit(status) {
+  if (!waiting) process.exit(status);
+  process.exitCode = status;
+  process.emit('exit', status);
+  writeSync(ORDERS, `${process.exitCode}\n`);
+  readSync(ORDERS, Buffer.allocUnsafe(1));
+  process.exit();
+}
 
 process.argv.splice(1, 2, script);
 try {
@@ -39,12 +87,12 @@ try {
   const value = await handler(args);
   await flushed();
   finish(value);
-  process.exit(0); // timers and sockets that the handler left open do not delay the answer
+  exit(0);
 } catch (error) {
   // The lines of this file would only puzzle whoever reads the script's own error.
   const lines = (error?.stack ?? String(error)).split('\n');
   console.error(lines.filter((line) => !line.includes('call_node.mjs')).join('\n'));
   await flushed();
   finish({ error: error?.message ?? String(error) });
-  process.exit(1);
+  exit(1);
 }

@@ -6,7 +6,7 @@ import os
 
 from kitbag.execution.nursery import unfit
 from kitbag.execution.nursery.newborn import forget_parent, take_streams
-from kitbag.execution.nursery.preparation import close_witnesses
+from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
 
@@ -43,7 +43,7 @@ class Child:
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
-        close_witnesses()
+        close_witness()
         os.setsid()
         rehearse()  # pages are copied when first written to: better while nobody waits
         message = wire.receive(self._jobs)

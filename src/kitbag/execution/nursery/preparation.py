@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from kitbag.execution.nursery.variables import Variables
 
-_OUTPUT, _STATE, _PRINTED = 1, 5, 6
-_FIRST_FREE = 7
+_OUTPUT, _PRINTED = 1, 5
+_FIRST_FREE = 6
 _PIPE_BYTES = 1 << 20  # more than a pipe holds
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
@@ -69,13 +69,11 @@ class Preparation:
     def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
         self._variables.watch()
         try:
-            for name, members in imports:
-                _import(name, members)
-        except BaseException:
-            # Whatever it is, the call meets it again.
-            return unfit.PRINTED if _has_printed() else unfit.FAILED
+            loaded = all(_import(name, members) for name, members in imports)
         finally:
             self._variables.stop_watching()
+        if not loaded:
+            return unfit.PRINTED if _has_printed() else unfit.FAILED
         return (
             _what_shows(self._here)
             or (unfit.RANDOM if keeps_random_numbers() else 0)
@@ -83,20 +81,27 @@ class Preparation:
         )
 
 
-def _import(name: str, members: tuple[str, ...]) -> None:
+def _import(name: str, members: tuple[str, ...]) -> bool:
+    """Load a module or see that there is none; whether nothing is left half loaded.
+
+    No thread can be started here: the kernel refuses them to a process whose children are born
+    into another process table.
+    """
     try:
         __import__(name, {}, {}, members, 0)
-    except ImportError:
-        return  # what is not there may never be needed
+    except ModuleNotFoundError as error:
+        return name.startswith(error.name or "?")
+    except BaseException:
+        return False
+    return True
 
 
 def _is_not_standard(name: str) -> bool:
     return name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ())
 
 
-def close_witnesses() -> None:
+def close_witness() -> None:
     """Close, in a child, what only the nursery looks at."""
-    os.close(_STATE)
     os.close(_PRINTED)
 
 
@@ -108,10 +113,8 @@ def _what_shows(here: str) -> int:
         return unfit.PRINTED
     if os.getcwd() != here:
         return unfit.MOVED
-    if any(_is_open(fd) for fd in range(_FIRST_FREE, _LOOKED_AT)):
-        return unfit.FILES_OPEN
-    # Threads do not survive a fork, and some are known to no Python module.
-    return 0 if b"\nThreads:\t1\n" in os.pread(_STATE, 8192, 0) else unfit.THREADS
+    is_open = any(_is_open(fd) for fd in range(_FIRST_FREE, _LOOKED_AT))
+    return unfit.FILES_OPEN if is_open else 0
 
 
 def _has_printed() -> bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-SHADOWED, THREADS, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
-VARIABLES, RANDOM, FAILED, CRASHED = 7, 8, 9, 10
+SHADOWED, FAILED, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
+VARIABLES, RANDOM, CRASHED = 7, 8, 9
 
 REASONS = {
     SHADOWED: "a file of the skill has the name of a module that is already loaded",
-    THREADS: "its imports start threads",
+    FAILED: "its imports fail before the call, as those that start threads do",
     PRINTED: "its imports print",
     FILES_OPEN: "its imports leave files open",
     MOVED: "its imports change the current folder",
     UNREADABLE: "it cannot be read or compiled",
     VARIABLES: "its imports read variables that differ from call to call",
     RANDOM: "its imports keep random numbers of their own",
-    FAILED: "its imports fail",
     CRASHED: "its imports end the interpreter",
 }

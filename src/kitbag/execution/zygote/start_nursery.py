@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from kitbag.execution.zygote.fields import Fields
 
 _FIRST_PROCESS = 1
-# Where the program finds what it is given: its slot, its jobs, its own state, what it prints.
-# They are 3, 4, 5 and 6; everything else closes when it starts.
+# The program finds its slot, its jobs and what it prints at 3, 4 and 5; all else is closed.
 _ROOM = 32  # descriptors are moved here first, out of the way of their final places
 
 
@@ -25,14 +24,11 @@ def start_nursery(
     """Turn into the nursery program; what it forks is born into the process table `table`."""
     kernel.die_with_parent()
     os.setsid()
-    # Of the machine's own table: in the slot's, this process does not exist. A file, because a
-    # folder of /proc would lead to all of it.
-    state = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
     _enter_view(nest)
     kernel.setns(table, kernel.NEWPID)
     nursery: Fields = limits["nursery"]
     os.chdir(nursery["cwd"])
-    _arrange((nest.fileno(), jobs, state))
+    _arrange((nest.fileno(), jobs))
     seal = Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY))
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
@@ -49,7 +45,7 @@ def _enter_view(nest: _socket.socket) -> None:
     os.close(message.fds[0])
 
 
-def _arrange(given: tuple[int, int, int]) -> None:
+def _arrange(given: tuple[int, int]) -> None:
     """Put descriptors where the program expects them, its standard streams on pipes.
 
     Pipes, because an interpreter looks at its streams once: those of a call are pipes too.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # How long a nursery may take to say how a call ended that is known to be dead.
 _PATIENCE_MS = 2000
 _MOST_NUMBERS = 4
-_CRASHED = 10  # one of the reasons of the nursery's unfit.py
+_CRASHED = 9  # one of the reasons of the nursery's unfit.py
 
 
 class WarmSlot:

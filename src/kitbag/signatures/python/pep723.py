@@ -26,6 +26,12 @@ def read_dependencies(text: str) -> Dependencies | None:
 
 def read_block(text: str) -> Dependencies | Malformed | None:
     """Return what the block asks for, why it cannot be used, or None when there is no block."""
+    found = read_table(text)
+    return _dependencies(*found) if isinstance(found, tuple) else found
+
+
+def read_table(text: str) -> tuple[dict[str, Any], int] | Malformed | None:
+    """Return all that the block holds, with the line it begins at."""
     if _OPEN not in text:
         return None
     blocks = list(_blocks([line.rstrip("\r") for line in text.split("\n")]))
@@ -39,10 +45,9 @@ def read_block(text: str) -> Dependencies | Malformed | None:
     import tomllib
 
     try:
-        table = tomllib.loads(content)
+        return tomllib.loads(content), line
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         return Malformed(reason=f"not valid TOML: {error}", line=line)
-    return _dependencies(table, line)
 
 
 # By line and not by the expression in the PEP, which takes quadratic time on a file of openings.

@@ -1,0 +1,1 @@
+"""Cached environments that hold the packages a script declares it needs."""

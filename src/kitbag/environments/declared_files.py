@@ -1,0 +1,59 @@
+"""Reads the files in which a skill declares what it needs, and remembers where it looked."""
+
+import os
+from pathlib import Path
+
+from kitbag.environments.errors import RequirementRefusedError
+from kitbag.reading import (
+    DECLARATION_BYTES,
+    CannotReadError,
+    Stamp,
+    read_inside,
+    require_inside,
+    stamp_of,
+)
+
+
+class DeclaredFiles:
+    """Files of one skill. `seen` is every place that was looked at, with its stamp or None.
+
+    While all of `seen` is unchanged, reading again would give the same.
+    """
+
+    def __init__(self, home: str) -> None:
+        self.home = Path(home)
+        self.seen: dict[str, Stamp | None] = {}
+
+    def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
+        """Return the text of a file, None when there is none; refuse one that leads outside."""
+        name = str(path)
+        self.seen[name] = look(name)
+        if not os.path.lexists(name):
+            return None
+        try:
+            content = read_inside(name, str(self.home), most)
+        except CannotReadError as error:
+            raise RequirementRefusedError(name, error.reason) from None
+        self.seen[name] = content.stamp
+        try:
+            return content.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise RequirementRefusedError(name, "it is not UTF-8 text") from None
+
+    def has_folder(self, path: Path) -> bool:
+        """Tell whether the skill holds such a folder itself, not a link that leads outside."""
+        # A folder's stamp changes with what is in it; whether it is there is all that counts.
+        self.seen[str(path)] = look(str(path))
+        try:
+            require_inside(str(path), str(self.home))
+        except CannotReadError:
+            return False
+        return path.is_dir()
+
+
+def look(path: str) -> Stamp | None:
+    """Return the stamp of what is at a path, None when there is nothing."""
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):
+        return None

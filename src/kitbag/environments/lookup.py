@@ -1,0 +1,92 @@
+"""The environment of a script: known, ready, or built now."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kitbag.environments.building import Job, OnProgress, build
+from kitbag.environments.declared_files import DeclaredFiles, look
+from kitbag.environments.needs import read_needs
+from kitbag.environments.pythons import Sandbox
+from kitbag.environments.ready import Environment
+from kitbag.environments.recipes import is_met, recipe_for
+from kitbag.environments.store import READY, environments_directory, find_ready, open_store, touch
+from kitbag.index import is_settled
+from kitbag.reading import Stamp
+from kitbag.tools import Script
+
+BUILD_SECONDS = 600.0
+_TOUCH_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was found for a script, for as long as everything that was looked at is the same."""
+
+    seen: tuple[tuple[str, Stamp | None], ...]
+    environment: Environment | None
+    touched: float
+
+
+_known: dict[tuple[str, str, str, Path | None], _Known] = {}
+
+
+async def environment_for(
+    script: Script,
+    home: str,
+    *,
+    on_progress: OnProgress | None = None,
+    timeout_seconds: float = BUILD_SECONDS,
+    sandbox: Sandbox = "on",
+    workspace: Path | None = None,
+) -> Environment | None:
+    """Return the environment of a script of the skill at `home`, None when it needs none.
+
+    One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
+    else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
+
+    Raises:
+        RequirementRefusedError: what the skill declares is not installed by Kitbag.
+        InstallError: it could not be installed, or not in time.
+        SandboxUnavailableError: this machine cannot confine the installer.
+    """
+    key = (script.file, home, str(environments_directory()), workspace)
+    known = _known.get(key)
+    if known is not None and all(look(path) == stamp for path, stamp in known.seen):
+        _note_use(known)
+        return known.environment
+    files = DeclaredFiles(home)
+    needs = read_needs(script, files)
+    found: Environment | None = None
+    if needs is not None and not is_met(needs):
+        skill = Path(home).name
+        job = Job(
+            recipe=await recipe_for(needs, skill, sandbox, workspace),
+            skill=skill,
+            store=open_store(),
+            say=on_progress or (lambda _line: None),
+            timeout_seconds=timeout_seconds,
+            sandbox=sandbox,
+        )
+        found = find_ready(job.store / job.recipe.digest) or await build(job)
+        ready = str(found.folder.parent / READY)
+        files.seen[ready] = look(ready)
+    _remember(key, files, found)
+    return found
+
+
+def _remember(
+    key: tuple[str, str, str, Path | None], files: DeclaredFiles, found: Environment | None
+) -> None:
+    known = _Known(tuple(files.seen.items()), found, 0.0)
+    _note_use(known)
+    # A file that changed a moment ago may change again without its stamp telling.
+    if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):
+        _known[key] = known
+
+
+def _note_use(known: _Known) -> None:
+    now = time.monotonic()
+    if known.environment is not None and now - known.touched > _TOUCH_SECONDS:
+        known.touched = now
+        touch(known.environment.folder.parent)

@@ -1,0 +1,1 @@
+"""The journal: one record per call, made before it starts, complete before it is answered."""

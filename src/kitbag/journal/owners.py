@@ -1,0 +1,85 @@
+"""Which process a call belongs to, and whether that process still lives."""
+
+import os
+import platform
+import time
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+# A process of another container cannot be seen. After a day nobody waits for its call any more.
+_ELSEWHERE_NS = 24 * 3600 * 10**9
+
+
+class Owner(NamedTuple):
+    """One process, told from every other: ids are used again, after a reboot above all."""
+
+    pid: int
+    began: str  # the kernel's own time of its start; empty where there is no /proc
+    boot: str
+    namespace: str
+    machine: str
+
+
+def this_process() -> Owner:
+    """Return who is asking."""
+    pid = os.getpid()
+    began = _began(pid) or ""
+    return Owner(pid, began, *_surroundings())
+
+
+def state_of(owner: Owner, started_ns: int) -> Literal["running", "interrupted", "elsewhere"]:
+    """Tell what became of a call that has no end, by what became of its process."""
+    boot, namespace, machine = _surroundings()
+    if (owner.machine, owner.namespace) != (machine, namespace):
+        young = time.time_ns() - started_ns < _ELSEWHERE_NS
+        return "elsewhere" if young else "interrupted"
+    if owner.boot != boot:
+        return "interrupted"
+    return "running" if _lives(owner) else "interrupted"
+
+
+def _lives(owner: Owner) -> bool:
+    if owner.began:
+        return _began(owner.pid) == owner.began
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _began(pid: int) -> str | None:
+    """Return when a living process began, in clock ticks since the machine did."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name of the program stands in brackets, and may hold spaces and brackets itself.
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else fields[19]
+
+
+@cache
+def _surroundings() -> tuple[str, str, str]:
+    return (
+        _read("/proc/sys/kernel/random/boot_id"),
+        _link("/proc/self/ns/pid"),
+        platform.node(),
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,21 @@
+"""What a call needs beyond being confined: a secret, a host, a path, packages, the bare machine."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+NeedKind = Literal["secret", "host", "read", "write", "packages", "unconfined"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One thing that has to be granted.
+
+    `value` is a variable's name, a host with or without a port, an absolute path, packages; ""
+    for `unconfined`. It is `declared` when the skill says so itself; `asked_in` tells where:
+    "metadata", "requires.env", "scripts/fetch.py:12" …
+    """
+
+    kind: NeedKind
+    value: str = ""
+    declared: bool = True
+    asked_in: str = ""

@@ -1,0 +1,39 @@
+"""What a policy is asked about one call, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kitbag.needs import Need
+from kitbag.tools import Effect
+
+Verdict = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The facts of one call before it runs.
+
+    `needs` are those that nobody granted yet, `granted` those that somebody did. `confined` is
+    false when nothing will hold the call; `first_use` is true when no call of this digest was
+    ever approved.
+    """
+
+    tool: str
+    skill: str
+    confined: bool
+    first_use: bool
+    effects: tuple[Effect, ...] = ("read", "write", "execute")
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    granted: tuple[Need, ...] = ()
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The verdict, which rule or need it comes from, and what exactly would allow the call."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    hints: tuple[str, ...] = ()

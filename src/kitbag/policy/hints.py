@@ -1,0 +1,45 @@
+"""The exact command, or `Policy` argument, that would allow a call."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from kitbag.needs import Need
+from kitbag.policy.concerns import Concern, is_trusted
+from kitbag.policy.decisions import Request
+from kitbag.policy.patterns import literally
+from kitbag.policy.rules import Rule
+
+_OPTIONS = {"secret": "--secret", "host": "--host", "read": "--read", "write": "--write"}
+
+
+def hints_for(request: Request, concerns: Sequence[Concern], rules: Iterable[Rule]) -> list[str]:
+    """Return what to do about each concern, and about each rule that refuses."""
+    needs = [concern.about for concern in concerns if isinstance(concern.about, Need)]
+    others = {concern.about for concern in concerns if not isinstance(concern.about, Need)}
+    hints = []
+    if needs or "first_use" in others:
+        hints.append(_trust_command(request.skill, needs))
+    if needs and all(is_trusted(need) for need in needs):
+        hints.append("Policy.trusting()")
+    if "network" in others:
+        hints.append(f"kitbag trust {shlex.quote(request.skill)} --host HOST")
+    if others - {"first_use"}:
+        tool = literally(request.tool)
+        hints.append(f"Policy(rules=[Rule(verdict='allow', tools=[{tool!r}])])")
+    return hints + [_rule_hint(rule) for rule in rules]
+
+
+def _trust_command(skill: str, needs: Iterable[Need]) -> str:
+    words = ["kitbag", "trust", skill]
+    for need in needs:
+        if need.kind in _OPTIONS:
+            words += [_OPTIONS[need.kind], need.value]
+        elif need.kind == "unconfined":
+            words.append("--unconfined")
+        # Packages have no option: the command shows them and asks.
+    return shlex.join(words)
+
+
+def _rule_hint(rule: Rule) -> str:
+    where = rule.origin or "Policy(rules=…)"
+    return f"change the rule {rule.label!r} in {where}"

@@ -1,0 +1,37 @@
+"""What a project's own file says: it may ask and tighten, and has no way to loosen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kitbag.needs import Need
+from kitbag.policy.limit_rules import LimitRule
+from kitbag.policy.rules import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillRequest:
+    """What a project says that a skill needs: people are shown it, and nothing is granted by it."""
+
+    skill: str
+    needs: tuple[Need, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A `kitbag.toml`. `roots` and `workspace` are folders below the project's own."""
+
+    rules: tuple[Rule, ...] = ()
+    limits: tuple[LimitRule, ...] = ()
+    strict: bool = False
+    enforce_allowed_tools: bool = False
+    require: frozenset[str] = frozenset()
+    require_journal: bool = False
+    requests: tuple[SkillRequest, ...] = ()
+    roots: tuple[Path, ...] = ()
+    workspace: Path | None = None
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            if rule.allows:
+                raise ValueError(f"a project cannot allow anything: {rule.label}")

@@ -1,0 +1,109 @@
+"""A project's `kitbag.toml`: written by strangers, so that it can only tighten, ask and arrange."""
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kitbag.needs import Need
+from kitbag.policy.need_patterns import parse_need
+from kitbag.policy.policy_file import PolicyFile, parse_file, read_bytes
+from kitbag.policy.project import Project, SkillRequest
+from kitbag.policy.rules import Rule
+from kitbag.policy.toml_table import Table, shown
+from kitbag.policy.user_file import take_protections
+
+NAME = "kitbag.toml"
+# What a person would write: a stranger's file must not keep anybody waiting.
+_MOST_BYTES = 64 * 1024
+_YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
+_GRANTS = "a project cannot grant itself anything: run `kitbag trust NAME`"
+_ELSEWHERE = {
+    **dict.fromkeys(("grants", "grant", "trust", "secrets", "hosts", "unconfined"), _GRANTS),
+    **dict.fromkeys(("allow", "answer_seconds", "sandbox"), _YOURS),
+}
+
+
+def read_project(folder: Path) -> Project:
+    """Read the `kitbag.toml` of a folder; without one, a project that says nothing.
+
+    Raises:
+        PolicyFileError: it is there and cannot be used, for every reason it names.
+    """
+    path = folder / NAME
+    if not os.path.lexists(path):
+        return Project()
+    return parse_project(read_bytes(str(path), _MOST_BYTES), str(path))
+
+
+def parse_project(data: bytes, path: str = NAME) -> Project:
+    """Read the bytes of a `kitbag.toml`."""
+    return parse_file(data, path, _project)
+
+
+def _project(file: PolicyFile) -> Project:
+    top = file.top
+    facts: dict[str, Any] = {
+        "strict": _only(top, "mode", "strict"),
+        "enforce_allowed_tools": _only(top, "allowed_tools", "enforce"),
+        "require": take_protections(top),
+        "require_journal": top.take_flag("require_journal"),
+        "rules": tuple(_refusing(file)),
+        "limits": tuple(file.limits(lower_only=True)),
+        "requests": tuple(_request(table) for table in file.tables("requests")),
+    }
+    facts |= _configuration(top.take_table("configuration"))
+    top.end(_ELSEWHERE)
+    return Project(**facts)
+
+
+def _only(top: Table, key: str, wanted: str) -> bool:
+    value = top.take(key)
+    if value not in (None, wanted):
+        top.misplaced(key, f"can only be {wanted!r} here, not {shown(value)}: {_YOURS}")
+    return value is not None
+
+
+def _refusing(file: PolicyFile) -> list[Rule]:
+    found = []
+    for table, rule in file.rules():
+        if rule.allows:
+            table.misplaced("verdict", _YOURS)
+        else:
+            found.append(rule)
+    return found
+
+
+def _request(table: Table) -> SkillRequest:
+    skill = table.take_text("skill")
+    table.call_it(skill)
+    if not skill:
+        table.wrong("skill", "is missing: the name of a skill of this project")
+    needs = []
+    for text in table.take_texts("needs"):
+        try:
+            pattern = parse_need(text)
+        except ValueError as error:
+            table.wrong("needs", str(error))
+            continue
+        value = "" if pattern.kind == "unconfined" else pattern.value
+        needs.append(Need(kind=pattern.kind, value=value, asked_in=NAME))
+    if not needs:
+        table.wrong("needs", "is missing: a list such as ['host:api.example.com']")
+    reason = table.take_text("reason")
+    table.end()
+    return SkillRequest(skill=skill, needs=tuple(needs), reason=reason)
+
+
+def _configuration(table: Table) -> dict[str, Any]:
+    roots = [_inside(table, "roots", text) for text in table.take_texts("roots")]
+    workspace = table.take_text("workspace")
+    inside = _inside(table, "workspace", workspace) if workspace else None
+    table.end()
+    return {"roots": tuple(roots), "workspace": inside}
+
+
+def _inside(table: Table, key: str, text: str) -> Path:
+    path = PurePosixPath(text)
+    if path.is_absolute() or ".." in path.parts or "\\" in text or "\0" in text:
+        table.misplaced(key, f"{shown(text)} leads out of the project: name a folder below it")
+    return Path(path)

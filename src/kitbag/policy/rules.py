@@ -1,0 +1,146 @@
+"""A rule: which calls it is about, what it answers, why, and examples that prove it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from kitbag.needs import Need
+from kitbag.policy.conditions import Condition
+from kitbag.policy.decisions import Request, Verdict
+from kitbag.policy.examples import Example
+from kitbag.policy.need_patterns import NeedPattern, parse_need
+from kitbag.policy.patterns import any_fits
+from kitbag.tools import Effect
+
+UNCONFINED = Need(kind="unconfined")
+
+
+class RuleError(ValueError):
+    """A rule that cannot mean what was meant; `problems` are all of them."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is left out, a rule does not mind; what is named must all be so.
+
+    A rule that refuses (`ask`, `deny`) is about a call with *any* of the `effects` and `needs`
+    it names. A rule that allows is about a call with *no other* effects, and settles only the
+    needs it names. `when` lists conditions that must all hold; when all of `unless` hold, the
+    rule is not about the call.
+    """
+
+    verdict: Verdict
+    name: str = ""
+    tools: Sequence[str] = ()
+    skills: Sequence[str] = ()
+    effects: Sequence[Effect] = ()
+    needs: Sequence[str] = ()
+    when: Sequence[Condition] = ()
+    unless: Sequence[Condition] = ()
+    reason: str = ""
+    match: Sequence[Example] = ()
+    no_match: Sequence[Example] = ()
+    origin: str = ""  # the file it was read from
+    need_patterns: tuple[NeedPattern, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("tools", "skills", "effects", "needs", "when", "unless", "match", "no_match"):
+            value = getattr(self, name)
+            # A single text would be taken for a list of letters, and the rule for another one.
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+        problems = _wrong_words(self)
+        object.__setattr__(self, "need_patterns", _patterns(self.needs, problems))
+        if not problems:
+            problems = list(_failed_examples(self))
+        if problems:
+            raise RuleError(problems)
+
+    @property
+    def allows(self) -> bool:
+        return self.verdict == "allow"
+
+    @property
+    def label(self) -> str:
+        """What people call the rule: its name, or what it says."""
+        return self.name or f"{self.verdict} {', '.join(self.tools or self.skills or ('*',))}"
+
+    def is_about(self, request: Request) -> bool:
+        """Tell whether tool and skill fit, and then everything else."""
+        return self.fits(request.tool, request.skill) and self.applies(request)
+
+    def fits(self, tool: str, skill: str) -> bool:
+        """Tell whether the rule is about this tool of this skill, whatever the call."""
+        return any_fits(self.tools, tool) and any_fits(self.skills, skill)
+
+    def applies(self, request: Request) -> bool:
+        """Tell whether effects, needs and arguments of a call are what the rule is about."""
+        return (
+            (not self.effects or self._minds_effects(request.effects))
+            and (not self.need_patterns or self.allows or self._minds_needs(request))
+            and self._minds_arguments(request)
+        )
+
+    def _minds_effects(self, effects: tuple[Effect, ...]) -> bool:
+        if self.allows:
+            return bool(effects) and set(effects).issubset(self.effects)
+        return not set(effects).isdisjoint(self.effects)
+
+    def _minds_needs(self, request: Request) -> bool:
+        needs = (*request.needs, *request.granted, *(() if request.confined else (UNCONFINED,)))
+        return any(pattern.touches(need) for pattern in self.need_patterns for need in needs)
+
+    def _minds_arguments(self, request: Request) -> bool:
+        arguments, cautious = request.arguments, not self.allows
+        if not all(condition.holds(arguments, cautious=cautious) for condition in self.when):
+            return False
+        # An exception to a refusal is a permission, so doubt counts the other way round.
+        return not self.unless or not all(
+            condition.holds(arguments, cautious=not cautious) for condition in self.unless
+        )
+
+    def settles(self, need: Need) -> bool:
+        """Tell whether this allow rule gives what the call needs."""
+        return any(pattern.covers(need) for pattern in self.need_patterns)
+
+    @property
+    def settles_effects(self) -> bool:
+        """Whether this allow rule is about effects: not when needs are all that it names."""
+        return bool(self.effects) or not self.need_patterns
+
+
+def _wrong_words(rule: Rule) -> list[str]:
+    problems = []
+    if rule.verdict not in get_args(Verdict):
+        problems.append(f"verdict is {rule.verdict!r}: say 'allow', 'ask' or 'deny'")
+    known = get_args(Effect)
+    problems += [
+        f"{effect!r} is no effect: there are {', '.join(known)}"
+        for effect in rule.effects
+        if effect not in known
+    ]
+    return problems
+
+
+def _patterns(needs: Sequence[str], problems: list[str]) -> tuple[NeedPattern, ...]:
+    found = []
+    for text in needs:
+        try:
+            found.append(parse_need(text))
+        except ValueError as error:
+            problems.append(str(error))
+    return tuple(found)
+
+
+def _failed_examples(rule: Rule) -> Iterable[str]:
+    for kind, examples, wanted in (
+        ("match", rule.match, True),
+        ("no_match", rule.no_match, False),
+    ):
+        for number, example in enumerate(examples, 1):
+            if rule.is_about(example.request()) is not wanted:
+                does = "does not match" if wanted else "matches"
+                yield f"the rule {does} examples.{kind} {number} ({example.tool})"

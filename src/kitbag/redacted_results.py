@@ -1,0 +1,18 @@
+"""A result without the secrets that its call was given."""
+
+from dataclasses import replace
+
+from kitbag.redaction import Redactor
+from kitbag.results import ToolResult
+
+
+def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
+    """Return the result as it may be shown: in text, in the value, in names of files."""
+    return replace(
+        result,
+        content=redactor.text(result.content),
+        structured=redactor.value(result.structured),
+        stdout=redactor.text(result.stdout),
+        stderr=redactor.text(result.stderr),
+        files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
+    )

@@ -1,0 +1,112 @@
+"""What a skill asks for, and where: all its files are read for it, none of them is run."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kitbag.needs import Need, NeedKind
+from kitbag.reading import SCRIPT_BYTES, SKILL_FILE_BYTES, CannotReadError, read_inside, read_whole
+from kitbag.signatures.standard_variables import is_standard
+from kitbag.skills import Skill
+from kitbag.tools import Binary, Http, Script, Tool
+from kitbag.trust.asks_in_body import variables_in_body
+from kitbag.trust.asks_in_frontmatter import asks_in_frontmatter
+from kitbag.trust.grantable import is_variable
+from kitbag.trust.hosts import host_of_url
+
+# What every call has anyway: see `base_environment`, and what Kitbag says about the call.
+_GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})
+_OURS = ("TOOL_ARG", "SKILL_", "KITBAG_")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Collects needs; one that is asked for in several places is one need with all of them."""
+
+    places: dict[tuple[NeedKind, str], dict[str, None]] = field(default_factory=dict)
+    declared: set[tuple[NeedKind, str]] = field(default_factory=set)
+
+    def add(self, kind: NeedKind, value: str, asked_in: str, *, declared: bool = True) -> None:
+        if kind == "secret" and (not is_variable(value) or needs_no_grant(value)):
+            return
+        self.places.setdefault((kind, value), {})[asked_in] = None
+        if declared:
+            self.declared.add((kind, value))
+
+    def needs(self) -> tuple[Need, ...]:
+        return tuple(
+            Need(
+                kind=kind,
+                value=value,
+                declared=(kind, value) in self.declared,
+                asked_in=", ".join(places),
+            )
+            for (kind, value), places in self.places.items()
+        )
+
+
+def needs_no_grant(name: str) -> bool:
+    """Tell whether a variable is there for every tool, or is done without everywhere."""
+    return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
+
+
+def asks_of(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
+    """Return everything that a skill and its tools ask for; packages are `package_asks`.
+
+    `declared` is what the skill says itself: in its frontmatter, in its declared tools, in its
+    section `## Configuration`. What only its scripts read is not.
+    """
+    asked = _Asked()
+    for need in asks_in_frontmatter(skill):
+        asked.add(need.kind, need.value, need.asked_in)
+    for tool in tools:
+        _ask_for_tool(tool, skill, asked)
+    for name, line in variables_in_body(_text(skill.file)):
+        asked.add("secret", name, f"{Path(skill.file).name}:{line} (## Configuration)")
+    return asked.needs()
+
+
+def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked) -> None:
+    declared_in = _declared_in(tool, skill)
+    match tool.runs:
+        case Script(file=file):
+            _ask_for_script(tool, file, str(skill.home), asked)
+            return
+        case Http(url=url) | Binary(url=str(url)):
+            if host := host_of_url(url):
+                asked.add("host", host, declared_in)
+        case _:
+            pass
+    for name in tool.variables:
+        asked.add("secret", name, declared_in)
+
+
+def _ask_for_script(tool: Tool, file: str, home: str, asked: _Asked) -> None:
+    if not tool.variables:
+        return
+    path = os.path.relpath(file, home)
+    try:
+        text = read_inside(file, home, SCRIPT_BYTES).data.decode("utf-8", "replace")
+    except CannotReadError:
+        text = ""
+    for name in tool.variables:
+        asked.add("secret", name, f"{path}{_line_of(name, text)}", declared=False)
+
+
+def _line_of(name: str, text: str) -> str:
+    found = re.search(rf"\b{re.escape(name)}\b", text)
+    return "" if found is None else f":{text[: found.start()].count(chr(10)) + 1}"
+
+
+def _declared_in(tool: Tool, skill: Skill) -> str:
+    file = tool.declared_in if tool.declared_in == "tools.json" else Path(skill.file).name
+    return f"{file} (tool {tool.id.removeprefix(f'{tool.skill}.')})"
+
+
+def _text(file: str) -> bytes:
+    try:
+        return read_whole(file, SKILL_FILE_BYTES).data
+    except CannotReadError:
+        return b""  # it was there when the skill was found

@@ -1,0 +1,201 @@
+"""Import name → package name, as far as it is known, and the names that nobody installs."""
+
+import sys
+
+# Those that public skills use, and the ones best known beyond. Dotted: the longest one counts.
+_PYTHON = {
+    "Bio": "biopython",
+    "Crypto": "pycryptodome",
+    "Cryptodome": "pycryptodomex",
+    "Levenshtein": "python-Levenshtein",
+    "MySQLdb": "mysqlclient",
+    "OpenGL": "PyOpenGL",
+    "OpenSSL": "pyOpenSSL",
+    "PIL": "pillow",
+    "Xlib": "python-xlib",
+    "_cffi_backend": "cffi",
+    "attr": "attrs",
+    "azure.ai.inference": "azure-ai-inference",
+    "azure.core": "azure-core",
+    "azure.identity": "azure-identity",
+    "azure.keyvault.secrets": "azure-keyvault-secrets",
+    "azure.storage.blob": "azure-storage-blob",
+    "bs4": "beautifulsoup4",
+    "cairo": "pycairo",
+    "chembl_webresource_client": "chembl-webresource-client",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "discord": "discord.py",
+    "dns": "dnspython",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "ffmpeg": "ffmpeg-python",
+    "fitz": "PyMuPDF",
+    "flask_cors": "Flask-Cors",
+    "flask_sqlalchemy": "Flask-SQLAlchemy",
+    "gi": "PyGObject",
+    "git": "GitPython",
+    "github": "PyGithub",
+    "gitlab": "python-gitlab",
+    "gnupg": "python-gnupg",
+    "google.ads": "google-ads",
+    "google.ai.generativelanguage": "google-ai-generativelanguage",
+    "google.analytics.admin": "google-analytics-admin",
+    "google.analytics.data": "google-analytics-data",
+    "google.analytics.data_v1beta": "google-analytics-data",
+    "google.api_core": "google-api-core",
+    "google.auth": "google-auth",
+    "google.cloud.aiplatform": "google-cloud-aiplatform",
+    "google.cloud.bigquery": "google-cloud-bigquery",
+    "google.cloud.firestore": "google-cloud-firestore",
+    "google.cloud.pubsub": "google-cloud-pubsub",
+    "google.cloud.pubsub_v1": "google-cloud-pubsub",
+    "google.cloud.secretmanager": "google-cloud-secret-manager",
+    "google.cloud.speech": "google-cloud-speech",
+    "google.cloud.storage": "google-cloud-storage",
+    "google.cloud.texttospeech": "google-cloud-texttospeech",
+    "google.cloud.translate": "google-cloud-translate",
+    "google.cloud.vision": "google-cloud-vision",
+    "google.genai": "google-genai",
+    "google.generativeai": "google-generativeai",
+    "google.oauth2": "google-auth",
+    "google.protobuf": "protobuf",
+    "google_auth_httplib2": "google-auth-httplib2",
+    "google_auth_oauthlib": "google-auth-oauthlib",
+    "googleapiclient": "google-api-python-client",
+    "grpc": "grpcio",
+    "grpc_tools": "grpcio-tools",
+    "igraph": "python-igraph",
+    "jose": "python-jose",
+    "jwt": "PyJWT",
+    "kafka": "kafka-python",
+    "ldap": "python-ldap",
+    "magic": "python-magic",
+    "markdown": "Markdown",
+    "memcache": "python-memcached",
+    "mp_api": "mp-api",
+    "mpl_toolkits": "matplotlib",
+    "multipart": "python-multipart",
+    "mysql.connector": "mysql-connector-python",
+    "nacl": "PyNaCl",
+    "newspaper": "newspaper3k",
+    "odf": "odfpy",
+    "paho": "paho-mqtt",
+    "pkg_resources": "setuptools",
+    "playwright_stealth": "playwright-stealth",
+    "pptx": "python-pptx",
+    "psycopg2": "psycopg2-binary",
+    "pylab": "matplotlib",
+    "pymupdf": "PyMuPDF",
+    "pythoncom": "pywin32",
+    "pywintypes": "pywin32",
+    "rapidfuzz": "RapidFuzz",
+    "requests_html": "requests-html",
+    "requests_oauthlib": "requests-oauthlib",
+    "rest_framework": "djangorestframework",
+    "ruamel.yaml": "ruamel.yaml",
+    "ruamel_yaml": "ruamel.yaml",
+    "secretstorage": "SecretStorage",
+    "sentence_transformers": "sentence-transformers",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "slack_bolt": "slack-bolt",
+    "slack_sdk": "slack-sdk",
+    "slugify": "python-slugify",
+    "snowflake.connector": "snowflake-connector-python",
+    "socks": "PySocks",
+    "speech_recognition": "SpeechRecognition",
+    "stable_baselines3": "stable-baselines3",
+    "tdc": "PyTDC",
+    "telegram": "python-telegram-bot",
+    "telethon": "Telethon",
+    "tlz": "toolz",
+    "torch_geometric": "torch-geometric",
+    "tree_sitter": "tree-sitter",
+    "unidecode": "Unidecode",
+    "usb": "pyusb",
+    "vlc": "python-vlc",
+    "webview": "pywebview",
+    "websocket": "websocket-client",
+    "whisper": "openai-whisper",
+    "win32api": "pywin32",
+    "win32clipboard": "pywin32",
+    "win32com": "pywin32",
+    "win32con": "pywin32",
+    "win32crypt": "pywin32",
+    "win32gui": "pywin32",
+    "wx": "wxPython",
+    "yaml": "PyYAML",
+    "youtube_transcript_api": "youtube-transcript-api",
+    "yt_dlp": "yt-dlp",
+    "zmq": "pyzmq",
+}
+
+# Packages that are called what they are imported as. Any other name of that kind is a guess, and
+# a guess may be a name that somebody took in the hope of being guessed.
+_SAME = frozenset(
+    {
+        *("aiohttp", "altair", "anndata", "anthropic", "arviz", "boto3", "chardet", "click"),
+        *("cryptography", "datamol", "deepchem", "defusedxml", "django", "docker", "duckdb"),
+        *("fastapi", "flask", "geopandas", "gymnasium", "h5py", "httpx", "huggingface_hub"),
+        *("imageio", "jinja2", "joblib", "jsonschema", "keyring", "langchain", "lightning"),
+        *("litellm", "lxml", "markitdown", "matplotlib", "mcp", "moviepy", "networkx", "nltk"),
+        *("numba", "numpy", "openai", "openpyxl", "orjson", "pandas", "paramiko", "patchright"),
+        *("pdf2image", "pdfplumber", "platformdirs", "playwright", "plotly", "polars", "psutil"),
+        *("psycopg", "pyarrow", "pydantic", "pydicom", "pydub", "pygments", "pymatgen", "pymongo"),
+        *("pymoo", "pypdf", "pyperclip", "pytesseract", "pytest", "pytz", "rdkit", "redis"),
+        *("regex", "reportlab", "requests", "rich", "scanpy", "scipy", "seaborn", "selenium"),
+        *("setuptools", "shapely", "six", "spacy", "sqlalchemy", "starlette", "streamlit"),
+        *("stripe", "sympy", "tabulate", "tenacity", "tiktoken", "tomli", "tomlkit", "torch"),
+        *("torchvision", "tqdm", "transformers", "trafilatura", "typer", "typing_extensions"),
+        *("tzdata", "ujson", "urllib3", "uvicorn", "websockets", "xlrd", "xlsxwriter", "xmltodict"),
+        *("PyPDF2", "weasyprint", "wandb", "feedparser", "html5lib", "html2text", "mistune"),
+    }
+)
+
+# Folders that many packages share: without a known name below, nobody can tell which is meant.
+SHARED_FOLDERS = frozenset({"google", "google.cloud", "google.analytics", "azure", "ruamel"})
+
+# Once part of Python, or of Python 2, or of the program that a script is made for.
+_NEVER_INSTALLED = frozenset(
+    {
+        *("__future__", "__main__", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk"),
+        *("crypt", "distutils", "imghdr", "imp", "lib2to3", "mailcap", "msilib", "nis", "nntplib"),
+        *("ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"),
+        *("ConfigParser", "HTMLParser", "Queue", "StringIO", "Tkinter", "cPickle", "cStringIO"),
+        *("httplib", "urllib2", "urlparse", "__builtin__", "thread", "commands"),
+        *("bpy", "bmesh", "mathutils", "maya", "unreal", "hou", "nuke", "arcpy", "idaapi", "lldb"),
+        *("gdb", "AppKit", "Foundation", "Quartz", "objc"),
+    }
+)
+
+_NODE = frozenset(
+    {
+        *("assert", "async_hooks", "buffer", "child_process", "cluster", "console", "constants"),
+        *("crypto", "dgram", "diagnostics_channel", "dns", "domain", "events", "fs", "http"),
+        *("http2", "https", "inspector", "module", "net", "os", "path", "perf_hooks", "process"),
+        *("punycode", "querystring", "readline", "repl", "stream", "string_decoder", "sys"),
+        *("test", "timers", "tls", "trace_events", "tty", "url", "util", "v8", "vm", "wasi"),
+        *("worker_threads", "zlib"),
+    }
+)
+
+
+def is_installed_by_nobody(module: str) -> bool:
+    """Tell whether an import needs no package: it is Python's own, or no package has it."""
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top in _NEVER_INSTALLED
+
+
+def known_package(module: str) -> str:
+    """Return the package that an imported module is known to come from, "" when none is."""
+    parts = module.split(".")
+    dotted = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    found = next((_PYTHON[name] for name in dotted if name in _PYTHON), "")
+    return found or (parts[0] if parts[0] in _SAME else "")
+
+
+def is_part_of_node(module: str) -> bool:
+    """Tell whether Node.js, or another runtime, brings a module along."""
+    return module.partition("/")[0] in _NODE

@@ -1,0 +1,403 @@
+"""`kitbag trust`: what is asked is shown, a yes is needed, and no secret is printed."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Kitbag, Ran
+from tests.conftest import WriteSkill
+from tests.test_promises import TRAP, watched
+
+FRONT = (
+    "name: demo\ndescription: d\nmetadata:\n  kitbag:\n    secrets: [API_KEY]\n"
+    "    hosts: [api.example.com]\n"
+)
+FILES = {"scripts/run.sh": "# Run.\necho $OTHER_KEY\n"}
+Talk = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def no_secrets_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "OTHER_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    """Run the real command on a terminal, and answer its questions."""
+
+    def run(*words: str, answers: str) -> Ran:
+        master, slave = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "kitbag", *words],
+            cwd=tmp_path,
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+        ) as process:
+            os.close(slave)
+            os.write(master, answers.encode())
+            assert process.stdout
+            out, said = process.stdout.read().decode(), b""
+        try:
+            while part := os.read(master, 65536):
+                said += part
+        except OSError:  # Linux reports the end of a terminal as an error
+            pass
+        os.close(master)
+        return Ran(process.returncode, out, said.decode())
+
+    return run
+
+
+def granted(kitbag: Kitbag) -> dict[str, Any]:
+    (grant,) = kitbag("trust", "--list", "--json").json["grants"]
+    return {key: grant[key] for key in ("secrets", "hosts", "read", "write", "unconfined", "state")}
+
+
+NOTHING = {"secrets": [], "hosts": [], "read": [], "write": [], "unconfined": False}
+
+
+def test_trust_shows_what_is_asked_and_where(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    home = write_skill(front=FRONT, files=FILES)
+
+    ran = kitbag("trust", "demo")
+
+    assert ran.out == (
+        f"demo  {home}\n\n"
+        "secret\tAPI_KEY\tnot granted, not set\tSKILL.md:6 (metadata.kitbag)\n"
+        "host\tapi.example.com\tnot granted\tSKILL.md:7 (metadata.kitbag)\n"
+        "secret\tOTHER_KEY\tnot granted, not set, not declared\tscripts/run.sh:2\n"
+    )
+
+
+@pytest.mark.promise("grant-7")
+@pytest.mark.parametrize("more", [(), ("--json",), ("--secret", "API_KEY"), ("--unconfined",)])
+def test_without_a_terminal_and_without_yes_nothing_is_granted(
+    kitbag: Kitbag, write_skill: WriteSkill, more: tuple[str, ...]
+) -> None:
+    write_skill(front=FRONT)
+
+    ran = kitbag("trust", "demo", *more)
+
+    assert ran.code == 3
+    assert "error: nothing was granted: there is no terminal to ask on\n" in ran.err
+    assert "--yes` to say yes" in ran.err
+    assert kitbag("trust", "--list", "--json").json == {"grants": [], "unconfined": None}
+
+
+@pytest.mark.promise("grant-7")
+def test_the_command_it_names_is_the_one_that_grants(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    import shlex
+
+    home = write_skill(front=FRONT, root="some where")
+    said = kitbag("trust", "demo", "--root", home.parent).err
+    command = said.partition("`")[2].partition("`")[0]
+
+    ran = kitbag(*shlex.split(command)[1:])
+
+    assert ran.code == 0
+    expected = NOTHING | {"secrets": ["API_KEY"], "hosts": ["api.example.com"], "state": "valid"}
+    assert granted(kitbag) == expected
+
+
+def test_yes_grants_what_is_declared_and_nothing_else(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    write_skill(front=FRONT, files=FILES)
+
+    ran = kitbag("trust", "demo", "--yes")
+
+    assert (ran.code, granted(kitbag)["secrets"]) == (0, ["API_KEY"])
+    assert ran.err == (
+        "granted to demo: secret API_KEY, host api.example.com\n"
+        "not declared, so only granted by name: `kitbag trust demo --secret OTHER_KEY`\n"
+    )
+
+
+def test_what_is_named_is_granted_and_nothing_else(
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    write_skill(front=FRONT, files=FILES)
+
+    words = ("--secret", "OTHER_KEY", "--read", "data", "--write", f"{tmp_path}/out")
+    ran = kitbag("trust", "demo", *words, "--unconfined", "--yes")
+
+    assert ran.code == 0
+    assert granted(kitbag) == {
+        "secrets": ["OTHER_KEY"],
+        "hosts": [],
+        "read": [f"{tmp_path}/data"],
+        "write": [f"{tmp_path}/out"],
+        "unconfined": True,
+        "state": "valid",
+    }
+
+
+@pytest.mark.parametrize("words", [("--host", "a b"), ("--secret", "A-B"), ("--write", "/")])
+def test_what_cannot_be_granted_is_a_wrong_call(
+    kitbag: Kitbag, write_skill: WriteSkill, words: tuple[str, ...]
+) -> None:
+    write_skill()
+
+    ran = kitbag("trust", "demo", *words, "--yes")
+
+    assert ran.code == 2
+    assert ran.err.startswith("error: cannot grant ")
+
+
+def test_what_a_skill_asks_for_and_never_gets_is_shown_as_that(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    asks = "{hosts: ['*.com'], write: [/], read: [/]}"
+    write_skill(front=f"name: demo\ndescription: d\nmetadata: {{kitbag: {asks}}}\n")
+
+    ran = kitbag("trust", "demo", "--yes")
+
+    assert "host\t*.com\tcannot be granted: '*.com' would cover too much: name the hosts" in ran.out
+    assert "write\t/\tcannot be granted: Kitbag's grants are kept in " in ran.out
+    assert "read\t/\tnot granted, YOUR WHOLE HOME" in ran.out
+    assert granted(kitbag) == NOTHING | {"read": ["/"], "state": "valid"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "secrets"),
+    [
+        ("n\nn\n", None),
+        ("\n\n", None),
+        ("y\nn\n", ["API_KEY"]),
+        ("y\ny\n", ["API_KEY", "OTHER_KEY"]),
+    ],
+)
+def test_on_a_terminal_it_asks_and_no_is_the_default(
+    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill, answers: str, secrets: list[str] | None
+) -> None:
+    write_skill(front=FRONT, files=FILES)
+
+    ran = talk("trust", "demo", answers=answers)
+
+    assert ran.code == 0
+    assert "Grant what it declares: secret API_KEY, host api.example.com? [y/N]" in ran.err
+    assert "Grant what it does not declare: secret OTHER_KEY? [y/N]" in ran.err
+    grants = kitbag("trust", "--list", "--json").json["grants"]
+    assert [grant["secrets"] for grant in grants] == ([secrets] if secrets else [])
+
+
+def test_a_yes_to_a_skill_that_asks_for_nothing_is_kept(
+    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill
+) -> None:
+    write_skill()
+    looked = kitbag("trust", "demo")
+    declined = talk("trust", "demo", answers="\n")
+    before = kitbag("trust", "--list").out
+
+    said = talk("trust", "demo", answers="y\n")
+
+    assert (looked.code, declined.code, before) == (0, 0, "")
+    assert "It asks for nothing. Trust it as it is? [y/N]" in said.err
+    assert granted(kitbag) == NOTHING | {"state": "valid"}
+    assert "Trust it" not in talk("trust", "demo", answers="").err
+
+
+def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    home = write_skill(front=FRONT, files=FILES)
+    kitbag("trust", "demo", "--yes")
+    (home / "scripts/run.sh").write_text("# Run.\nrm -rf x\n")
+    (home / "scripts/run.sh").chmod(0o755)
+    (home / "new.txt").write_text("")
+    (home / ".git").mkdir()
+    for number in range(20):
+        (home / ".git" / str(number)).write_text("")
+
+    ran = kitbag("trust", "demo")
+    as_json = kitbag("trust", "demo", "--json")
+
+    assert ran.code == 3
+    assert ran.out.partition("it changed since then, so nothing of that counts:\n")[2] == (
+        "  21 changes in .git/\n  added    new.txt\n  changed  scripts/run.sh  mode 644 → 755\n"
+    )
+    changed = as_json.json["changed"]
+    assert {"path": "new.txt", "what": "added", "detail": ""} in changed
+    assert len(changed) == 23
+    assert (as_json.json["granted"], as_json.code) == (None, 3)
+    assert kitbag("trust", "--list", "--json").json["grants"][0]["state"] == "changed"
+
+
+def test_json_says_what_is_asked_granted_and_set(
+    kitbag: Kitbag, write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_skill(front=FRONT, files={"scripts/a.py": '"""A."""\nimport cv2\nprint()\n'})
+    monkeypatch.setenv("API_KEY", "hunter2-hunter2")
+
+    told = kitbag("trust", "demo", "--yes", "--json").json
+
+    assert {key: told[key] for key in ("skill", "path", "changed", "leads_out")} == {
+        "skill": "demo",
+        "path": str(home),
+        "changed": [],
+        "leads_out": [],
+    }
+    assert told["asks"] == [
+        {
+            "kind": "secret",
+            "value": "API_KEY",
+            "declared": True,
+            "asked_in": "SKILL.md:6 (metadata.kitbag)",
+            "granted": True,
+            "set": True,
+        },
+        {
+            "kind": "host",
+            "value": "api.example.com",
+            "declared": True,
+            "asked_in": "SKILL.md:7 (metadata.kitbag)",
+            "granted": True,
+        },
+        {
+            "kind": "packages",
+            "value": "opencv-python",
+            "declared": False,
+            "asked_in": "scripts/a.py:2 (imports cv2)",
+            "granted": False,
+        },
+    ]
+    assert told["granted"]["digest"] == told["digest"]
+
+
+@pytest.mark.promise("grant-9")
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--json",), ("--list",), ("--revoke",)])
+def test_no_value_of_a_secret_is_printed_or_kept(
+    kitbag: Kitbag,
+    write_skill: WriteSkill,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_skill(front=FRONT, files=FILES)
+    monkeypatch.setenv("API_KEY", "hunter2-hunter2")
+    kitbag("trust", "demo", "--yes")
+
+    ran = kitbag("trust", "demo", *words)
+
+    assert "hunter2" not in ran.out + ran.err
+    state = Path(os.environ["XDG_STATE_HOME"])
+    kept = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
+    assert not [data for data in kept if b"hunter2" in data]
+
+
+@pytest.mark.promise("grant-9")
+@pytest.mark.parametrize("words", [["trust", "bad", "--yes"], ["trust", "bad", "--json"]])
+def test_looking_at_a_skill_runs_nothing_of_it(words: list[str], write_skill: WriteSkill) -> None:
+    home = write_skill(
+        "bad",
+        "name: bad\ndescription: d\nenv: [API_KEY]\n",
+        files={
+            "scripts/run.py": f"import helper, yaml\n{TRAP}",
+            "scripts/helper.py": TRAP,
+            "scripts/yaml.py": TRAP,
+            "scripts/x.mjs": "import './y.mjs'; import 'left-pad'\n",
+        },
+    )
+
+    events = watched(*words, "--root", home.parent)
+
+    started = [event for event, _ in events if event not in ("open", "import")]
+    assert started == []
+    assert not [path for event, path in events if event == "import" and str(home) in path]
+
+
+def test_hidden_characters_in_what_is_asked_are_seen(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    front = 'name: demo\ndescription: d\nmetadata: {kitbag: {read: ["/srv/\\e[2Jx\\u202ey"]}}\n'
+    home = write_skill(front=front)
+    (home / "out\x1b[31m").symlink_to("/etc/hosts")
+
+    ran = kitbag("trust", "demo")
+    named = kitbag("trust", "demo", "--read", "/srv/\u202ey", "--yes")
+
+    for text in (ran.out, ran.err, named.out, named.err):
+        assert not set(text) & set("\x1b\u202e")
+    assert "cannot be granted: it holds characters that nobody sees" in ran.out
+    assert named.code == 2
+    assert "'/srv/\\x1b[2Jx\\u202ey'" in ran.out
+    assert "leads outside, to what no digest covers: 'out\\x1b[31m \\u2192 /etc/hosts'" in ran.out
+
+
+def test_revoke_takes_everything_back(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill(front=FRONT)
+    kitbag("trust", "demo", "--yes")
+
+    first, second = (
+        kitbag("trust", "demo", "--revoke"),
+        kitbag("trust", "demo", "--revoke", "--json"),
+    )
+
+    assert (first.code, first.err) == (0, "demo has no grants any more\n")
+    assert second.json == {"skill": "demo", "revoked": False}
+    assert kitbag("trust", "--list").out == ""
+
+
+def test_a_skill_that_is_gone_can_be_revoked_by_name_or_folder(
+    kitbag: Kitbag, write_skill: WriteSkill
+) -> None:
+    import shutil
+
+    homes = [write_skill(front=FRONT, root=root) for root in ("one", "two")]
+    for home in homes:
+        kitbag("trust", "demo", "--yes", "--root", home.parent)
+        shutil.rmtree(home)
+
+    both = kitbag("trust", "demo", "--revoke")
+    one = kitbag("trust", homes[0], "--revoke")
+    last = kitbag("trust", "demo", "--revoke")
+
+    assert both.code == 2
+    assert both.err.endswith(f"hint: say which: {homes[0]}, {homes[1]}\n")
+    assert (one.code, last.code) == (0, 0)
+    assert kitbag("trust", "--list", "--json").json["grants"] == []
+    assert kitbag("trust", "demo", "--revoke").err.startswith("error: no skill named 'demo'\n")
+
+
+def test_consent_for_the_machine_needs_a_yes(kitbag: Kitbag, talk: Talk) -> None:
+    refused = kitbag("trust", "--unconfined")
+    declined = talk("trust", "--unconfined", answers="\n")
+    given = talk("trust", "--unconfined", answers="y\n")
+    listed = kitbag("trust", "--list", "--json").json["unconfined"]
+    withdrawn = kitbag("trust", "--unconfined", "--revoke", "--json")
+
+    assert (refused.code, declined.code, given.code) == (3, 0, 0)
+    assert "run `kitbag trust --unconfined --yes` to say yes" in refused.err
+    assert "may not run unconfined" in declined.err
+    assert "tools may run unconfined where this machine cannot confine" in given.err
+    assert set(listed) == {"when", "by", "machine"}
+    assert withdrawn.json == {"unconfined": None}
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--unconfined", "--secret", "A")])
+def test_trust_without_a_skill_says_what_to_name(kitbag: Kitbag, words: tuple[str, ...]) -> None:
+    ran = kitbag("trust", *words)
+
+    assert ran.code == 2
+    assert "name a skill; or say --list, or only --unconfined" in ran.err
+
+
+def test_a_damaged_record_is_said_aloud(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill(front=FRONT)
+    kitbag("trust", "demo", "--yes")
+    (record,) = (Path(os.environ["XDG_STATE_HOME"]) / "kitbag/grants").glob("*.json")
+    value = json.loads(record.read_text())
+    record.write_text(json.dumps(value | {"secrets": 1}))
+
+    ran = kitbag("trust", "demo")
+
+    assert ran.code == 3
+    assert "a damaged grant counts for nothing: secrets is a int; it is now " in ran.err

@@ -1,0 +1,95 @@
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from kitbag.backends.interpreters import find_program, homes_of
+from kitbag.environment import base_environment
+from kitbag.environments.ready import Environment
+from kitbag.execution.command import Command, Ended
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.shared import run_command
+from kitbag.limits import Limits
+from kitbag.tools import Script
+from tests.environments.registry import Registry
+
+RUNNERS = Path(sys.modules["kitbag"].__file__ or "").parent / "backends" / "runners"
+_UV = which("uv") or which("uv", path=str(Path(sys.executable).parent))
+
+Run = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """The only place where packages come from: every setting of this machine is put aside."""
+    for name in list(os.environ):
+        if name.upper().startswith(("PIP_", "UV_", "NPM_CONFIG_")) or "PROXY" in name.upper():
+            monkeypatch.delenv(name)
+    found = Registry()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{found.address}/simple/")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{found.address}/simple/")
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", f"{found.address}/npm/")
+    monkeypatch.setenv("NPM_CONFIG_FETCH_RETRIES", "0")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def without_uv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    find_program.cache_clear()
+    yield
+    find_program.cache_clear()
+
+
+@pytest.fixture
+def with_uv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if _UV is None:
+        pytest.skip("uv is not installed: it comes with the dev extra")
+    monkeypatch.setenv("PATH", f"{Path(_UV).parent}:/usr/local/bin:/usr/bin:/bin")
+    find_program.cache_clear()
+    yield
+    find_program.cache_clear()
+
+
+@pytest.fixture(params=["pip", "uv"])
+def installer(request: pytest.FixtureRequest) -> str:
+    """Each of the two installers of Python packages."""
+    request.getfixturevalue("with_uv" if request.param == "uv" else "without_uv")
+    return str(request.param)
+
+
+def script_at(home: Path, name: str) -> Script:
+    language = "python" if name.endswith(".py") else "javascript"
+    return Script(file=str(home / name), language=language, convention="stdin")  # type: ignore[arg-type]  # one of the two
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a script of a skill in its environment, as a backend does: confined, no network."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+
+    async def run(environment: Environment, script: Script, home: Path) -> Ended:
+        program = environment.python or find_program("node")
+        own = base_environment() | dict(environment.variables)
+        command = Command(
+            argv=(program, script.file),
+            env=own | {"PATH": f"{environment.programs}:{own['PATH']}"},
+            cwd=workspace,
+            # Node 24 reserves most of the usual gibibyte for each worker thread.
+            limits=Limits(memory_bytes=4 * 1024**3),
+        )
+        confinement = Confinement(
+            workspace=workspace,
+            skill=home,
+            interpreters=(*homes_of(program), *environment.visible),
+            readable=(RUNNERS,),
+        )
+        return await run_command(command, confinement)
+
+    return run

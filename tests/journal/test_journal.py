@@ -1,0 +1,235 @@
+import dataclasses
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from kitbag.journal.journal import Journal, user_journal
+from kitbag.journal.reading import JournalReader, Query
+from kitbag.journal.records import Entry, Finished, Started
+from kitbag.journal.retention import Retention, keep_small
+from kitbag.journal.trouble import NoSuchCallError
+from tests.journal.conftest import ReadAll
+
+
+@pytest.mark.promise("jour-1")
+def test_a_call_is_on_record_before_it_runs_and_whole_when_it_has_ended(
+    journal: Journal, read_all: ReadAll
+) -> None:
+    before = time.time_ns()
+    number = journal.started(
+        Started(
+            tool="greeter.greet",
+            skill="greeter",
+            digest="d1",
+            session="s1",
+            arguments={"who": "Ada"},
+            decision="asked",
+            approved_by="user",
+        )
+    )
+    [running] = read_all()
+
+    journal.ended(
+        number,
+        Finished(
+            outcome="failed",
+            content="no",
+            stderr="why",
+            exit_code=3,
+            output_bytes=5,
+            duration_ms=2.5,
+            protections={"fs": "landlock4"},
+            code="c",
+        ),
+    )
+    [ended] = read_all()
+
+    assert before <= running.started_ns <= (ended.ended_ns or 0) <= time.time_ns()
+    assert running == Entry(
+        id=number,
+        started_ns=running.started_ns,
+        tool="greeter.greet",
+        skill="greeter",
+        digest="d1",
+        session="s1",
+        arguments={"who": "Ada"},
+        arguments_cut=False,
+        arguments_sha256=sha256(b'{"who": "Ada"}').hexdigest(),
+        decision="asked",
+        approved_by="user",
+        pid=os.getpid(),
+        outcome="running",
+    )
+    assert ended == dataclasses.replace(
+        running,
+        outcome="failed",
+        ended_ns=ended.ended_ns,
+        content="no",
+        content_characters=2,
+        stderr="why",
+        exit_code=3,
+        output_bytes=5,
+        duration_ms=2.5,
+        protections={"fs": "landlock4"},
+        code="c",
+    )
+
+
+def test_long_facts_are_cut_and_their_hash_is_of_the_whole(
+    journal: Journal, read_all: ReadAll
+) -> None:
+    arguments = {"text": "é" * 50_000}
+    number = journal.started(Started(tool="t", arguments=arguments))
+
+    journal.ended(number, Finished(outcome="ok", content="a" * 50_000, stderr="b" * 50_000 + "!"))
+
+    [entry] = read_all()
+    assert entry.arguments_cut
+    assert len(entry.arguments) == 16_384
+    assert entry.arguments_sha256 == sha256(json.dumps(arguments).encode()).hexdigest()
+    assert (entry.content, entry.content_characters) == ("a" * 16_384, 50_000)
+    assert entry.stderr == "b" * 8_191 + "!"
+
+
+@pytest.mark.parametrize(
+    "odd", ["\ud800 half", "nul\0nul", "é\u202e\x1b[2J", {1: b"bytes"}, {"a": {1, 2}}, float("inf")]
+)
+def test_odd_facts_are_recorded(journal: Journal, read_all: ReadAll, odd: object) -> None:
+    text = odd if isinstance(odd, str) else "plain"
+    number = journal.started(Started(tool=text, skill=text, session=text, arguments=odd))
+
+    journal.ended(number, Finished(outcome="ok", content=text, stderr=text))
+
+    [entry] = read_all()
+    assert entry.content == text.encode(errors="replace").decode()
+
+
+def test_arguments_that_contain_themselves_are_recorded(
+    journal: Journal, read_all: ReadAll
+) -> None:
+    arguments: dict[str, object] = {}
+    arguments["self"] = arguments
+
+    journal.started(Started(tool="t", arguments=arguments))
+
+    [entry] = read_all()
+    assert entry.arguments.startswith("no JSON: ")
+
+
+@pytest.mark.promise("jour-4")
+def test_only_its_user_may_read_the_journal(directory: Path, journal: Journal) -> None:
+    directory.mkdir(mode=0o755)
+    (directory / "journal.sqlite3").touch(mode=0o644)
+
+    journal.started(Started(tool="t"))
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert modes == dict.fromkeys(modes, 0o600)
+    assert {"journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm"} <= set(modes)
+
+
+def test_a_call_ends_once(journal: Journal, read_all: ReadAll) -> None:
+    number = journal.started(Started(tool="t"))
+    journal.ended(number, Finished(outcome="ok", content="first"))
+
+    journal.ended(number, Finished(outcome="failed", content="second"))
+    journal.ended(12345, Finished(outcome="failed"))
+
+    assert [entry.content for entry in read_all()] == ["first"]
+
+
+def test_making_a_journal_touches_nothing(directory: Path) -> None:
+    Journal(directory)
+
+    assert not directory.exists()
+
+
+def test_reading_where_there_is_no_journal_gives_nothing_and_makes_nothing(
+    directory: Path,
+) -> None:
+    with JournalReader(directory) as reader:
+        assert list(reader.after(Query())) == []
+        assert reader.newest(Query(), 5) == []
+        assert reader.latest() == 0
+        with pytest.raises(NoSuchCallError, match="no call 7"):
+            reader.get(7)
+    assert not directory.exists()
+
+
+def test_everybody_who_asks_gets_the_same_journal_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    journal = user_journal()
+
+    journal.started(Started(tool="t"))
+
+    assert user_journal() is journal
+    assert (tmp_path / "kitbag/journal.sqlite3").exists()
+    journal.close()
+
+
+def test_many_threads_write_one_record_each(journal: Journal, read_all: ReadAll) -> None:
+    def work(name: str) -> None:
+        for number in range(25):
+            call = journal.started(Started(tool=f"{name}.{number}"))
+            journal.ended(call, Finished(outcome="ok", content=f"{name}.{number}"))
+
+    threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    entries = read_all()
+    assert {entry.tool for entry in entries} == {f"t{n}.{m}" for n in range(16) for m in range(25)}
+    assert len(entries) == 400
+    assert all(entry.content == entry.tool for entry in entries)
+
+
+def test_opening_the_file_twice_in_a_process_takes_no_lock_from_it(
+    directory: Path, journal: Journal, read_all: ReadAll
+) -> None:
+    journal.started(Started(tool="first"))
+    keep_small(directory, Retention())  # opens and closes the file
+    command = [sys.executable, "-c", WRITES, str(directory), "other"]
+    subprocess.run(command, check=True)  # must not think that it closes the file last
+
+    journal.started(Started(tool="last"))
+
+    assert len(read_all()) == 102
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from kitbag.journal.journal import Journal
+from kitbag.journal.records import Finished, Started
+journal = Journal(Path(sys.argv[1]), required=True)
+for number in range(100):
+    call = journal.started(Started(tool=f"{sys.argv[2]}.{number}"))
+    journal.ended(call, Finished(outcome="ok"))
+"""
+
+
+def test_several_processes_share_a_journal(directory: Path, read_all: ReadAll) -> None:
+    words = [[sys.executable, "-c", WRITES, str(directory), str(n)] for n in range(4)]
+    running = [subprocess.Popen(line, stderr=subprocess.PIPE) for line in words]
+
+    errors = [process.communicate()[1] for process in running]
+
+    entries = read_all()
+    assert errors == [b""] * 4
+    assert sorted(entry.tool for entry in entries) == sorted(
+        f"{n}.{m}" for n in range(4) for m in range(100)
+    )
+    assert {entry.outcome for entry in entries} == {"ok"}

@@ -1,0 +1,253 @@
+"""The question on a terminal: what is shown, and what counts as a yes. Real terminals."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kitbag.needs import Need
+from kitbag.policy import Answer, Question, ask, terminal_approver
+from kitbag.policy.visible_text import described, visible
+
+QUESTION = Question(
+    tool="git.push",
+    skill="git",
+    runs="python3 scripts/push.py --force",
+    arguments={"branch": "main"},
+    needs=(Need(kind="host", value="example.com", asked_in="metadata"), Need(kind="unconfined")),
+    reasons=("rule 'pushes' asks about it",),
+    digest="0123456789abcdef",
+)
+SHOWN = """\
+  tool       git.push
+  skill      git 0123456789ab
+  runs       python3 scripts/push.py --force
+  arguments  {"branch": "main"}
+  needs      host example.com (asked in metadata)
+  needs      unconfined
+  because    rule 'pushes' asks about it"""
+LONG = 20.0
+REFUSED = Answer(yes=False, reason="somebody at the terminal said no")
+NOBODY = Answer(yes=False, cause="no_approver", reason="there is no terminal to ask on")
+
+
+class Screen:
+    """The far end of a terminal: what a person sees and types."""
+
+    def __init__(self) -> None:
+        self.near, slave = os.openpty()
+        self.slave = slave
+        self.name = os.ttyname(slave)
+        self.seen = ""
+
+    async def sees(self, text: str) -> None:
+        async with asyncio.timeout(LONG):
+            while text not in self.seen:
+                self.seen += (await asyncio.to_thread(os.read, self.near, 4096)).decode()
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.near, keys)
+
+    def close(self) -> None:
+        os.close(self.near)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def screen() -> Iterator[Screen]:
+    made = Screen()
+    yield made
+    made.close()
+
+
+async def answer_to(screen: Screen, keys: bytes, question: Question = QUESTION) -> Answer:
+    asking = asyncio.create_task(ask(terminal_approver(screen.name), question, LONG))
+    await screen.sees("[y/N] ")
+    screen.type(keys)
+    return await asking
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (b"y\n", Answer(yes=True)),
+        (b" YES \n", Answer(yes=True)),
+        (b"session\n", Answer(yes=True, remember="session")),
+        (b"always\n", Answer(yes=True, remember="always")),
+        (b"\n", REFUSED),
+        (b"n\n", REFUSED),
+        (b"yy\n", REFUSED),
+        (b"\xff\n", REFUSED),
+        (b"\x04", REFUSED),
+        (b"y\x04", REFUSED),
+        (b"\x03", REFUSED),
+        (b"y\x03", REFUSED),
+    ],
+)
+@pytest.mark.promise("pol-10")
+async def test_only_a_typed_yes_is_a_yes(keys: bytes, answer: Answer, screen: Screen) -> None:
+    before = termios.tcgetattr(screen.slave)
+
+    assert await answer_to(screen, keys) == answer
+
+    assert termios.tcgetattr(screen.slave) == before
+
+
+@pytest.mark.promise("pol-10")
+async def test_the_question_shows_exactly_what_will_run(screen: Screen) -> None:
+    await answer_to(screen, b"n\n")
+
+    assert screen.seen.replace("\r\n", "\n").startswith(f"{SHOWN}\nrun it? [y/N] ")
+
+
+@pytest.mark.promise("pol-10")
+async def test_what_was_typed_before_the_question_does_not_count(screen: Screen) -> None:
+    screen.type(b"y\ny\n")
+    await screen.sees("y\r\ny\r\n")
+
+    assert await answer_to(screen, b"\n") == REFUSED
+
+
+@pytest.mark.promise("pol-10")
+def test_nothing_in_a_question_moves_the_cursor_or_hides() -> None:
+    text = "a\x1b[2Kb\rc\nd\te\u202ef\u200bg\u3164h\x9bi\U000e0041j\ud800"
+    hostile = replace(QUESTION, runs=text, arguments={"k": text}, reasons=(text,), tool=text)
+
+    shown = described(hostile)
+
+    written = r"a\x1b\x5b\x32\x4bb\rc\nd\te\u202ef\u200bg\u3164h\x9b\x69\U000e0041j\ud800"
+    assert shown.splitlines()[0] == f"  tool       {written}"
+    assert all(line.isprintable() and line.isascii() for line in shown.split("\n"))
+
+
+def test_text_that_hides_nothing_is_shown_as_it_is() -> None:
+    assert visible("grüße, 世界, 'x' \\n") == "grüße, 世界, 'x' \\n"
+
+
+def test_a_long_argument_is_cut_and_says_so() -> None:
+    line = described(replace(QUESTION, arguments={"text": "x" * 5000})).splitlines()[3]
+
+    assert "… 3,012 characters not shown …" in line
+    assert len(line) < 2200
+
+
+async def test_a_question_whose_time_is_over_does_not_take_the_next_line(screen: Screen) -> None:
+    late = await ask(terminal_approver(screen.name), QUESTION, 0.05)
+    await screen.sees("no answer in time: no")
+    screen.seen = ""
+
+    answer = await answer_to(screen, b"y\n")
+
+    assert (late.yes, late.cause) == (False, "no_answer")
+    assert answer == Answer(yes=True)
+
+
+async def test_questions_are_asked_one_after_the_other(screen: Screen) -> None:
+    approver = terminal_approver(screen.name)
+    first = asyncio.create_task(ask(approver, QUESTION, LONG))
+    await screen.sees("[y/N] ")
+    second = asyncio.create_task(ask(approver, replace(QUESTION, tool="git.pull"), LONG))
+    screen.type(b"y\n")
+    await screen.sees("git.pull")
+    screen.seen = screen.seen.rpartition("git.pull")[2]
+    await screen.sees("[y/N] ")
+    screen.type(b"n\n")
+
+    assert [(await first).yes, (await second).yes] == [True, False]
+
+
+async def test_a_question_whose_time_is_over_before_its_turn_is_never_shown(
+    screen: Screen,
+) -> None:
+    approver = terminal_approver(screen.name)
+    first = asyncio.create_task(ask(approver, QUESTION, LONG))
+    await screen.sees("[y/N] ")
+    forgotten = await ask(approver, replace(QUESTION, tool="never.shown"), 0.05)
+    threads = [thread for thread in threading.enumerate() if thread.name == "kitbag-approver"]
+    screen.type(b"y\n")
+    answer = await first
+    for thread in threads:
+        await asyncio.to_thread(thread.join, LONG)
+
+    assert len(threads) == 2
+    assert (answer.yes, forgotten.cause) == (True, "no_answer")
+    screen.type(b"the end\n")
+    await screen.sees("the end")
+    assert "never.shown" not in screen.seen
+
+
+async def test_without_a_terminal_it_is_a_no() -> None:
+    assert await ask(terminal_approver("no/such/device"), QUESTION, LONG) == NOBODY
+
+
+async def test_standard_input_and_error_do_when_both_are_terminals(screen: Screen) -> None:
+    kept = os.dup(0), os.dup(2)
+    os.dup2(screen.slave, 0)
+    os.dup2(screen.slave, 2)
+    try:
+        asking = asyncio.create_task(ask(terminal_approver("no/such/device"), QUESTION, LONG))
+        await screen.sees("[y/N] ")
+        screen.type(b"y\n")
+        answer = await asking
+    finally:
+        for number, descriptor in zip((0, 2), kept, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+    assert answer == Answer(yes=True)
+
+
+_PROGRAM = """
+import asyncio, os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)  # a session leader's first terminal controls it
+from kitbag.policy import Question, ask, terminal_approver
+question = Question(tool="t.x", skill="t", runs="true")
+if sys.argv[2] == "background" and os.fork():
+    os.wait()
+    os._exit(0)
+if sys.argv[2] == "background":
+    os.setpgid(0, 0)
+answer = asyncio.run(ask(terminal_approver(), question, 20))
+print(answer.yes, answer.cause, flush=True)
+"""
+
+
+async def run_on(screen: Screen, where: str, keys: bytes) -> str:
+    """Run the approver in a process of its own that the screen controls."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, screen.name, where],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        if keys:
+            await screen.sees("[y/N] ")
+            screen.type(keys)
+        output, _ = await asyncio.to_thread(process.communicate, timeout=LONG)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    return str(output.decode().strip())
+
+
+async def test_the_controlling_terminal_is_asked(screen: Screen) -> None:
+    assert await run_on(screen, "foreground", b"y\n") == "True answered"
+
+
+@pytest.mark.promise("pol-10")
+async def test_ctrl_c_at_the_question_is_a_no(screen: Screen) -> None:
+    assert await run_on(screen, "foreground", b"\x03") == "False answered"
+
+
+async def test_a_job_in_the_background_is_not_stopped_by_asking(screen: Screen) -> None:
+    assert await run_on(screen, "background", b"") == "False no_approver"
