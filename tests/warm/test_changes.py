@@ -65,13 +65,23 @@ def test_a_new_file_that_hides_a_loaded_module_is_imported(ways: Ways) -> None:
     ways.warm(script)
 
     script.with_name("json.py").write_text("def dumps(x):\n    return 'mine'\n")
+    hidden = ways.seen(ways.end(script))
+
+    assert hidden == ways.cold(script)
+    assert hidden.stdout.endswith(b"json.py mine\n")
+
+
+def test_a_new_file_that_hides_what_a_loaded_module_needs_makes_calls_cold(ways: Ways) -> None:
+    text = "import logging, string\nprint(string.__file__, hasattr(logging, 'info'))\n"
+    script = ways.write("hidden_deeper", text)
+    ways.warm(script)
+
+    script.with_name("string.py").write_text("class Template:\n    pass\nFormatter = Template\n")
     ended = ways.end(script)
 
-    assert ended.cold_because == (
-        "a file of the skill has the name of a module that is already loaded"
-    )
+    why = "a file of the skill has the name of a module that is already loaded"
+    assert (ended.warm, ended.cold_because) == (False, why)
     assert ways.seen(ended) == ways.cold(script)
-    assert ended.stdout.data.endswith(b"json.py mine\n")
 
 
 def test_a_file_that_hid_a_module_and_is_gone_hides_nothing(ways: Ways) -> None:
@@ -94,9 +104,7 @@ def test_a_folder_that_hides_a_module_is_imported(ways: Ways) -> None:
         {"json/__init__.py": "X = 'mine'\n"},
     )
 
-    ended = ways.end(script)
-
-    assert (ended.warm, ended.stdout.data) == (False, b"mine\n")
+    assert ways.end(script).stdout.data == b"mine\n"
 
 
 def test_an_edit_that_keeps_size_and_time_is_seen_by_its_change_time(ways: Ways) -> None:

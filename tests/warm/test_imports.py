@@ -5,6 +5,7 @@ import pytest
 from tests.warm.ways import Given, Ways
 
 INSTALLED = Given(installed=True)
+FAILED = "its imports fail before the call, as those that start threads do"
 
 # What a module does when it is imported → why its scripts are not forked.
 UNFIT = {
@@ -14,12 +15,12 @@ UNFIT = {
     "starts_a_thread": (
         "import threading, time\n"
         "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
-        "its imports start threads",
+        FAILED,
     ),
     "moves": ("import os; os.chdir('/usr')", "its imports change the current folder"),
     "opens": ("kept = open(__file__)", "its imports leave files open"),
-    "exits": ("import sys; sys.exit(3)", "its imports fail"),
-    "raises": ("raise ValueError('cannot be loaded')", "its imports fail"),
+    "exits": ("import sys; sys.exit(3)", FAILED),
+    "raises": ("raise ValueError('cannot be loaded')", FAILED),
     "crashes": ("import ctypes; ctypes.string_at(0)", "its imports end the interpreter"),
     "leaves": ("import os; os._exit(4)", "its imports end the interpreter"),
     "is_killed": ("import os; os.kill(os.getpid(), 9)", "its imports end the interpreter"),
@@ -126,11 +127,11 @@ def test_an_import_that_some_calls_make_does_not_show_in_others(ways: Ways, text
     name = f"sometimes_{abs(hash(text))}"
     ways.install(name, text)
     script = ways.write(name, SOMETIMES.format(name=name) + "import os; print(len(os.environ))\n")
-    made, not_made = Given(installed=True, words=("yes",)), Given(installed=True, words=("no",))
-    cold = {given: ways.cold(script, given) for given in (made, not_made)}
+    given = {word: Given(installed=True, words=(word,)) for word in ("yes", "no")}
+    cold = {word: ways.cold(script, given[word]) for word in given}
 
-    for given in (made, not_made, made, not_made, not_made, made):
-        assert ways.warm(script, given) == cold[given]
+    for word in ("yes", "no", "yes", "no", "no", "yes"):
+        assert ways.warm(script, given[word]) == cold[word]
 
 
 def test_what_calls_load_is_loaded_for_the_next(ways: Ways) -> None:
