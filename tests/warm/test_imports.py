@@ -52,6 +52,7 @@ FIT = {
     "handles_signals": "import signal; signal.signal(15, lambda *a: print('term'))",
     "logs": "import logging; logging.basicConfig(level=10, format='%(message)s')",
     "patches": "import json; json.dumps = lambda x: 'patched'",
+    "goes_first_in_the_path": "import sys; sys.path.insert(0, '/nowhere')",
     "extends_the_path": "import sys; sys.path.append('/nowhere')",
     "seeds": "import random; random.seed(5)",
 }

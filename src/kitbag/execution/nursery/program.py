@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from kitbag.execution.nursery.lessons import Lessons
 
 
+# Where the folder of the script will be; imports may put others before it.
+_PLACE = "/dev/null/script"
+
+
 class Program:
     """The main program of a child: told what it is, then run, ended and left."""
 
@@ -28,6 +32,7 @@ class Program:
         self._runner = runner  # calls functions of a script, and is given its code
         self._lessons = lessons
         self._search_path = os.environ.get("PYTHONPATH", "")
+        sys.path.insert(0, _PLACE)
         self._file = ""
         self._status = 0
         self.module: dict[str, Any] = {}
@@ -63,11 +68,14 @@ class Program:
 
     def _take_path(self) -> None:
         """Set the module search path as a fresh Python would have it for this file."""
+        own = []
+        if not getattr(sys.flags, "safe_path", sys.flags.isolated):
+            own.append(self._file.rpartition("/")[0])
         given = os.environ.get("PYTHONPATH", "")
         if given != self._search_path and not sys.flags.ignore_environment:
-            sys.path[0:0] = given.split(os.pathsep)
-        if not getattr(sys.flags, "safe_path", sys.flags.isolated):
-            sys.path.insert(0, self._file.rpartition("/")[0])
+            own += given.split(os.pathsep)
+        place = sys.path.index(_PLACE) if _PLACE in sys.path else 0
+        sys.path[place : place + 1] = own
 
 
 def _main_module(file: str) -> dict[str, Any]:
