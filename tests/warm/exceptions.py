@@ -102,19 +102,15 @@ DIFFERENT = {
 }
 
 # Cases in which confinement itself shows, cold or warm.
-NOT_BARE = (
-    "identity",  # root has no capabilities, the machine no name
-    "hostname_lookup",
-    "mp_forkserver",  # no sockets but pairs
-    "mp_manager",
-    "memory_error",
-    "no_network",
-    "parent",
-    "process_state",
-    "rlimits",
-    "subproc_left_running",  # a bare caller waits for whoever holds the pipe
-    "subproc_signals",
-    "signals",
-    "temporary_is_empty",
-    "variables_of_the_kernel",
-)
+NOT_BARE = {
+    "identity": "a user namespace has no groups but one's own",
+    "mp_forkserver": "sockets are denied, but for pairs",
+    "mp_manager": "sockets are denied, but for pairs",
+    "no_network": "sockets are denied",
+    "parent": "process numbers are those of the call's own table",
+    "process_state": "privileges are dropped and system calls filtered",
+    "rlimits": "limits are set",
+    "signals": "the C library's way to start a program ignores two signals of its own",
+    "subproc_signals": "the C library's way to start a program ignores two signals of its own",
+    "subproc_left_running": "a bare caller waits for whoever holds its pipes",
+}

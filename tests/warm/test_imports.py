@@ -13,8 +13,7 @@ UNFIT = {
     "prints_much": ("print('x' * 300_000)", "its imports print"),
     "warns": ("import warnings; warnings.warn('old')", "its imports print"),
     "starts_a_thread": (
-        "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+        "import threading; threading.Thread(target=print, daemon=True).start()",
         FAILED,
     ),
     "moves": ("import os; os.chdir('/usr')", "its imports change the current folder"),
@@ -149,3 +148,23 @@ def test_what_calls_load_is_loaded_for_the_next(ways: Ways) -> None:
 
     assert seen[0] == b"[False, False]\n"
     assert seen[-1] == b"[True, True]\n"
+
+
+def test_what_an_import_notes_is_noted_once_and_that_is_a_known_limit(ways: Ways) -> None:
+    ways.install("notes", "import sys, time\nfound = (len(sys.argv), time.time_ns())\n")
+    script = ways.write("notes", "import notes\nprint(notes.found)\n")
+
+    first, second = (ways.warm(script, INSTALLED).stdout for _ in range(2))
+
+    assert first == second
+    assert first.startswith(b"(1, ")
+
+
+def test_the_end_of_a_preloaded_module_is_not_seen_and_that_is_a_known_limit(ways: Ways) -> None:
+    text = "class A:\n    def __del__(self):\n        print('gone')\nkept = A()\n"
+    ways.install("is_taken_apart", text)
+    script = ways.write("is_taken_apart", "import is_taken_apart\n")
+
+    cold, warm = ways.cold(script, INSTALLED), ways.warm(script, INSTALLED)
+
+    assert (cold.stdout, warm.stdout) == (b"gone\n", b"")

@@ -60,3 +60,12 @@ def test_a_generator_that_an_import_keeps_does_not_repeat(ways: Ways) -> None:
     got = [ways.end(script, Given(installed=True)).stdout.data for _ in range(3)]
 
     assert len(set(got)) == 3
+
+
+def test_strings_hash_alike_in_all_calls_and_that_is_a_known_limit(ways: Ways) -> None:
+    script = ways.write("hashes", "print(hash('text'))\n")
+
+    warm = {ways.warm(script).stdout for _ in range(3)}
+    cold = {ways.cold(script).stdout for _ in range(3)}
+
+    assert (len(warm), len(cold)) == (1, 3)

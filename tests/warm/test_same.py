@@ -5,18 +5,25 @@ import pytest
 from tests.warm.cases import (
     endings,
     errors,
+    hooks,
     interpreter,
+    last_words,
+    library,
     processes,
     streams,
     surroundings,
     texts,
+    threads,
 )
 from tests.warm.exceptions import ALWAYS_COLD, DIFFERENT, NOT_BARE
 from tests.warm.ways import Ways, merged
 
-TABLES = (endings, errors, interpreter, processes, streams, surroundings, texts)
+TABLES = (
+    *(endings, last_words, errors, hooks, streams, texts),
+    *(interpreter, library, processes, threads, surroundings),
+)
 CASES = merged(*(table.CASES for table in TABLES))
-SIBLINGS = {**endings.SIBLINGS, **errors.SIBLINGS, **interpreter.SIBLINGS}
+SIBLINGS = {**last_words.SIBLINGS, **errors.SIBLINGS, **interpreter.SIBLINGS}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in DIFFERENT])

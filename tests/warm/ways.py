@@ -6,7 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -174,13 +174,9 @@ def _still(text: bytes) -> bytes:
     return re.sub(rb"0x[0-9a-f]{6,}", b"0x...", text)
 
 
-def merged(*tables: Mapping[str, str]) -> dict[str, str]:
+def merged(*tables: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
     """Put tables of cases together; no name may be used twice."""
     names = [name for table in tables for name in table]
-    assert len(names) == len(set(names)), _twice(names)
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice
     return {name: text for table in tables for name, text in table.items()}
-
-
-def _twice(names: Iterable[str]) -> list[str]:
-    known: set[str] = set()
-    return [name for name in names if name in known or known.add(name)]  # type: ignore[func-returns-value]

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 
-try:
-    import _ctypes  # the C half alone: `import ctypes` would load struct and more
-except ImportError:
-    _ctypes = None  # type: ignore[assignment]  # a Python that was built without it
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-def _find_fflush() -> int:
-    if _ctypes is None:
-        return 0
-    found: int = _ctypes.dlsym(_ctypes.dlopen(None, 0), "fflush")
-    sys.modules.pop("_ctypes", None)  # a script finds only what it imports itself
-    return found
+def _c_half_of_ctypes() -> Any:
+    try:
+        import _ctypes  # `import ctypes` would load struct and more
+    except ImportError:
+        return None  # a Python that was built without it
+    sys.modules.pop("_ctypes")  # a script finds only what it imports itself
+    return _ctypes
 
 
-_FFLUSH = _find_fflush()
+_C = _c_half_of_ctypes()
+_FFLUSH = _C.dlsym(_C.dlopen(None, 0), "fflush") if _C else 0
 
 
 def flush_c_output() -> None:
     if _FFLUSH:
-        _ctypes.call_function(_FFLUSH, (None,))
+        _C.call_function(_FFLUSH, (None,))

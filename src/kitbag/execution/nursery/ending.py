@@ -16,6 +16,10 @@ import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is
 from kitbag.execution.nursery.c_output import flush_c_output
 from kitbag.execution.nursery.outcome import INTERRUPTED, say, show
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
 _LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
@@ -42,10 +46,20 @@ def let_go(known: frozenset[str]) -> None:
     for name in _LAST:
         if hasattr(sys, name):
             delattr(sys, name)
-    for name in [name for name in sys.modules if name not in known]:
+    for name in _loaded_since(known):
         del sys.modules[name]
     sys.modules.pop("__main__", None)
     sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
+
+
+def _loaded_since(known: frozenset[str]) -> list[str]:
+    """Return the last names: to look at all would copy the memory of each that was there before."""
+    found = []
+    for name in reversed(sys.modules):
+        if name in known:
+            break
+        found.append(name)
+    return found
 
 
 def leave(status: int) -> None:
@@ -91,7 +105,8 @@ def _ignore(thing: object, error: BaseException) -> None:
         say(f"Exception ignored in: {thing!r}\n")
         show(error)
         return
-    told = type(sys.implementation)(
+    namespace: Any = type(sys.implementation)
+    told = namespace(
         exc_type=type(error),
         exc_value=error,
         exc_traceback=error.__traceback__,

@@ -7,6 +7,10 @@ import os
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _ANSWER = 3
 _CHARACTER_DEVICE = 0o020000  # of a file mode, as `stat` names it
 _KIND = 0o170000
@@ -23,13 +27,13 @@ def take_streams(fds: list[int]) -> None:
         sys.stdin = sys.__stdin__ = _standard_input()  # type: ignore[misc]
 
 
-def _standard_input() -> io.TextIOWrapper:
+def _standard_input() -> Any:
     """Look at the input anew: it is /dev/null, which can do what a pipe cannot."""
     before = sys.stdin
     raw = io.FileIO(0, "rb", closefd=False)
-    raw.name = "<stdin>"  # type: ignore[misc]
-    made = io.TextIOWrapper(io.BufferedReader(raw), before.encoding, before.errors, "\n")
-    made.mode = "r"  # type: ignore[misc]
+    raw.name = "<stdin>"
+    made: Any = io.TextIOWrapper(io.BufferedReader(raw), before.encoding, before.errors, "\n")
+    made.mode = "r"
     return made
 
 
@@ -44,6 +48,6 @@ def forget_parent() -> None:
     if "threading" in modules:
         modules["threading"].main_thread()._set_native_id()
     if "logging" in modules:
-        logging = modules["logging"]
+        logging: Any = modules["logging"]
         in_ns = isinstance(logging._startTime, int)  # since 3.13
         logging._startTime = time.time_ns() if in_ns else time.time()

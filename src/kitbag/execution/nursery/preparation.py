@@ -10,6 +10,7 @@ import sys
 
 from kitbag.execution.nursery import unfit
 from kitbag.execution.nursery.compiled import Compiled
+from kitbag.execution.nursery.ending import flush_quietly
 from kitbag.execution.nursery.imports import imports_of
 from kitbag.execution.nursery.traces import keeps_random_numbers, traces
 
@@ -28,9 +29,7 @@ _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 class Preparation:
     """What a script needs, and what may not show when it is there."""
 
-    def __init__(
-        self, wanted: dict[str, Any], fresh: frozenset[str], variables: Variables
-    ) -> None:
+    def __init__(self, wanted: dict[str, Any], fresh: frozenset[str], variables: Variables) -> None:
         self._files: list[str] = wanted["files"]
         self._folders: list[str] = wanted["folders"]
         self._fresh = fresh
@@ -107,8 +106,7 @@ def close_witness() -> None:
 
 def _what_shows(here: str) -> int:
     """Return what importing did besides importing."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    flush_quietly()
     if _has_printed():
         return unfit.PRINTED
     if os.getcwd() != here:

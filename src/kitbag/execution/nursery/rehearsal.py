@@ -7,6 +7,8 @@ import marshal
 import os
 import sys
 
+from kitbag.execution.nursery.c_output import flush_c_output
+
 _PROGRAM = """
 def work(word="x"):
     return {"ok": [word, 1, 1.5, True, None]}
@@ -39,6 +41,7 @@ def _rehearse() -> None:
         os.environ["KITBAG_REHEARSAL_%d" % number] = "1"
     for number in range(12):
         os.environ.pop("KITBAG_REHEARSAL_%d" % number)
+    flush_c_output()
     marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
     json = sys.modules.get("json")
     if json is not None:
