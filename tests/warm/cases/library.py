@@ -49,7 +49,7 @@ print(gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks, gc.garba
 """,
     "gc_frozen": """
 import gc
-print(gc.get_freeze_count() > 0)
+print(gc.get_freeze_count())
 """,
     "gc_collects": """
 import gc, weakref

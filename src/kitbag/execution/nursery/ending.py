@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
+_NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)  # instead of the object, in its last words
 _LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
 
@@ -80,7 +81,7 @@ def _wait_for_threads() -> None:
     try:
         threading._shutdown()
     except BaseException as error:
-        _ignore(threading, error)
+        _ignore("on threading shutdown", threading, error)
 
 
 def _flush_output() -> bool:
@@ -90,7 +91,7 @@ def _flush_output() -> bool:
             sys.stdout.flush()
     except BaseException as error:
         done = False
-        _ignore(sys.stdout, error)
+        _ignore("on flushing sys.stdout", sys.stdout, error)
     try:
         if sys.stderr is not None and not getattr(sys.stderr, "closed", False):
             sys.stderr.flush()
@@ -99,10 +100,11 @@ def _flush_output() -> bool:
     return done
 
 
-def _ignore(thing: object, error: BaseException) -> None:
+def _ignore(when: str, thing: object, error: BaseException) -> None:
     """Tell of an error that nobody can handle any more, as Python would."""
+    message = f"Exception ignored {when}" if _NAMES_THE_MOMENT else None
     if sys.unraisablehook is sys.__unraisablehook__:
-        say(f"Exception ignored in: {thing!r}\n")
+        say(f"{message}:\n" if message else f"Exception ignored in: {thing!r}\n")
         show(error)
         return
     namespace: Any = type(sys.implementation)
@@ -110,8 +112,8 @@ def _ignore(thing: object, error: BaseException) -> None:
         exc_type=type(error),
         exc_value=error,
         exc_traceback=error.__traceback__,
-        err_msg=None,
-        object=thing,
+        err_msg=message,
+        object=None if message else thing,
     )
     try:
         sys.unraisablehook(told)
