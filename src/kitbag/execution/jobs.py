@@ -11,7 +11,7 @@ from kitbag.execution.zygote import wire
 
 LimitFields = tuple[tuple[str, int | None], ...]
 
-PROGRAM = Path(__file__).with_name("nursery") / "main.py"
+PROGRAM = Path(__file__).with_name("nursery") / "importlib_bootstrap.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

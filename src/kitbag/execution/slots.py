@@ -70,9 +70,7 @@ class Slot:
 
     def open(self, command: Command) -> Streams:
         """Return the pipes of a call."""
-        # An interpreter that was started over pipes takes its input to be one.
-        feeds = self.is_warm or bool(command.stdin)
-        return Streams(feeds=feeds, answers=command.answers)
+        return Streams(feeds=bool(command.stdin), answers=command.answers)
 
     def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""

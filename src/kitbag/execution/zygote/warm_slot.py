@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # How long a nursery may take to say how a call ended that is known to be dead.
 _PATIENCE_MS = 2000
 _MOST_NUMBERS = 4
+_CRASHED = 9  # one of the reasons of the nursery's unfit.py
 
 
 class WarmSlot:
@@ -35,6 +36,7 @@ class WarmSlot:
         self._leftovers = leftovers
         self._tree = NamespaceTree()
         self._call = 1  # the one that runs, or will
+        self._ready = False
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         for fd in (sock.fileno(), nest.fileno(), self._alarm):
@@ -60,6 +62,8 @@ class WarmSlot:
         if message is None:
             # The nursery is gone, and what it forked was handed to us.
             self._tree.end()
+            if not self._ready:
+                self._say(wire.UNFIT, [_CRASHED])
             return False
         for fd in message.fds:
             os.close(fd)
@@ -71,7 +75,8 @@ class WarmSlot:
             return self._finish(numbers)
         if message.kind in (wire.READY, wire.UNFIT):
             self._say(message.kind, numbers)
-        return message.kind == wire.READY
+        self._ready = message.kind == wire.READY
+        return self._ready
 
     def _finish(self, numbers: list[int]) -> bool:
         """End what is left of the call and answer; whether another may come after it."""
