@@ -67,27 +67,30 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
-        run = partial(self._run, command, chosen, on_output)
+        run = partial(self._run, self._pool, command, chosen, on_output)
         async with self._running:
             nursery, why = _nursery_of(command, chosen)
             ran = await run(nursery)
             if isinstance(ran, Unfit):
                 why = ran.reason
                 ran = await run(None)
+        if isinstance(ran, Lost):
+            return _never_ran(chosen, time.monotonic() - started)
         assert isinstance(ran, Ran)
         finished = _finished(ran, command)
         return _ended(finished, ran, chosen, why, time.monotonic() - started)
 
     async def _run(
         self,
+        pool: ZygotePool,
         command: Command,
         chosen: Plan,
         on_output: OnOutput | None,
         nursery: Nursery | None,
-    ) -> "Ran | Unfit":
+    ) -> "Ran | Unfit | Lost":
         asked = time.monotonic()
-        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), nursery))
-        if isinstance(slot, Unfit):
+        slot = await pool.take(chosen, key_of(chosen.limit_fields(command.limits), nursery))
+        if isinstance(slot, Unfit | Lost):
             return slot
         waited = time.monotonic() - asked
         call = Call(
@@ -103,7 +106,7 @@ class Engine:
             reusable = not isinstance(reply, Finished) or reply.reusable
         finally:
             slot.give_back(reusable=reusable)
-            self._pool.released()
+            pool.released()
         if isinstance(reply, Unfit):
             return reply
         return Ran(reply=reply, call=call, waited=waited, warm=slot.is_warm, failure=slot.failure)
@@ -133,8 +136,9 @@ class Engine:
         return chosen
 
     async def close(self) -> None:
-        """End all zygotes; a call that is still running is lost."""
-        await self._pool.close()
+        """End all zygotes; a call that still runs or waits is lost."""
+        pool, self._pool = self._pool, self._new_pool()
+        await pool.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -209,6 +213,18 @@ def _ended(
         warm=ran.warm,
         cold_because=cold_because,
         waited_seconds=ran.waited,
+    )
+
+
+def _never_ran(chosen: Plan, seconds: float) -> Ended:
+    """Say that a call was lost before there was a place for it."""
+    outcome, exit_code, code = _verdict(None, None)
+    return Ended(
+        outcome=outcome,
+        exit_code=exit_code,
+        code=code,
+        duration_seconds=seconds,
+        protections=MappingProxyType(dict(chosen.protections)),
     )
 
 

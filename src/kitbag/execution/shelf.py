@@ -94,10 +94,15 @@ class Shelf:
         try:
             return await place
         except asyncio.CancelledError:
-            given = place.result() if place.done() and not place.cancelled() else None
-            if isinstance(given, Slot):
-                self.give_back(given, reusable=True)
+            self._return(place)
             raise
+
+    def _return(self, place: "asyncio.Future[Slot | Unfit]") -> None:
+        """Take back what was handed to somebody who no longer wants it."""
+        if place.done() and not place.cancelled() and place.exception() is None:
+            given = place.result()
+            if isinstance(given, Slot):
+                given.give_back(reusable=True)
 
     def _look_again_later(self) -> None:
         if self._clock is None:
@@ -172,10 +177,12 @@ class Shelf:
             self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
         self._finished_at = now
 
-    def forget(self, slot: Slot) -> None:
-        """Drop a slot that is gone, if it is here; who waits for its call is told elsewhere."""
-        if slot in self._idle:
-            self._idle.remove(slot)
+    def forget(self, slot: Slot) -> bool:
+        """Drop a slot that is gone, if it is idle here; whether it was."""
+        if slot not in self._idle:
+            return False
+        self._idle.remove(slot)
+        return True
 
     def end_idle(self, before: float) -> list[Slot]:
         """Close slots not used since `before`, and return them."""

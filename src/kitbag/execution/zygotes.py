@@ -129,7 +129,9 @@ class Zygote:
 
     def lose(self, slot: Slot) -> None:
         """End with a slot that was lost: only our own end proves that its programs are dead."""
-        self._homes[slot].forget(slot)
+        if self._homes[slot].forget(slot):
+            del self._homes[slot]  # nothing ran in it
+            return
         self.close()
         self.ended.add_done_callback(lambda _: slot.confirm_lost())
 

@@ -108,10 +108,15 @@ class Zygote:
         folder = self._slots.pop(pid, None)
         if folder is not None:
             remove_folder(folder)  # it is still there if the slot was killed
+        for lifeline, nursery in self._nurseries.items():
+            if nursery == pid:
+                self._nurseries[lifeline] = 0  # its number may soon be another's
 
     def _end_nursery(self, lifeline: int) -> None:
         """Kill the nursery whose slot has let go; without it the slot cannot quite end."""
-        tree.send(self._nurseries.pop(lifeline), signals.KILL)
+        nursery = self._nurseries.pop(lifeline)
+        if nursery:
+            tree.send(nursery, signals.KILL)
         self._poll.unregister(lifeline)
         os.close(lifeline)
 
