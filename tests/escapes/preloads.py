@@ -6,7 +6,7 @@ In a nursery descriptor 3 is the line to its slot and 4 the one that calls come 
 PRELUDE = """
 import ctypes, os, signal, socket, sys, time
 def in_nursery():
-    return os.path.basename(sys.argv[0]) == "run.py" and "nursery" in sys.orig_argv[-1]
+    return sys.orig_argv[-1].endswith("/nursery/main.py")
 def tell(word):
     with open(os.getcwd() + "/told", "a") as file:
         file.write(word + "\\n")
@@ -16,6 +16,9 @@ if in_nursery():
     def job():
         return socket.recv_fds(jobs, 65536, 8)
 """
+
+# An import that leaves files open would make the calls cold.
+_LEAVE_NO_TRACE = "    nest.detach(); jobs.detach(); os.closerange(7, 256)\n"
 
 # Name → what it does. Whatever that is, only calls of its own skill may be the worse for it.
 HOSTILE = {
@@ -164,9 +167,9 @@ _TRY = """
 
 def hostile(name: str) -> str:
     """Return the module that does this one thing."""
-    return f"{PRELUDE}    {HOSTILE[name]}\n"
+    return f"{PRELUDE}    {HOSTILE[name]}\n{_LEAVE_NO_TRACE}"
 
 
 def reaching_out() -> str:
     """Return the module that tries to reach out, and tells the workspace how that went."""
-    return f"{PRELUDE}    ATTEMPTS = {REACHING_OUT!r}{_TRY}"
+    return f"{PRELUDE}    ATTEMPTS = {REACHING_OUT!r}{_TRY}{_LEAVE_NO_TRACE}"

@@ -1,7 +1,6 @@
 """What a module can do that a nursery imports before there is a call: nothing but harm itself."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -40,7 +39,7 @@ def make_skill(tmp_path: Path) -> MakeSkill:
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def is_an_answer(ended: Ended) -> bool:
@@ -84,7 +83,7 @@ async def test_a_nursery_reaches_nothing_but_itself(engine: Engine, make_skill: 
 
     told = (skill.workspace / "told").read_text().splitlines()
     assert dict(line.split(": ") for line in told) == dict.fromkeys(REACHING_OUT, "denied")
-    assert (ended.stdout.text, ended.warm) == ("ran\n", True)
+    assert (ended.stdout.text, ended.warm, ended.cold_because) == ("ran\n", True, "")
 
 
 @pytest.mark.promise("warm-3")

@@ -201,7 +201,12 @@ class Zygote:
         self, sock: _socket.socket, nest: _socket.socket, held: int, limits: Fields
     ) -> None:
         keep_only((0, 1, 2, sock.fileno(), nest.fileno(), held))
-        make_warm_slot(sock, nest, self._config, limits, self._root).serve()
+        slot = make_warm_slot(sock, nest, self._config, limits, self._root)
+        try:
+            slot.serve()
+        except OSError:
+            # Its nursery has limited it, say. Calls are lost, but confinement is not to blame.
+            return
 
     def _nursery(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
         keep_only((0, 1, 2, end.fileno(), jobs, table))
