@@ -46,7 +46,7 @@ class Skill:
 
     def command(self, script: str, *words: str, **options: Any) -> Command:
         """Return the command that runs a script of this skill, warm unless `warm=False`."""
-        shared = {"PATH": "/usr/bin:/bin", "TOKEN": self.token}
+        shared = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TOKEN": self.token}
         nursery = Nursery(
             program=(self.python,),
             script=script,
@@ -116,15 +116,18 @@ def below() -> list[int]:
 
 
 def nurseries() -> list[int]:
-    """Return the nurseries below this process; their children look the same but for a parent."""
-    found = {pid: what for pid, what in processes().items() if str(PROGRAM).encode() in what[2]}
-    return [pid for pid, what in found.items() if what[0] not in found]
+    """Return the nurseries below this process; what they fork is one process table deeper."""
+    return [pid for pid in _of_nurseries() if _depth(pid) == _depth(os.getpid()) + 1]
 
 
 def waiting_children() -> list[int]:
     """Return what nurseries have forked: waiting for a call, or running one."""
-    grown = set(nurseries())
-    return [pid for pid, what in processes().items() if what[0] in grown]
+    return [pid for pid in _of_nurseries() if _depth(pid) == _depth(os.getpid()) + 2]
+
+
+def _of_nurseries() -> list[int]:
+    found = processes().items()
+    return [pid for pid, what in found if what[1] != "Z" and str(PROGRAM).encode() in what[2]]
 
 
 def slots() -> list[int]:

@@ -34,7 +34,10 @@ def serve(control: _socket.socket) -> None:
         return
     gc.collect()
     gc.freeze()
-    control.send(wire.READY)
+    # Outside, only its end proves that everything in its process table is dead.
+    own_end = os.pidfd_open(os.getpid())
+    wire.send(control, wire.READY, (own_end,))
+    os.close(own_end)
     zygote.serve()
 
 
