@@ -132,7 +132,7 @@ class Storm:
             self.wrong.append(f"{name} {word}: {ended}"[:600])
 
     async def _kill(self, every: float) -> None:
-        victims = {
+        victims: dict[str, Callable[[], list[int]]] = {
             "nursery": nurseries,
             "slot": slots,
             "child": waiting_children,
@@ -173,11 +173,11 @@ async def by_hand(calls: int, tasks: int) -> None:
         )
         async with Engine(grace_seconds=0.2) as engine:
             first = Storm(skill, engine, 1)
-            await first.rage(calls // 5, tasks, kill_every=0.1)
+            await first.rage(calls // 5, tasks, kill_every=0.3)
             before = resident_kib(), descriptors()
             started = time.monotonic()
             storm = Storm(skill, engine, 2)
-            await storm.rage(calls, tasks, kill_every=0.1)
+            await storm.rage(calls, tasks, kill_every=0.3)
             seconds = time.monotonic() - started
             after = resident_kib(), descriptors()
         sys.stdout.write(

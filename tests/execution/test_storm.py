@@ -32,10 +32,10 @@ async def test_while_everything_is_killed_at_random_each_call_is_right_or_said_t
 ) -> None:
     skill, others = new_skill(tmp_path), set(below())
     async with Engine(grace_seconds=0.2) as engine:
-        await Storm(skill, engine, 1).rage(640, 64, kill_every=0.1)
+        await Storm(skill, engine, 1).rage(640, 64, kill_every=0.3)
         before = resident_kib(), descriptors()
         storm = Storm(skill, engine, 2)
-        await storm.rage(3200, 64, kill_every=0.1)
+        await storm.rage(3200, 64, kill_every=0.3)
         after = resident_kib(), descriptors()
 
     assert storm.wrong == []

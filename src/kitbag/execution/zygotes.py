@@ -99,6 +99,8 @@ class Zygote:
             wire.send_value(self._control, wire.NEW_SLOT, fields, given)
         except OSError:
             ours.close()
+            if jobs is not None:
+                jobs.ours.close()
             raise
         finally:
             theirs.close()
