@@ -46,6 +46,7 @@ class Jobs:
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
         self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.ours.setblocking(False)  # a nursery that does not read must not hold up the host
         wanted = {
             "files": [file for file in (nursery.runner, nursery.script) if file],
             "runner": nursery.runner,
