@@ -6,7 +6,7 @@ In a nursery descriptor 3 is the line to its slot and 4 the one that calls come 
 PRELUDE = """
 import ctypes, os, signal, socket, sys, time
 def in_nursery():
-    return sys.orig_argv[-1].endswith("/nursery/main.py")
+    return "/kitbag/execution/nursery/" in sys.orig_argv[-1]
 def tell(word):
     with open(os.getcwd() + "/told", "a") as file:
         file.write(word + "\\n")

@@ -160,6 +160,9 @@ class _Reach:
         return cls(readable=given.readable, writable=given.writable, unconfined=call.is_unconfined)
 
 
+_NOTHING_MORE = _Reach()
+
+
 @lru_cache(maxsize=1024)
 def _confinement(
     home: str,
@@ -167,7 +170,7 @@ def _confinement(
     terms: Terms,
     exchange: Path,
     visible: tuple[Path, ...],
-    reach: _Reach,
+    reach: _Reach = _NOTHING_MORE,
 ) -> Confinement:
     workspace = terms.workspace
     store = environments_directory()

@@ -3,12 +3,11 @@
 import signal
 from dataclasses import dataclass
 
-from kitbag.execution.nursery.unfit import REASONS
+from kitbag.execution.nursery.unfit import CRASHED, REASONS
 from kitbag.execution.zygote import wire
 
 _MOST_PARTS = 8
 _MOST = 1 << 48  # no time and no size is larger; a number without end would not fit a float
-_NEVER_READY = "its imports end the process, or its interpreter does not start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
     if kind == wire.READY:
         return Ready()
     if kind == wire.UNFIT:
-        return Unfit(reason=REASONS.get(numbers[0], _NEVER_READY) if numbers else _NEVER_READY)
+        return Unfit(reason=REASONS.get(numbers[0] if numbers else CRASHED, REASONS[CRASHED]))
     if kind == wire.LOST:
         (call,) = numbers
         return Lost(call=call)
