@@ -130,9 +130,10 @@ class Slot:
             self._set(reply)
 
     def _prepared(self, reply: Ready | Unfit) -> None:
-        if self._is_ready:
-            self.drop()  # nobody gets ready twice
-        elif isinstance(reply, Ready):
+        if isinstance(reply, Ready):
+            if self._is_ready:
+                self.drop()  # nobody gets ready twice
+                return
             self._is_ready = True
             self._owner.ready(self)
         else:

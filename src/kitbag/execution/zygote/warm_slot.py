@@ -64,9 +64,13 @@ class WarmSlot:
             return self._begin(kind, numbers)
         if kind == wire.ENDED and len(numbers) == _MOST_NUMBERS:
             return self._finish(numbers)
-        # The nursery is gone, and what it forked was handed to us; or it talks nonsense.
+        # It cannot serve this call after all, as a child that was given it has seen; or it is
+        # gone, and what it forked was handed to us; or it talks nonsense.
         self._end_tree()
-        self._say(wire.LOST, [self._call])
+        if kind == wire.UNFIT:
+            self._say(wire.UNFIT, numbers)
+        else:
+            self._say(wire.LOST, [self._call])
         return False
 
     def _receive(self) -> tuple[bytes, list[int]]:
