@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from kitbag.backends.interpreters import interpreter_for
-from kitbag.backends.script import _RUNNERS, _confinement, _shared
+from kitbag.backends.interpreters import homes_of, interpreter_for
+from kitbag.backends.script import _RUNNERS, _shared
 from kitbag.backends.warmth import warm_process_for
-from kitbag.calls import Terms
 from kitbag.execution.command import Command, Ended
+from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
+from kitbag.execution.jobs import PROGRAM
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.tools import Script
@@ -110,11 +111,13 @@ class Ways:
         command = self._command(script, given)
         if not warm:
             command = replace(command, warm=None)
-        terms = Terms(workspace=self.workspace)
-        confinement = _confinement(str(self.skills), sys.executable, terms, self.workspace, ())
-        if given.installed:
-            homes = (*confinement.interpreters, self._python)
-            confinement = replace(confinement, interpreters=homes)
+        homes = (*homes_of(sys.executable), *((self._python,) if given.installed else ()))
+        confinement = Confinement(
+            workspace=self.workspace,
+            skill=self.skills,
+            interpreters=homes,
+            readable=(_RUNNERS, PROGRAM.parents[1]),
+        )
         return run_blocking(self._engine.run(command, confinement))
 
     def seen(self, ended: Ended) -> Ran:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kitbag.execution.nursery import unfit
-from kitbag.execution.nursery.newborn import forget_parent, take_streams
+from kitbag.execution.nursery.newborn import forget_parent, start_afresh, take_streams
 from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
@@ -43,6 +42,7 @@ class Child:
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
+        self._nest.close()
         close_witness()
         os.setsid()
         rehearse()  # pages are copied when first written to: better while nobody waits
@@ -50,13 +50,11 @@ class Child:
         if message is None:
             os._exit(0)
         _, argv, environment, folder = message.value()
-        if not self._variables.allow(environment):
-            self._nest.send(wire.UNFIT + b" %d" % unfit.VARIABLES)
-            os._exit(0)
-        self._nest.close()
         self._jobs.close()
         take_streams(message.fds)
         os.chdir(folder)
+        if not self._variables.allow(environment):
+            start_afresh(argv, environment, len(message.fds))
         self._variables.take(environment)
         forget_parent()
         self._program.become(argv, self._skipped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import io
 import os
 import sys
@@ -35,6 +36,15 @@ def _standard_input() -> Any:
     made: Any = io.TextIOWrapper(io.BufferedReader(raw), before.encoding, before.errors, "\n")
     made.mode = "r"
     return made
+
+
+def start_afresh(argv: list[str], environment: dict[str, str], given: int) -> None:
+    """Become a Python that has loaded nothing: what was loaded here is not this call's."""
+    for fd in range(given):
+        os.set_inheritable(fd, True)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    os.execve(argv[0], argv, environment)  # noqa: S606 - confined like everything here
 
 
 def forget_parent() -> None:

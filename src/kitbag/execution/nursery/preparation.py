@@ -73,11 +73,11 @@ class Preparation:
             self._variables.stop_watching()
         if not loaded:
             return unfit.PRINTED if _has_printed() else unfit.FAILED
-        return (
-            _what_shows(self._here)
-            or (unfit.RANDOM if keeps_random_numbers() else 0)
-            or _shadowed(self._folders, self._fresh)
-        )
+        if self._variables.all_were_read():
+            return unfit.VARIABLES
+        if keeps_random_numbers():
+            return unfit.RANDOM
+        return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
 
 
 def _import(name: str, members: tuple[str, ...]) -> bool:

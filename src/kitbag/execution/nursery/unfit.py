@@ -12,7 +12,7 @@ REASONS = {
     FILES_OPEN: "its imports leave files open",
     MOVED: "its imports change the current folder",
     UNREADABLE: "it cannot be read or compiled",
-    VARIABLES: "its imports read variables that differ from call to call",
+    VARIABLES: "its imports read all variables, and calls have their own",
     RANDOM: "its imports keep random numbers of their own",
     CRASHED: "its imports end the interpreter",
 }

@@ -45,13 +45,16 @@ class Variables:
     def count_read(self) -> int:
         return len(_read)
 
+    def all_were_read(self) -> bool:
+        return _EVERY in _read
+
     def allow(self, wanted: dict[str, str]) -> bool:
         """Tell whether nothing that was read has another value in a call."""
         if not _read:
             return True
         before = self._before
         differ = {name for name in {*before, *wanted} if before.get(name) != wanted.get(name)}
-        return not differ or not (_EVERY in _read or differ & _read)
+        return not differ & _read
 
     def take(self, wanted: dict[str, str]) -> None:
         """Set those of a call; what an import has set stays."""
