@@ -278,7 +278,7 @@ async def test_what_is_killed_while_nothing_runs_costs_a_call_each_at_most(
             *first, last = [await warm("print('fine')") for _ in (*killed, "last")]
 
         # The first may come before the host knows.
-        assert {each.code for each in first} <= {None, "zygote_lost"}
+        assert {each.code or each.outcome for each in first} <= {"ok", "zygote_lost"}
         assert (last.outcome, last.stdout.text) == ("ok", "fine\n")
 
 
