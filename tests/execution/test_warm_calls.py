@@ -9,7 +9,6 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import ANY
 
 import pytest
 
@@ -209,7 +208,8 @@ async def test_however_a_warm_call_ends_its_daemons_end_first(
     skill: Skill, warm: Warm, end: str, outcome: str
 ) -> None:
     for _ in range(5):
-        ended = await warm(MARK + DAEMONS + end, skill.token, limits={"timeout_seconds": 0.4})
+        limits = {"timeout_seconds": 0.4 if outcome == "timed_out" else 20}
+        ended = await warm(MARK + DAEMONS + end, skill.token, limits=limits)
         assert marked(skill.token) == []
         assert (ended.outcome, ended.warm) == (outcome, True)
 
@@ -261,7 +261,9 @@ async def test_a_call_whose_keeper_is_killed_is_lost_when_all_of_it_is_dead(
 
 @pytest.mark.promise("warm-6")
 @pytest.mark.parametrize("victim", [*VICTIMS, "waiting child"])
-async def test_what_is_killed_while_nothing_runs_costs_no_call(warm: Warm, victim: str) -> None:
+async def test_what_is_killed_while_nothing_runs_costs_a_call_each_at_most(
+    warm: Warm, victim: str
+) -> None:
     find = VICTIMS.get(victim, waiting_children)
     for _ in range(5):
         await warm("print('fine')")
@@ -272,12 +274,12 @@ async def test_what_is_killed_while_nothing_runs_costs_no_call(warm: Warm, victi
                 os.kill(pid, signal.SIGKILL)
         await until(lambda: not set(killed) & set(below()))  # noqa: B023
 
-        async with asyncio.timeout(10):
-            ended = [await warm("print('fine')") for _ in range(2)]
+        async with asyncio.timeout(20):
+            *first, last = [await warm("print('fine')") for _ in (*killed, "last")]
 
         # The first may come before the host knows.
-        assert (ended[0].code, ended[0].stdout.text) in ((None, "fine\n"), ("zygote_lost", ANY))
-        assert (ended[1].outcome, ended[1].stdout.text) == ("ok", "fine\n")
+        assert {each.code or each.outcome for each in first} <= {"ok", "zygote_lost"}
+        assert (last.outcome, last.stdout.text) == ("ok", "fine\n")
 
 
 @pytest.mark.promise("warm-6")

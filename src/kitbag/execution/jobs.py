@@ -1,7 +1,10 @@
 """What tells slots apart, and the line to the nursery of one."""
 
+import fcntl
 import os
 import socket
+import termios
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,14 @@ def _changed_at(folder: str) -> int:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - on every call
     except OSError:
         return 0
+
+
+def has_untaken(line: socket.socket) -> bool:
+    """Tell whether a call that was sent is still unread, or was when the reader went."""
+    unread = array("i", [0])
+    fcntl.ioctl(line, termios.TIOCOUTQ, unread)
+    # In this order: the error is there before the queue is emptied.
+    return bool(unread[0]) or line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
 
 class Jobs:

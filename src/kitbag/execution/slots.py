@@ -6,6 +6,7 @@ import socket
 from typing import Any, Protocol
 
 from kitbag.execution.command import Command
+from kitbag.execution.jobs import has_untaken
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
@@ -125,6 +126,8 @@ class Slot:
             self._lost = reply if isinstance(reply, Lost) else self._lost
             self.drop()
         else:
+            if self._jobs is not None and has_untaken(self._jobs):
+                reply = Lost(call=reply.call)  # what ended was a child that only waited
             if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
                 self.close()  # it is ending by itself, and nothing of the call is alive
             self._set(reply)

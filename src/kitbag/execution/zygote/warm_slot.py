@@ -98,6 +98,9 @@ class WarmSlot:
     def _finish(self, numbers: list[int]) -> bool:
         """End what is left of the call and answer; whether another may come after it."""
         clean = self._end_tree() and self._leftovers.clean()
+        # A child that a signal ended may have been waiting only: another must not take its call
+        # before the host has seen that.
+        clean = clean and numbers[0] >= 0
         self._say(wire.ENDED, [self._call, *numbers, int(clean)])
         self._call += 1
         return clean and self._ask_for_next()
