@@ -141,10 +141,15 @@ class Shelf:
         try:
             return await place
         except asyncio.CancelledError:
-            given = place.result() if place.done() and not place.cancelled() else None
-            if given is not None and not isinstance(given, Unfit):
-                self.give_back(given, reusable=True)
+            self._take_back(place)
             raise
+
+    def _take_back(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
+        """Keep what was handed to somebody who has just gone away."""
+        if place.done() and not place.cancelled() and place.exception() is None:
+            given = place.result()
+            if not isinstance(given, Unfit):
+                self.give_back(given, reusable=True)
 
     def _look_again_later(self) -> None:
         if self._clock is None:
