@@ -145,12 +145,15 @@ LOADING = {
         "export default () => five;\n"
     ),
     "sibling": "import { x } from './lib/sibling.mjs';\nexport default () => x();\n",
+    "sibling_does_not_parse": "import './lib/broken.mjs';\nexport default () => 1;\n",
     "sibling_throws": "import { fail } from './lib/sibling.mjs';\nexport default () => fail();\n",
 }
 COMMON_JS = {
     "function.cjs": "module.exports = (args) => [__filename, require.main === module];\n",
     "throws.cjs": "module.exports = (args) => {\n  throw new Error('cjs');\n};\n",
     "throws_when_loaded.cjs": "throw new Error('cjs');\nmodule.exports = (args) => 1;\n",
+    # Where Node knows no types yet, it says so, both times.
+    "typed.ts": "export default (args: { n?: number }): number => args.n ?? 2;\n",
     "requires.js": "const fs = require('fs');\nmodule.exports = async () => typeof fs.statSync;\n",
 }
 SAME = {

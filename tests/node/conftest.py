@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "workspace").mkdir()
     (folder / "skills/cases/SKILL.md").write_text("---\nname: cases\ndescription: d\n---\n")
     (scripts / "lib/sibling.mjs").write_text(SIBLING)
+    (scripts / "lib/broken.mjs").write_text("export default (\n")
     for name, text in SAME.items():
         (scripts / name).write_text(text)
     return folder
@@ -48,14 +49,11 @@ def manager_of(tmp_path: Path) -> NewManager:
 
     def make(scripts: dict[str, str], limits: Limits | None = None) -> SkillManager:
         home = tmp_path / "skills/s"
-        for path, text in {"SKILL.md": "---\nname: s\ndescription: d\n---\n"}.items():
-            home.mkdir(parents=True, exist_ok=True)
-            (home / path).write_text(text)
+        (home / "scripts").mkdir(parents=True)
+        (home / "SKILL.md").write_text("---\nname: s\ndescription: d\n---\n")
         for name, text in scripts.items():
-            file = home / "scripts" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        (tmp_path / "workspace").mkdir(exist_ok=True)
+            (home / "scripts" / name).write_text(text)
+        (tmp_path / "workspace").mkdir()
         return SkillManager(
             tmp_path / "skills", workspace=tmp_path / "workspace", cache=False, limits=limits
         )

@@ -5,11 +5,15 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kitbag.execution.command import Command, Prestarted
 from kitbag.execution.replies import Finished, Reply, Unfit
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.streams import Streams
+
+if TYPE_CHECKING:
+    import socket
 
 _LONGEST_WORD = 16
 _WORDS = re.compile(rb"r(?:(\d{1,3})\n?)?")  # ready; later the status that it ends with
@@ -58,6 +62,7 @@ class WaitingSlot:
         self._command = Command(argv=prestarted.argv, env=dict(prestarted.env), cwd=prestarted.cwd)
         self._owner = owner
         self._unsent = memoryview(b"")
+        self._orders: socket.socket | None = None
         self._slot = make(_Place(self, owner))
         self.idle_since = loop.time()
         try:
@@ -79,7 +84,8 @@ class WaitingSlot:
 
     def renew(self) -> None:
         """See to it that a program waits for the next call; OSError where none can be started."""
-        if self._is_called or self._orders is None or self._reply.done():
+        # One that is ending is left to end: its slot runs one program at a time.
+        if self._is_called or self._reply.done() or not self._slot.alive:
             self._drop_streams()
             self._prepare()
 
@@ -91,8 +97,7 @@ class WaitingSlot:
         self._reply = self._slot.start(self._command, self._streams)
         self._reply.add_done_callback(self._take)
         self._streams.close_theirs()
-        self._orders = self._streams.orders
-        assert self._orders is not None
+        self._orders = self._streams.take_orders()
         self._loop.add_reader(self._orders.fileno(), self._hear)
 
     def _hear(self) -> bool:
@@ -158,6 +163,7 @@ class WaitingSlot:
 
     def _send(self) -> None:
         if self._orders is None:
+            self._is_unread = True
             return
         try:
             self._unsent = self._unsent[self._orders.send(self._unsent) :]
@@ -172,7 +178,8 @@ class WaitingSlot:
             self._loop.remove_writer(self._orders.fileno())
 
     def give_back(self, *, reusable: bool) -> None:
-        self._drop_streams()
+        if self._is_called:
+            self._drop_streams()
         self._owner.give_back(self, reusable=reusable)
 
     def stop_waiting(self) -> None:
@@ -213,3 +220,5 @@ class WaitingSlot:
     def abandon(self) -> None:
         self._slot.abandon()
         self._streams.close()
+        if self._orders is not None:
+            self._orders.close()
