@@ -13,6 +13,7 @@ STEPS = [
     *("run", "read the answer"),
 ]
 HANDLER = '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n'
+GETTEXT = "def gettext(text):\n    return text\n\n\nngettext = gettext\n"  # argparse imports it
 WARM = "a process was kept ready, or was made so for the next call"
 SHADOWED = "a file of the skill has the name of a module that is already loaded"
 
@@ -43,7 +44,7 @@ def test_timings_come_after_the_answer_and_beside_it(
     [
         ({"scripts/ok.sh": "# Say ok.\necho ok\n"}, "started afresh"),
         (
-            {"scripts/ok.py": HANDLER, "scripts/json.py": "from _json import *\n"},
+            {"scripts/ok.py": HANDLER + "import argparse\n", "scripts/gettext.py": GETTEXT},
             f"started afresh: {SHADOWED}",
         ),
         ({"scripts/ok.mjs": "/** Say ok. */\nexport default () => 1;\n"}, WARM),
