@@ -141,11 +141,11 @@ class Shelf:
         try:
             return await place
         except asyncio.CancelledError:
-            self._take_back(place)
+            self._return(place)
             raise
 
-    def _take_back(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
-        """Keep what was handed to somebody who has just gone away."""
+    def _return(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
+        """Take back what was handed to somebody who no longer wants it."""
         if place.done() and not place.cancelled() and place.exception() is None:
             given = place.result()
             if not isinstance(given, Unfit):
@@ -232,10 +232,11 @@ class Shelf:
         self._finished_at = now
 
     def lose(self, slot: AnySlot) -> None:
-        if slot in self._idle:
-            self._idle.remove(slot)
         self._starting.pop(slot, None)
-        self._keeper.lost(slot)
+        if slot in self._idle:
+            self._idle.remove(slot)  # no call ran in it
+        else:
+            self._keeper.lost(slot)
 
     def end_idle(self, before: float) -> None:
         """Close slots not used since `before`."""

@@ -20,6 +20,7 @@ _X32_BIT = 0x40000000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
+_CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PRIO_USER = 2
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
@@ -71,7 +72,7 @@ def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str,
     table["socketpair"] = _only(0, (AF_UNIX,), errno.EACCES)
     # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
-    table["clone"] = _without(0, _NAMESPACE_FLAGS, errno.EPERM)
+    table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
     table["setpriority"] = _never(0, (_PRIO_USER,), errno.EPERM)
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
