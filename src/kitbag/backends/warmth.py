@@ -1,6 +1,6 @@
 """Whether a process that is already running may serve a script: a pure decision."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kitbag.execution.command import Nursery, Prestarted
@@ -41,7 +41,8 @@ def warm_process_for(
             env=shared,
             cwd=cwd,
         )
-    if script.language in ("javascript", "typescript") and runner:
+    is_node = script.language in ("javascript", "typescript")
+    if is_node and runner and _is_text((*env.values(), str(cwd))):
         return Prestarted(argv=(*program, runner, _WAIT), env=shared, cwd=cwd)
     return None
 
@@ -53,6 +54,15 @@ def _own_folders(script: Script, env: Mapping[str, str]) -> tuple[str, ...]:
     importable = env.get("PYTHONPATH") or env.get("KITBAG_SCRIPTS", "")
     folders = dict.fromkeys((script.file.rpartition("/")[0], importable))
     return tuple(folder for folder in folders if folder)
+
+
+def _is_text(words: Iterable[str]) -> bool:
+    """Tell whether words can be sent as JSON: paths may hold bytes that are no text."""
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_read_at_start(name: str) -> bool:

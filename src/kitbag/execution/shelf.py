@@ -30,8 +30,8 @@ class Keeper(Protocol):
 class Shelf:
     """Hands out slots; `start_seconds` is what making one costs, 0 where that is nothing.
 
-    Of those that serve one call and are then started again, up to `most_spare` are kept ready:
-    one more each time that a call found none.
+    Of those that serve one call and are then started again, at most `most_spare` are kept ready:
+    one more each time that a call found none. 0 stands for those that need no starting again.
 
     A call waits when one of those that run should be done sooner than a new slot. No more are
     started at once than there are processors: starting is work, and they would only be later.
@@ -109,10 +109,14 @@ class Shelf:
 
     def _restock(self) -> None:
         """Start what the next calls will want, one at a time: work that nobody waits for yet."""
-        if len(self._idle) < self._spare and not self._starting:
+        if len(self._idle) >= self._spare or self._starting:
+            return
+        try:
             slot = self._make()
-            self._starting[slot] = slot.idle_since = self._loop.time()
-            self._idle.append(slot)
+        except OSError:
+            return  # whoever wants one will make it, and hear why that fails
+        self._starting[slot] = slot.idle_since = self._loop.time()
+        self._idle.append(slot)
 
     def _is_worth_another(self, waiting: int) -> bool:
         count = len(self._busy)
@@ -197,7 +201,7 @@ class Shelf:
         self._note(slot, now)
         self._keeper.used()
         place = self._next_in_line()
-        if reusable and slot.alive:
+        if reusable and (place is not None or self._has_room()) and _renewed(slot):
             if place is not None:
                 self._busy[slot] = now
                 place.set_result(slot)
@@ -209,9 +213,17 @@ class Shelf:
         if place is not None:
             self._hand_new(place)
 
+    def _has_room(self) -> bool:
+        return not self._most_spare or len(self._idle) < self._most_spare
+
     def trim(self) -> None:
         """Close the slot that was used longest ago."""
-        self._idle.pop(0).close()
+        self._end(self._idle[0])
+
+    def _end(self, slot: AnySlot) -> None:
+        self._idle.remove(slot)
+        self._starting.pop(slot, None)
+        slot.close()
 
     def _note(self, slot: AnySlot, now: float) -> None:
         started = self._busy.pop(slot, now)
@@ -220,16 +232,16 @@ class Shelf:
         self._finished_at = now
 
     def lose(self, slot: AnySlot) -> None:
+        self._starting.pop(slot, None)
         if slot in self._idle:
-            self._idle.remove(slot)  # nothing ran in it
+            self._idle.remove(slot)  # no call ran in it
         else:
             self._keeper.lost(slot)
 
     def end_idle(self, before: float) -> None:
         """Close slots not used since `before`."""
         for slot in [slot for slot in self._idle if slot.idle_since < before]:
-            self._idle.remove(slot)
-            slot.close()
+            self._end(slot)
 
     def close(self) -> None:
         """Close what is idle; whoever waits is told that there will be none."""
@@ -240,3 +252,12 @@ class Shelf:
         self._idle.clear()
         while (place := self._next_in_line()) is not None:
             place.set_exception(BrokenPipeError())
+
+
+def _renewed(slot: AnySlot) -> bool:
+    """Make a slot ready for another call; whether that can be."""
+    try:
+        slot.renew()
+    except OSError:
+        return False
+    return slot.alive

@@ -70,6 +70,9 @@ class Slot:
         """Tell whether a call would start at once: after one, a nursery forks the next child."""
         return not self.is_warm or now - self.idle_since >= _FORKED_SECONDS
 
+    def renew(self) -> None:
+        """Nothing: what the next call needs, its nursery makes."""
+
     def open(self, command: Command) -> Streams:
         """Return the pipes of a call."""
         return Streams(feeds=bool(command.stdin), answers=command.answers)

@@ -12,7 +12,7 @@ class Streams:
     def __init__(self, *, feeds: bool, answers: bool, ordered: bool = False) -> None:
         self._theirs: list[int] = []
         self.stdin = self.stdout = self.stderr = self._answer = -1
-        self.orders: socket.socket | None = None  # to a program that waits for its call
+        self._orders: socket.socket | None = None  # to a program that waits for its call
         try:
             self._open_stdin(feeds=feeds)
             self.stdout = self._open_output()
@@ -42,14 +42,20 @@ class Streams:
         return read_end
 
     def _open_orders(self) -> None:
-        self.orders, theirs = socket.socketpair()
-        self.orders.setblocking(False)
+        self._orders, theirs = socket.socketpair()
+        self._orders.setblocking(False)
         self._theirs.append(theirs.detach())
 
     @property
     def theirs(self) -> tuple[int, ...]:
         """The program's ends, in the order of its descriptors."""
         return tuple(self._theirs)
+
+    def take_orders(self) -> socket.socket:
+        """Return the line to a program that waits: from now on the caller closes it."""
+        taken, self._orders = self._orders, None
+        assert taken is not None
+        return taken
 
     def close_theirs(self) -> None:
         for fd in self._theirs:
@@ -65,5 +71,5 @@ class Streams:
             if fd >= 0:
                 os.close(fd)
         self.stdin = self.stdout = self.stderr = self._answer = -1
-        if self.orders is not None:
-            self.orders.close()
+        if self._orders is not None:
+            self._orders.close()

@@ -27,11 +27,27 @@ async function waitForCall() {
   writeSync(ORDERS, 'r');
   const { argv, env, cwd } = JSON.parse(readLine());
   process.chdir(cwd);
-  for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
+  for (const name of Object.keys(process.env)) if (!Object.hasOwn(env, name)) delete process.env[name];
   for (const [name, value] of Object.entries(env)) {
     if (process.env[name] !== value) process.env[name] = value;
   }
   process.argv.splice(2, 1, ...argv.slice(argv.indexOf(process.argv[1]) + 1));
+  endQuickly();
+}
+
+// Taking an engine apart takes three milliseconds: at the very end, when every exit handler has
+// run, this process says its status and is ended from outside.
+function endQuickly() {
+  const reallyExit = process.reallyExit;
+  process.reallyExit = (status) => {
+    try {
+      writeSync(ORDERS, `${status & 0xff}\n`);
+      readSync(ORDERS, Buffer.allocUnsafe(1));
+    } catch {
+      // The script has closed the descriptor, or nobody listens.
+    }
+    reallyExit.call(process, status);
+  };
 }
 
 function readLine() {
@@ -69,17 +85,15 @@ function flushed() {
   return new Promise((done) => process.stdout.write('', done));
 }
 
-// Timers and sockets that the handler left open do not delay the answer. Taking an engine apart
-// takes three milliseconds: a process that was waiting says how it ended, and is ended.
-function exit(status) {
-  if (!waiting) process.exit(status);
-  process.exitCode = status;
-  process.emit('exit', status);
-  writeSync(ORDERS, `${process.exitCode}\n`);
-  readSync(ORDERS, Buffer.allocUnsafe(1));
-  process.exit();
+// The lines of this file and of the engine would only puzzle whoever reads the script's own error.
+function print(error) {
+  const lines = (error?.stack ?? String(error)).split('\n');
+  const isOurs = (line) =>
+    line.includes(import.meta.url) || line.includes('at process.processTicksAndRejections (node:');
+  console.error(lines.filter((line) => !isOurs(line)).join('\n'));
 }
 
+let status = 0;
 process.argv.splice(1, 2, script);
 try {
   const args = readArguments();
@@ -87,12 +101,11 @@ try {
   const value = await handler(args);
   await flushed();
   finish(value);
-  exit(0);
 } catch (error) {
-  // The lines of this file would only puzzle whoever reads the script's own error.
-  const lines = (error?.stack ?? String(error)).split('\n');
-  console.error(lines.filter((line) => !line.includes('call_node.mjs')).join('\n'));
+  print(error);
   await flushed();
   finish({ error: error?.message ?? String(error) });
-  exit(1);
+  status = 1;
 }
+// Timers and sockets that the handler left open do not delay the answer.
+process.exit(status);

@@ -1,0 +1,238 @@
+"""Slots of one sort: who gets one, who waits, how many are kept. Real slots, a waiting bash."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kitbag.execution.command import Prestarted
+from kitbag.execution.confinement import Confinement, plan
+from kitbag.execution.jobs import SlotKey
+from kitbag.execution.probe import probe
+from kitbag.execution.replies import Unfit
+from kitbag.execution.shelf import AnySlot, Shelf
+from kitbag.execution.slots import Owner
+from kitbag.execution.zygotes import Zygote
+from kitbag.limits import Limits
+from tests.execution.test_zygotes import until
+
+WAIT = "printf r >&4; read -r job <&4; printf '0\\n' >&4; read -r _ <&4"
+
+
+@pytest.fixture
+async def zygote(workspace: Path) -> AsyncIterator[Zygote]:
+    machine = await asyncio.to_thread(probe)
+    zygote = Zygote(asyncio.get_running_loop(), plan(Confinement(workspace=workspace), machine))
+    yield zygote
+    zygote.close()
+    await zygote.ended
+
+
+@pytest.fixture
+def key(workspace: Path, zygote: Zygote) -> SlotKey:
+    env = (("PATH", "/usr/bin:/bin"),)
+    waits = Prestarted(argv=("/bin/bash", "-c", WAIT), env=env, cwd=workspace)
+    return SlotKey(limits=zygote._plan.limit_fields(Limits()), warm=waits)
+
+
+@pytest.fixture
+def shelf(zygote: Zygote, key: SlotKey) -> Shelf:
+    """One that starts nothing ahead."""
+    make = partial(zygote._new_warm, key)
+    shelf = Shelf(zygote._loop, make, zygote, start_seconds=0.03)
+    zygote._shelves[key] = shelf
+    return shelf
+
+
+@pytest.fixture
+def stocked(zygote: Zygote, key: SlotKey) -> Shelf:
+    """One that starts programs before they are asked for."""
+    shelf = zygote._shelves[key] = zygote._new_shelf(key)
+    return shelf
+
+
+async def take(shelf: Shelf) -> AnySlot:
+    slot = await shelf.take()
+    assert not isinstance(slot, Unfit)
+    return slot
+
+
+async def waiting_for(shelf: Shelf) -> "asyncio.Task[AnySlot | Unfit]":
+    """Ask for a slot when all are in use and another would take long to start."""
+    await until(lambda: not shelf._starting)
+    shelf._start_seconds = 1000.0
+    task = asyncio.ensure_future(shelf.take())
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+async def test_a_slot_that_was_given_back_is_handed_out_again(shelf: Shelf) -> None:
+    first = await take(shelf)
+    first.give_back(reusable=True)
+
+    assert (shelf.idle, shelf.busy, shelf.in_use) == ((first,), (), False)
+    assert await take(shelf) is first
+
+
+async def test_a_slot_that_cannot_be_used_again_is_closed(shelf: Shelf) -> None:
+    slot = await take(shelf)
+
+    slot.give_back(reusable=False)
+
+    assert (shelf.idle, slot.alive) == ((), False)
+
+
+async def test_of_programs_that_serve_one_call_three_are_kept(stocked: Shelf) -> None:
+    slots = await asyncio.gather(*(take(stocked) for _ in range(6)))
+    assert len(set(slots)) == 6
+
+    for slot in slots:
+        slot.give_back(reusable=True)
+
+    assert len(stocked.idle) == 3
+    assert sum(slot.alive for slot in slots) <= 3
+
+
+async def test_a_call_that_finds_one_ready_has_the_next_one_started(stocked: Shelf) -> None:
+    slot = await take(stocked)
+    await until(lambda: slot.is_ready(0))
+    slot.give_back(reusable=True)
+    await until(lambda: slot.is_ready(0))
+
+    again = await take(stocked)
+
+    assert again is slot
+    assert len(stocked.idle) == 1
+    await until(lambda: stocked.idle[0].is_ready(0))
+
+
+async def test_a_program_that_cannot_be_started_ahead_is_nobodys_trouble(
+    zygote: Zygote, key: SlotKey
+) -> None:
+    made: list[AnySlot] = []
+
+    def make(owner: Owner) -> AnySlot:
+        if made:
+            raise OSError(errno.EMFILE, "too many open files")
+        made.append(zygote._new_warm(key, owner))
+        return made[0]
+
+    shelf = Shelf(asyncio.get_running_loop(), make, zygote, start_seconds=0.03, most_spare=3)
+    (await take(shelf)).give_back(reusable=True)
+
+    assert await take(shelf) is made[0]
+    made[0].give_back(reusable=False)
+
+
+async def test_whoever_waits_gets_the_slot_that_is_given_back(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+
+    slot.give_back(reusable=True)
+
+    assert await task is slot
+    assert shelf.busy == (slot,)
+
+
+async def test_whoever_waits_too_long_gets_a_new_slot(shelf: Shelf) -> None:
+    slot = await take(shelf)
+
+    other = await asyncio.wait_for(shelf.take(), 20)
+
+    assert other is not slot
+    assert set(shelf.busy) == {slot, other}
+
+
+async def test_whoever_waits_for_a_slot_that_ends_gets_another(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+
+    slot.give_back(reusable=False)
+
+    other = await task
+    assert other is not slot
+    assert shelf.busy == (other,)
+
+
+async def test_who_stops_waiting_leaves_no_trace(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    slot.give_back(reusable=True)
+
+    assert (shelf.idle, shelf.in_use) == ((slot,), False)
+
+
+async def test_a_slot_handed_to_somebody_who_has_just_gone_is_kept(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+
+    slot.give_back(reusable=True)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (shelf.idle, shelf.busy, shelf.in_use) == ((slot,), (), False)
+
+
+async def test_when_it_closes_those_who_wait_are_told(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+
+    shelf.close()
+
+    with pytest.raises(BrokenPipeError):
+        await task
+    assert shelf.busy == (slot,)
+
+
+async def test_a_cancelled_call_that_was_told_so_is_only_cancelled(shelf: Shelf) -> None:
+    await take(shelf)
+    task = await waiting_for(shelf)
+
+    shelf.close()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_when_no_slot_can_serve_everybody_hears_why(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    task = await waiting_for(shelf)
+    unfit = Unfit(reason="its imports print")
+
+    shelf.unfit(slot, unfit)
+
+    assert (await task, await shelf.take(), shelf.is_unfit) == (unfit, unfit, True)
+
+
+async def test_slots_that_nobody_used_are_ended_also_those_that_are_not_ready(
+    shelf: Shelf,
+) -> None:
+    slots = await asyncio.gather(*(take(shelf) for _ in range(3)))
+    for slot in slots:
+        slot.give_back(reusable=True)
+
+    shelf.end_idle(before=float("inf"))
+
+    assert (shelf.idle, [slot.alive for slot in slots]) == ((), [False] * 3)
+    assert not shelf._starting
+    assert (await take(shelf)).alive
+
+
+async def test_the_slot_that_was_used_longest_ago_is_ended_first(shelf: Shelf) -> None:
+    first, second = await asyncio.gather(take(shelf), take(shelf))
+    first.give_back(reusable=True)
+    second.give_back(reusable=True)
+
+    shelf.trim()
+
+    assert (shelf.idle, first.alive, second.alive) == ((second,), False, True)

@@ -1,0 +1,38 @@
+"""A handler gives the same, whether its Node waited for it or was started for it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from kitbag import SkillManager, ToolResult
+from tests.node.cases import SAME
+
+_PROCESS_ID = re.compile(r"\(node:\d+\)")
+
+
+def facts(result: ToolResult) -> dict[str, Any]:
+    """What a caller sees of a call, but for the time it took and the number of its process."""
+    return {
+        "outcome": result.outcome,
+        "exit_code": result.exit_code,
+        "signal": result.signal,
+        "code": result.code,
+        "structured": result.structured,
+        "stdout": result.stdout,
+        "stderr": _PROCESS_ID.sub("(node:N)", result.stderr),
+        "truncated": result.truncated,
+    }
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_handler_gives_the_same_warm_and_cold(
+    warm: SkillManager, cold: SkillManager, name: str
+) -> None:
+    tool = f"cases.{name.rpartition('.')[0]}"
+
+    started, first, second = cold.call(tool), warm.call(tool), warm.call(tool)
+
+    assert (started.warm, first.warm, second.warm) == (False, True, True)
+    assert facts(first) == facts(started)
+    assert facts(second) == facts(started)
