@@ -7,6 +7,7 @@ from collections import OrderedDict
 from kitbag.execution.confinement import Plan
 from kitbag.execution.jobs import SlotKey
 from kitbag.execution.plain import PlainSlot, PlainZygote
+from kitbag.execution.proxy.uplink import Uplink, most_connections
 from kitbag.execution.replies import Unfit
 from kitbag.execution.shelf import AnySlot
 from kitbag.execution.zygotes import Zygote
@@ -37,6 +38,7 @@ class ZygotePool:
     def __init__(self, *, most: int, idle_seconds: float) -> None:
         self._most = most
         self._idle_seconds = idle_seconds
+        self._uplink = Uplink(most=most_connections())
         self._zygotes: OrderedDict[Key, AnyZygote] = OrderedDict()
         self._ending: set[AnyZygote] = set()
         self._room = asyncio.Event()
@@ -68,7 +70,8 @@ class ZygotePool:
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
-        zygote: AnyZygote = Zygote(loop, key[0]) if key[0].zygote else PlainZygote(loop)
+        plan = key[0]
+        zygote = Zygote(loop, plan, self._uplink) if plan.zygote else PlainZygote(loop)
         self._zygotes[key] = zygote
         if self._clock is None:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
@@ -115,6 +118,7 @@ class ZygotePool:
             self._drop(key)
         for zygote in list(self._ending):
             await zygote.ended
+        self._uplink.close()
 
     def abandon(self) -> tuple[AnyZygote, ...]:
         """Close descriptors without touching the loop, and forget."""

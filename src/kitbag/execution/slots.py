@@ -6,6 +6,7 @@ import socket
 from typing import Any, Protocol
 
 from kitbag.execution.command import Command
+from kitbag.execution.proxy.door import Door
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
@@ -47,6 +48,7 @@ class Slot:
         *,
         temporary: str | None = None,
         jobs: socket.socket | None = None,
+        door: Door | None = None,
     ) -> None:
         self._loop = loop
         self._sock = sock
@@ -56,6 +58,7 @@ class Slot:
         self._calls = 0
         self._lost = Lost()
         self.temporary = temporary
+        self.door = door  # by which its calls reach hosts
         self.alive = True
         self.idle_since = 0.0
         loop.add_reader(sock.fileno(), self._read)
@@ -150,6 +153,8 @@ class Slot:
         if self.alive:
             self.alive = False
             self._loop.remove_reader(self._sock.fileno())
+            if self.door is not None:
+                self.door.close()
             self.abandon()
 
     def abandon(self) -> None:
@@ -158,3 +163,5 @@ class Slot:
         self._sock.close()
         if self._jobs is not None:
             self._jobs.close()
+        if self.door is not None:
+            self.door.abandon()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kitbag.execution.command import Command, Prestarted
+from kitbag.execution.proxy.door import Door
 from kitbag.execution.replies import Finished, Reply, Unfit
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.streams import Streams
@@ -65,6 +66,10 @@ class WaitingSlot:
     @property
     def failure(self) -> str:
         return self._owner.failure
+
+    @property
+    def door(self) -> Door | None:
+        return self._slot.door
 
     def is_ready(self, _now: float) -> bool:
         return self._is_ready and not self._reply.done()

@@ -11,6 +11,8 @@ from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.confinement import Plan
 from kitbag.execution.interpreter import zygote_command
 from kitbag.execution.jobs import Jobs, SlotKey
+from kitbag.execution.proxy.door import Door
+from kitbag.execution.proxy.uplink import Uplink
 from kitbag.execution.replies import Unfit
 from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner, Slot
@@ -58,9 +60,10 @@ def _new_folder_name() -> str:
 class Zygote:
     """Slots of one plan, made on demand, kept while they are used."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, uplink: Uplink) -> None:
         self._loop = loop
         self._plan = plan
+        self._uplink = uplink
         self._shelves: dict[SlotKey, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
@@ -104,18 +107,32 @@ class Zygote:
         jobs = Jobs(key.warm) if isinstance(key.warm, Nursery) else None
         order = jobs.order() if jobs else None
         fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
-        given = (theirs.fileno(), *(jobs.theirs() if jobs else ()))
+        door = self._new_door()
+        given = (
+            theirs.fileno(),
+            *(jobs.theirs() if jobs else ()),
+            *(door.theirs() if door else ()),
+        )
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:
             wire.send_value(self._control, wire.NEW_SLOT, fields, given)
         except OSError:
             ours.close()
+            if door is not None:
+                door.close()
             raise
         finally:
             theirs.close()
-            if jobs is not None:
-                jobs.close_theirs()
-        return Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs.ours if jobs else None)
+            for line in (jobs, door):
+                if line is not None:
+                    line.close_theirs()
+        sent = jobs.ours if jobs else None
+        return Slot(self._loop, ours, owner, temporary=temporary, jobs=sent, door=door)
+
+    def _new_door(self) -> Door | None:
+        if not self._plan.proxy_port:
+            return None
+        return Door(self._loop, self._plan.granted, self._uplink)
 
     def used(self) -> None:
         """Hear that a call has ended; close an idle slot where there are too many."""
