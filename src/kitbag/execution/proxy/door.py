@@ -66,7 +66,8 @@ class Door:
         self._is_open = False
         self._stop_listening()
         self._drain()
-        for task in self._connections:
+        for task, connection in self._connections.items():
+            connection.hang_up()
             task.cancel()
         return tuple(self._refused)
 

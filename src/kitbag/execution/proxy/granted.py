@@ -33,8 +33,9 @@ class Granted:
     def check_address(self, asked: Host, address: str) -> None:
         """Raise RefusedHostError when a granted host leads inside.
 
-        Anybody may give their name any address. The address itself may be granted too; and a name that only this machine or its network
-        knows was granted exactly, with what it leads to.
+        Anybody may give their own name any address. The address itself may be granted too; and
+        a name that only this machine or its network knows was granted exactly, with what it
+        leads to.
         """
         if not is_inside(address) or (not asked.is_address and is_private_name(asked.name)):
             return
