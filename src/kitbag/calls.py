@@ -1,16 +1,18 @@
 """A call: a tool, arguments that fit it, and what the call may use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.limits import Limits
+from kitbag.redaction import Redactor
 from kitbag.stopwatch import Stopwatch
 from kitbag.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
+NO_SECRETS = Redactor({})
 OnProgress = Callable[[str], None]  # lines for people, while something takes long
 
 
@@ -26,6 +28,18 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a call was given beyond being confined: by a grant, a policy, or somebody's yes."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    unconfined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """Arguments that fit a tool: only `kitbag.arguments` makes them, so nobody checks again."""
 
@@ -34,6 +48,12 @@ class ToolCall:
     terms: Terms
     limits: Limits
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
+    given: Given = field(default_factory=Given)
+    redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
+
+    @property
+    def is_unconfined(self) -> bool:
+        return self.terms.sandbox == "off" or self.given.unconfined

@@ -202,7 +202,7 @@ class SandboxUnavailableError(KitbagError):
         because = f": {reason}" if reason else ""
         super().__init__(
             f"this machine cannot protect {', '.join(missing)}{because}",
-            hint='run `kitbag doctor`; sandbox="off" runs tools without protection',
+            hint="run `kitbag doctor`; `kitbag trust --unconfined` lets tools run unprotected",
         )
 
 

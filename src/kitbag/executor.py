@@ -1,4 +1,4 @@
-"""ToolExecutor, the spine: look up, check arguments, run, give the result. Every door ends here."""
+"""ToolExecutor, the spine: look up, check, permit, run, record. Every door ends here."""
 
 import os
 from collections.abc import Iterable
@@ -10,10 +10,21 @@ from kitbag.arguments import check_arguments
 from kitbag.backends.function import run_function
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
-from kitbag.errors import InvalidArgumentsError, NotRunnableError, ToolRestrictionError
+from kitbag.errors import (
+    CallDeniedError,
+    InvalidArgumentsError,
+    NotRunnableError,
+    SandboxUnavailableError,
+    ToolRestrictionError,
+)
 from kitbag.execution.confinement import Layer
+from kitbag.house import House
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
+from kitbag.notes import with_notes
+from kitbag.permits import Permit
+from kitbag.policy.policy import Policy
+from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
@@ -33,7 +44,8 @@ class ToolExecutor:
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
     `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
     that no tool may write, also inside the workspace. `on_progress` is told in lines for people
-    what takes long, such as installing the packages that a script declares.
+    what takes long, such as installing the packages that a script declares. `house` holds what
+    is the same for all calls: the policy, who is asked, grants, secrets, the journal.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -46,6 +58,7 @@ class ToolExecutor:
         require: Iterable[str] = (),
         read_only: Iterable[str | Path] = (),
         on_progress: OnProgress | None = None,
+        house: House | None = None,
     ) -> None:
         required = frozenset(require)
         unknown = required - set(get_args(Layer))
@@ -60,6 +73,7 @@ class ToolExecutor:
         self._sandbox = sandbox
         self._required = required
         self._on_progress = on_progress
+        self._house = house or House()
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
     async def execute(
@@ -81,8 +95,36 @@ class ToolExecutor:
         watch.lap("find the tool")
         call = self._call(tool, args, stdin, timeout, on_output, watch)
         watch.lap("check the arguments")
-        result = await _run(call)
+        permit = await self._permit(call)
+        watch.lap("ask the policy")
+        async with self._house.recorder.recorded(call, permit) as outcome:
+            ran = await self._run(replace(call, given=permit.given, redactor=permit.redactor))
+            result = redact_result(with_notes(ran, call, permit), permit.redactor)
+            outcome.result = result
+        watch.lap("record")
         return replace(result, timings=watch.timings)
+
+    async def _permit(self, call: ToolCall) -> Permit:
+        """Return what the call is given; a refusal goes on record, too."""
+        try:
+            self._refuse_restricted(call.tool)
+            return await self._house.permits.permit(call.tool, call.arguments, call.terms)
+        except CallDeniedError as error:
+            self._house.recorder.denied(call.tool, call.arguments, error)
+            raise
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        try:
+            return await _run(call)
+        except SandboxUnavailableError:
+            # Nothing ran. What was required is not given up, whoever consented to what.
+            if call.is_unconfined or call.terms.required or not self._house.permits.has_consent:
+                raise
+            return await _run(replace(call, given=replace(call.given, unconfined=True)))
+
+    def _refuse_restricted(self, tool: Tool) -> None:
+        if tool.allowed_tools is not None and self._house.policy.allowed_tools == "enforce":
+            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
 
     def execute_sync(
         self,
@@ -106,20 +148,19 @@ class ToolExecutor:
         watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
-        if tool.allowed_tools is not None:
-            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
+        policy = self._house.policy
         terms = Terms(
             workspace=check_workspace(self._workspace or os.getcwd()),
             limits=self._limits,
             sandbox=self._sandbox,
-            required=self._required,
+            required=self._required | frozenset(policy.require),
             read_only=tuple(folder for folder in self._read_only if folder.is_dir()),
         )
         return ToolCall(
             tool=tool,
             arguments=arguments,
             terms=terms,
-            limits=_limits(tool, terms.limits, timeout),
+            limits=_limits(tool, terms.limits, timeout, policy),
             stdin=_bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._on_progress,
@@ -144,13 +185,14 @@ async def _run(call: ToolCall) -> ToolResult:
             raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
 
 
-def _limits(tool: Tool, limits: Limits | None, timeout: float | None) -> Limits:
+def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
     found = limits or Limits()
     if tool.timeout_ms is not None:
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
         found = replace(found, timeout_seconds=most)
+    found = policy.limits_for(tool.id, tool.skill, found)
     if timeout is not None:
         found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
     return found

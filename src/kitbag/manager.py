@@ -4,23 +4,30 @@ import asyncio
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kitbag.activation import activate
 from kitbag.arguments import script_arguments
-from kitbag.calls import OnOutput, OnProgress
 from kitbag.catalogue import Catalogue
 from kitbag.discovery import Discovered, find_skills
 from kitbag.environment import cache_directory, default_roots
-from kitbag.executor import ToolExecutor
 from kitbag.index import Index
-from kitbag.limits import Limits
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
+
+if TYPE_CHECKING:
+    from kitbag.calls import OnOutput, OnProgress
+    from kitbag.executor import ToolExecutor
+    from kitbag.limits import Limits
+    from kitbag.policy.approval import Approver
+    from kitbag.policy.policy import Policy
+    from kitbag.secrets import Secrets
+    from kitbag.telemetry import Telemetry
 
 
 class SkillManager:
@@ -36,32 +43,53 @@ class SkillManager:
         skills_dir: str | os.PathLike[str] | None = None,
         cache: bool = True,
         workspace: str | os.PathLike[str] | None = None,
-        limits: Limits | None = None,
+        limits: "Limits | None" = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
-        on_progress: OnProgress | None = None,
+        on_progress: "OnProgress | None" = None,
+        policy: "Policy | None" = None,
+        approver: "Approver | None" = None,
+        secrets: "Secrets | None" = None,
+        journal: bool = True,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
+        required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self._named = bool(named)
         self.roots = [_absolute(root) for root in named or default_roots()]
         self._index = Index(cache_directory() if cache else None)
         self._machine = Machine()
         self._catalogue: Catalogue | None = None
-        self._executor = ToolExecutor(
+        self._executor_of = partial(
+            _executor,
             _Source(self),
             workspace=None if workspace is None else Path(workspace),
             limits=limits,
             sandbox=sandbox,
-            require=require,
+            require=required,
             read_only=self.roots,
             on_progress=on_progress,
+            house={
+                "policy": policy,
+                "approver": approver,
+                "secrets": secrets,
+                "journal": journal,
+                "telemetry": telemetry,
+                "project": Path.cwd,
+            },
         )
+        if required or sandbox != "on":
+            _ = self._executor  # what is wrong with these is said at once
+
+    @cached_property
+    def _executor(self) -> "ToolExecutor":
+        return self._executor_of()
 
     def discover(self) -> None:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
         boundaries = [os.path.realpath(root) for root in self.roots]
         discovered = [self._find(root, boundaries) for root in self.roots]
-        self._catalogue = Catalogue(discovered, self._index, self._machine, self._executor)
+        self._catalogue = Catalogue(discovered, self._index, self._machine, _Caller(self))
 
     async def adiscover(self) -> None:
         """Do what `discover` does, without blocking the event loop."""
@@ -110,7 +138,7 @@ class SkillManager:
         stdin: str | bytes | None = None,
         *,
         timeout: float | None = None,
-        on_output: OnOutput | None = None,
+        on_output: "OnOutput | None" = None,
     ) -> ToolResult:
         """Run a tool by id, wire name or bare name, confined, and return what it gave."""
         return self._executor.execute_sync(
@@ -124,7 +152,7 @@ class SkillManager:
         stdin: str | bytes | None = None,
         *,
         timeout: float | None = None,
-        on_output: OnOutput | None = None,
+        on_output: "OnOutput | None" = None,
     ) -> ToolResult:
         """Do what `call` does, without blocking the event loop."""
         return await self._executor.execute(
@@ -188,6 +216,27 @@ class SkillManager:
         message = "no such folder to search for skills"
         problem = Problem(path=str(root), code="root-missing", severity="warning", message=message)
         return replace(found, problems=(problem, *found.problems))
+
+
+def _executor(source: "_Source", *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
+    # Here, so that finding and listing skills does not load what runs them.
+    from kitbag.executor import ToolExecutor
+    from kitbag.house import House
+
+    return ToolExecutor(source, **terms, house=House(**house))
+
+
+class _Caller:
+    """Runs the tools of a manager that are called by themselves."""
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult:
+        return await self._manager.acall(name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
+        return self._manager.call(name, args)
 
 
 class _Source:

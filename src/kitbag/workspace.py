@@ -7,7 +7,7 @@ from contextlib import suppress
 from mimetypes import guess_type
 from pathlib import Path
 
-from kitbag.environment import home_directory
+from kitbag.environment import config_directory, home_directory, state_directory
 from kitbag.errors import WorkspaceError
 from kitbag.hidden_text import clean
 from kitbag.results import ChangedFile
@@ -60,7 +60,15 @@ def _check(path: Path) -> Path:
         raise WorkspaceError(str(path), "it belongs to the system")
     if home is not None and any(real.is_relative_to(home.resolve() / name) for name in _KEYS):
         raise WorkspaceError(str(path), "it is where your keys and settings are")
+    for kept in (state_directory(), config_directory()):
+        # Whoever may write there may grant itself anything, and rewrite what is on record.
+        if kept is not None and _overlap(real, Path(os.path.realpath(kept))):
+            raise WorkspaceError(str(path), "it is where Kitbag keeps grants and the journal")
     return real
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def file_clock_ns() -> int:

@@ -9,6 +9,7 @@ import ctypes, errno, fcntl, os, signal, socket, stat, struct, sys
 E = os.environ
 OUTSIDE, WORKSPACE = E["OUTSIDE"], E["WORKSPACE"]
 HOST, SIBLING, TCP, UDP = int(E["HOST"]), int(E["SIBLING"]), int(E["TCP"]), int(E["UDP"])
+SLOT = os.getppid() or 1  # whoever was forked from outside has no parent in sight
 libc = ctypes.CDLL(None, use_errno=True)
 class Unreachable(OSError): pass
 def call(number, *arguments):
@@ -120,12 +121,12 @@ PROCESSES = {
     "open the memory of the host": ("proc-6", "os.open(f'/proc/{HOST}/mem', os.O_RDONLY)"),
     "read the environment of the host": ("proc-6", "read(f'/proc/{HOST}/environ')"),
     "read the command line of a sibling": ("proc-6", "read(f'/proc/{SIBLING}/cmdline')"),
-    "read the memory of the slot": ("proc-6", "os.open(f'/proc/{os.getppid()}/mem', os.O_RDONLY)"),
-    "read the environment of the slot": ("proc-6", "read(f'/proc/{os.getppid()}/environ')"),
+    "read the memory of the slot": ("proc-6", "os.open(f'/proc/{SLOT}/mem', os.O_RDONLY)"),
+    "read the environment of the slot": ("proc-6", "read(f'/proc/{SLOT}/environ')"),
     "see the processes of others": (
         "proc-6",
         "seen = {int(p) for p in os.listdir('/proc') if p.isdigit()}\n"  # noqa: ISC004
-        "    must_not(seen - {os.getpid(), os.getppid()})",
+        "    must_not(seen - {os.getpid(), SLOT})",
     ),
     "stop the host": ("proc-5", "os.kill(HOST, signal.SIGSTOP)"),
     "signal the host": ("proc-5", "os.kill(HOST, 0)"),
@@ -141,7 +142,7 @@ PROCESSES = {
     ),
     "limit the slot": (
         "proc-5",
-        "import resource\n    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))",
+        "import resource\n    resource.prlimit(SLOT, resource.RLIMIT_NOFILE, (3, 3))",
     ),
     "write to a terminal's input": (
         "proc-7",
@@ -157,7 +158,7 @@ PRIVILEGES = {
     "make a user namespace by clone3": ("proc-9", "call(435, ctypes.create_string_buffer(88), 88)"),
     "enter the namespaces of another": (
         "proc-9",
-        "call(308, os.open(f'/proc/{os.getppid()}/ns/mnt', os.O_RDONLY), 0)",
+        "call(308, os.open(f'/proc/{SLOT}/ns/mnt', os.O_RDONLY), 0)",
     ),
     "mount": ("proc-9", "call(165, b'tmpfs', WORKSPACE.encode(), b'tmpfs', 0, None)"),
     "unmount": ("proc-9", "call(166, b'/proc', 2)"),

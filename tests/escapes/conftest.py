@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import kitbag
+from tests.escapes.marks import marked
 
 Said = dict[str, Any]
 PYTHON = "/usr/bin/python3"
@@ -54,15 +55,7 @@ class Hosts:
 
     def alive(self) -> list[str]:
         """The command lines of processes started by any call of these hosts."""
-        mark = f"CALL={self.token}".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text())
-            except OSError:
-                continue
-        return found
+        return marked(self.token)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 python host.py TIER FOLDER          one JSON object on stdout: attempt → what it printed
 python host.py TIER FOLDER hang     says "ready" and waits in a call that has left daemons
+
+A tier that ends with "+warm" has every attempt forked from a nursery.
 """
 
 import asyncio
@@ -19,15 +21,24 @@ from typing import Any
 sys.path.insert(0, os.environ["KITBAG_SOURCE"])
 
 from kitbag.errors import SandboxUnavailableError
-from kitbag.execution.command import Command, Ended
+from kitbag.execution.command import Command, Ended, Nursery
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
+from kitbag.execution.jobs import PROGRAM
 from kitbag.execution.zygote import kernel, seccomp
 from kitbag.execution.zygote.syscalls import NUMBERS
 from kitbag.limits import Limits
 from tests.escapes.attacks import EVERYTHING, program
+from tests.escapes.marks import marked
 
 PYTHON = "/usr/bin/python3"
+# One script for all of them, so that they are calls of one nursery after another.
+# Each marks itself and what it starts by name: a forked process shows its nursery's environment.
+ANY_ATTEMPT = """
+import ctypes, errno, fcntl, os, socket, struct, sys
+ctypes.CDLL(None).prctl(15, os.environ["CALL"].encode())
+exec(sys.argv[1])
+"""
 NAMESPACES = ("unshare", "setns", "mount", "open_tree", "fsopen", "pivot_root")
 
 
@@ -70,6 +81,8 @@ class Outside:
         self.secret.write_text("hunter2")
         (self.folder / "other-skill" / "SKILL.md").write_text("other")
         (self.skill / "SKILL.md").write_text("own")
+        self.script = self.skill / "attempt.py"
+        self.script.write_text(ANY_ATTEMPT)
         self.tcp = socket.create_server(("127.0.0.1", 0))
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
@@ -123,21 +136,42 @@ class Outside:
         self.sibling.wait()
 
 
-async def attempts(outside: Outside) -> dict[str, Any]:
-    confinement = Confinement(workspace=outside.workspace, skill=outside.skill)
+def command_for(outside: Outside, code: str, limits: Limits, *, warm: bool) -> Command:
+    nursery = Nursery(
+        program=(PYTHON, "-I"),
+        script=str(outside.script),
+        runner="",
+        folders=(str(outside.skill),),
+        env=(("PATH", "/usr/bin:/bin"),),
+        cwd=outside.workspace,
+    )
+    return Command(
+        argv=(PYTHON, "-I", str(outside.script), code),
+        env=outside.env(),
+        cwd=outside.workspace,
+        limits=limits,
+        warm=nursery if warm else None,
+    )
 
+
+def confinement_of(outside: Outside) -> Confinement:
+    return Confinement(
+        workspace=outside.workspace, skill=outside.skill, readable=(PROGRAM.parents[1],)
+    )
+
+
+async def attempts(outside: Outside, *, warm: bool) -> dict[str, Any]:
     async def run(code: str, **limits: float) -> Ended:
-        command = Command(
-            argv=(PYTHON, "-I", "-c", code),
-            env=outside.env(),
-            cwd=outside.workspace,
-            limits=Limits(**{"timeout_seconds": 20, **limits}),  # type: ignore[arg-type]
-        )
-        return await engine.run(command, confinement)
+        allowed = Limits(**{"timeout_seconds": 20, **limits})  # type: ignore[arg-type]
+        command = command_for(outside, code, allowed, warm=warm)
+        ended = await engine.run(command, confinement_of(outside))
+        paths.append((ended.warm, ended.cold_because))
+        return ended
 
+    paths: list[tuple[bool, str]] = []
     async with Engine(grace_seconds=0.1) as engine:
         ended = await run("")
-        said: dict[str, Any] = {"protections": dict(ended.protections)}
+        said: dict[str, Any] = {"protections": dict(ended.protections), "paths": paths}
         for name in EVERYTHING:
             ended = await run(program(name))
             said[name] = (ended.stdout.text + ended.stderr.text).strip()
@@ -152,32 +186,20 @@ async def attempts(outside: Outside) -> dict[str, Any]:
     return said
 
 
-async def hang(outside: Outside) -> None:
-    command = Command(
-        argv=(PYTHON, "-I", "-c", DAEMON + "print('go', flush=True); time.sleep(1000)"),
-        env=outside.env(),
-        cwd=outside.workspace,
-        limits=Limits(timeout_seconds=1000),
-    )
+async def hang(outside: Outside, *, warm: bool) -> None:
+    code = DAEMON + "print('go', flush=True); time.sleep(1000)"
+    command = command_for(outside, code, Limits(timeout_seconds=1000), warm=warm)
 
     def ready(_stream: str, _piece: bytes) -> None:
         sys.stdout.write("ready")
         sys.stdout.flush()
 
-    await Engine().run(command, Confinement(workspace=outside.workspace), ready)
+    await Engine().run(command, confinement_of(outside), ready)
 
 
 def alive() -> list[str]:
     """The command lines of processes that carry the mark of a call and are not yet dead."""
-    mark = f"CALL={os.environ['TOKEN']}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text())
-        except OSError:
-            continue
-    return found
+    return marked(os.environ["TOKEN"])
 
 
 # A bomb that tries hard, an allocation, endless words, and daemons that leave their parents.
@@ -222,13 +244,14 @@ HEAVY: list[tuple[str, str, dict[str, float]]] = [
 
 def main() -> None:
     tier, folder, *mode = sys.argv[1:]
+    tier, _, path = tier.partition("+")
     take_away(tier)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     outside = Outside(Path(folder))
     if mode:
-        asyncio.run(hang(outside))
+        asyncio.run(hang(outside, warm=path == "warm"))
     try:
-        said = asyncio.run(attempts(outside))
+        said = asyncio.run(attempts(outside, warm=path == "warm"))
         said["reached"] = outside.reached()
     except SandboxUnavailableError as error:
         said = {"refused": list(error.missing)}

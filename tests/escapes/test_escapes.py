@@ -11,7 +11,9 @@ SaidIn = Callable[[str], dict[str, Any]]
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(120)]
 
-WITH_MOUNTS = ("full", "user", "no-landlock", "no-users", "user-masked")
+COLD = ("full", "user", "no-landlock", "no-users", "user-masked")
+WARM = tuple(f"{tier}+warm" for tier in COLD)
+WITH_MOUNTS = (*COLD, *WARM)
 WITHOUT_NAMESPACES = ("container", "user-container")
 TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
 
@@ -100,7 +102,7 @@ def test_a_fork_bomb_stays_below_its_limit(said_in: SaidIn, tier: str) -> None:
     ended = said_in(tier)["fork bomb"]
 
     counted_by = said_in(tier)["protections"]["processes"]
-    assert counted_by == ("rlimit_nproc" if tier == "user-masked" else "pid_max")
+    assert counted_by == ("rlimit_nproc" if tier.startswith("user-masked") else "pid_max")
     assert (ended["outcome"], ended["alive"]) == ("ok", [])
     assert 100 < int(ended["said"]) < 128
 
@@ -109,6 +111,12 @@ def test_a_fork_bomb_stays_below_its_limit(said_in: SaidIn, tier: str) -> None:
 def test_where_processes_are_not_limited_the_result_says_so(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["protections"]["processes"] == "none"
     assert said_in(tier)["fork bomb"]["alive"] == []
+
+
+@pytest.mark.parametrize("tier", WARM)
+@pytest.mark.promise("warm-1")
+def test_every_attempt_of_a_warm_tier_was_really_forked(said_in: SaidIn, tier: str) -> None:
+    assert {tuple(path) for path in said_in(tier)["paths"]} == {(True, "")}
 
 
 def test_each_tier_names_what_protected_it(said_in: SaidIn) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kitbag.execution.capture import Capture
 from kitbag.execution.command import Captured
-from kitbag.execution.replies import Finished, Lost, NotStarted, read_reply
+from kitbag.execution.replies import Finished, Lost, NotStarted, Ready, Unfit, read_reply
 from kitbag.execution.saved_output import save_output
 
 
@@ -78,7 +78,7 @@ def test_a_full_disk_does_not_fail_the_call() -> None:
 
 @given(st.binary(max_size=60))
 def test_whatever_a_slot_sends_is_a_reply(packet: bytes) -> None:
-    assert isinstance(read_reply(packet), Finished | NotStarted | Lost)
+    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Ready | Unfit)
 
 
 def test_replies_are_read_by_their_letter() -> None:
@@ -91,5 +91,19 @@ def test_replies_are_read_by_their_letter() -> None:
         peak_memory_bytes=307_200,
         reusable=True,
     )
-    assert read_reply(b"X 1 999 10 20 300 1") == Lost(reason="unreadable answer")
+    assert read_reply(b"X 1 999 10 20 300 1") == Lost()
     assert read_reply(b"F no") == Lost(reason="no")
+
+
+@given(st.lists(st.integers(), min_size=6, max_size=6), st.sampled_from([b"X", b"N", b"U", b"L"]))
+def test_whatever_numbers_a_nursery_makes_up_the_host_survives_them(
+    numbers: list[int], kind: bytes
+) -> None:
+    packet = kind + b"".join(b" %d" % number for number in numbers)
+
+    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Unfit)
+
+
+def test_a_time_too_long_for_a_float_is_no_answer() -> None:
+    assert read_reply(b"X 1 0 1%b 0 0 1" % (b"0" * 320)) == Lost()
+    assert read_reply(b"L 7") == Lost(call=7)

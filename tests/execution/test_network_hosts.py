@@ -1,4 +1,4 @@
-"""Real tools, really confined, that reach servers of this machine: as granted, and not otherwise."""
+"""Real tools, really confined, reach servers of this machine: as granted, and not otherwise."""
 
 import asyncio
 import http.server
@@ -262,9 +262,22 @@ async def test_a_warm_python_reaches_it_and_a_call_is_told_its_own_refusals_only
 @pytest.mark.promise("net-5")
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1:1", "localhost:{web}", "127.1:{web}", "2130706433:{web}", "0x7f.0.0.1:{web}"]
-    + ["0177.0.0.1:{web}", "[::1]:{web}", "127.0.0.1.:1", "user@127.0.0.1:{web}", "0.0.0.0:{web}"]
-    + ["127.0.0.2:{web}", "[::ffff:7f00:2]:{web}", "LOCALHOST.:{web}", "169.254.169.254"],
+    [
+        "127.0.0.1:1",
+        "localhost:{web}",
+        "127.1:{web}",
+        "2130706433:{web}",
+        "0x7f.0.0.1:{web}",
+        "0177.0.0.1:{web}",
+        "[::1]:{web}",
+        "127.0.0.1.:1",
+        "user@127.0.0.1:{web}",
+        "0.0.0.0:{web}",
+        "127.0.0.2:{web}",
+        "[::ffff:7f00:2]:{web}",
+        "LOCALHOST.:{web}",
+        "169.254.169.254",
+    ],
 )
 async def test_no_spelling_reaches_what_was_not_granted(reach: Reach, web: int, host: str) -> None:
     asked = host.format(web=web)
@@ -320,7 +333,8 @@ async def test_calls_at_the_same_time_have_each_a_network_of_their_own(reach: Re
     first, second = await asyncio.gather(*(reach(PYTHON, "-c", script) for _ in range(2)))
 
     assert first.stdout.text != second.stdout.text
-    assert os.readlink("/proc/self/ns/net") not in (first.stdout.text, second.stdout.text)
+    ours = str(Path("/proc/self/ns/net").readlink())
+    assert ours not in (first.stdout.text.strip(), second.stdout.text.strip())
 
 
 class Echo:
@@ -417,7 +431,7 @@ async def test_a_tool_that_abuses_its_proxy_leaves_nothing_behind(
 
 
 def _descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 async def test_other_calls_go_on_while_a_tool_hammers_its_proxy(reach: Reach, web: int) -> None:

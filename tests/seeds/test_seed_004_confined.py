@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kitbag import SkillManager
+from kitbag.errors import CallDeniedError
 
 WriteSkill = Callable[..., Path]
 
@@ -70,12 +71,25 @@ def test_each_invocation_is_independent(write_skill: WriteSkill, name: str, sour
 # "The runtime or deployment environment is responsible for providing these variables" cannot mean
 # all of the host's: the environment is made from an allow-list (design.md §4), and a variable that
 # a skill documents is given by a grant (§5), not because it happens to be set.
-@pytest.mark.parametrize("name", READ_KEY)
-def test_a_secret_of_the_host_does_not_reach_a_handler_that_was_not_granted_it(
+@pytest.mark.parametrize("name", ["key.js", "key.py"])
+def test_a_handler_that_reads_a_documented_secret_is_refused_with_the_command_that_grants_it(
     write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
     manager = manager_over(write_skill, {name: READ_KEY[name]})
+
+    with pytest.raises(CallDeniedError, match="OPENAI_API_KEY") as denied:
+        manager.call("key")
+
+    assert "kitbag trust my-skill --secret OPENAI_API_KEY" in denied.value.hint
+
+
+# Whether a variable is there may be asked without reading it: such a script can do without.
+def test_a_secret_of_the_host_does_not_reach_a_script_that_was_not_granted_it(
+    write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    manager = manager_over(write_skill, {"key.sh": READ_KEY["key.sh"]})
 
     result = manager.call("key")
 

@@ -27,7 +27,7 @@ _JSON_STARTS = tuple('{["-0123456789tfn')
 def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
     """Read the answer of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
-    raw = ended.answer
+    raw = call.redactor.data(ended.answer)
     value = _returned(raw) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
     files, complete = changed_files(call.terms.workspace, started_ns)
@@ -117,7 +117,7 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
 
 def _note(call: ToolCall, output: str) -> str:
     """Say that a tool was confined where its error looks as if it had run into that."""
-    if call.terms.sandbox == "off" or not _DENIED.search(output):
+    if call.is_unconfined or not _DENIED.search(output):
         return ""
     return "note: it ran confined: no network, and of your files only the workspace and its skill"
 

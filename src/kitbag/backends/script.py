@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,8 +43,14 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
         found = _environment(call, script, delivery, file)
         command = _command(call, script, program, delivery, _shared(script, packages), found)
         started_ns = file_clock_ns()
-        visible = packages.visible if packages else ()
-        confinement = _confinement(call.tool.home, program[0], call.terms, folder, visible)
+        confinement = _confinement(
+            call.tool.home,
+            program[0],
+            call.terms,
+            folder,
+            packages.visible if packages else (),
+            _Reach.of(call),
+        )
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)
@@ -58,8 +65,9 @@ async def _packages(call: ToolCall, script: Script) -> Environment | None:
         script,
         call.tool.home,
         on_progress=call.on_progress,
-        sandbox=call.terms.sandbox,
+        sandbox="off" if call.is_unconfined else "on",
         workspace=call.terms.workspace,
+        packages=call.given.packages,
     )
     call.watch.lap("find its packages")
     return found
@@ -82,7 +90,7 @@ def _command(
     found: dict[str, str],
 ) -> Command:
     runner = _runner(script)
-    env = shared | found
+    env = {**shared, **found, **call.given.secrets}
     cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
     return Command(
         argv=(*program, *runner, script.file, *delivery.words),
@@ -91,6 +99,7 @@ def _command(
         stdin=delivery.stdin,
         limits=call.limits,
         answers=bool(runner),
+        new_filter=call.redactor.stream if call.given.secrets else None,
         warm=warm_process_for(
             script,
             program=program,
@@ -137,9 +146,28 @@ def _refuse_planted(program: str, workspace: Path) -> None:
         raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """What a call was given that its confinement must leave open."""
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    unconfined: bool = False
+
+    @classmethod
+    def of(cls, call: ToolCall) -> "_Reach":
+        given = call.given
+        return cls(readable=given.readable, writable=given.writable, unconfined=call.is_unconfined)
+
+
 @lru_cache(maxsize=1024)
 def _confinement(
-    home: str, program: str, terms: Terms, exchange: Path, visible: tuple[Path, ...]
+    home: str,
+    program: str,
+    terms: Terms,
+    exchange: Path,
+    visible: tuple[Path, ...],
+    reach: _Reach,
 ) -> Confinement:
     workspace = terms.workspace
     store = environments_directory()
@@ -155,10 +183,10 @@ def _confinement(
         workspace=workspace,
         skill=Path(home),
         interpreters=visible or homes_of(program),
-        readable=(_RUNNERS, PROGRAM.parents[1], *inside),
-        writable=(exchange, *sorted(around - set(inside))),
+        readable=(_RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
+        writable=(exchange, *reach.writable, *sorted(around - set(inside))),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
-        sandbox=terms.sandbox,
+        sandbox="off" if reach.unconfined else "on",
     )
 
 

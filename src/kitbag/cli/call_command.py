@@ -14,6 +14,7 @@ from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.options import common_options
 from kitbag.cli.timings import CommandWatch, timings_as_text
 from kitbag.manager import SkillManager
+from kitbag.policy.terminal import terminal_approver
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
@@ -50,7 +51,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     Exits with 1 when the tool ran and failed.
     """
     watch = CommandWatch()
-    manager = SkillManager(*roots, workspace=workspace, on_progress=_say)
+    manager = SkillManager(
+        *roots, workspace=workspace, on_progress=_say, approver=terminal_approver()
+    )
     found = manager.get_tool(tool)
     watch.lap("read the skills")
     arguments = _arguments(found, pairs, text)

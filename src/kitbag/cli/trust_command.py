@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,11 +16,16 @@ from kitbag.cli.trust_text import (
     review_as_json,
 )
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError
+from kitbag.loop_thread import run_blocking
 from kitbag.manager import SkillManager
 from kitbag.needs import Need, NeedKind
+from kitbag.pinning import pin_packages
 from kitbag.trust.errors import ConsentNeededError, describe, trust_command
 from kitbag.trust.grants import Grants
 from kitbag.trust.review import Review, reason_against, review_skill
+
+if TYPE_CHECKING:
+    from kitbag.tools import Tool
 
 _MACHINE = (
     "Tools may run unprotected on this machine when it cannot protect. They can then read, "
@@ -76,7 +82,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         manager = manager_for(roots)
         skill = manager.get_skill(name)
         review = review_skill(skill, lambda: manager.get_skill_tools(skill.name), grants)
-        _decide(_Door(grants, roots, yes=yes, as_json=as_json), review, chosen)
+        door = _Door(grants, roots, yes=yes, as_json=as_json)
+        door.tools = tuple(manager.get_skill_tools(skill.name))
+        _decide(door, review, chosen)
 
 
 class _Door:
@@ -89,6 +97,7 @@ class _Door:
         self.roots = [str(root) for root in roots]
         self.yes = yes
         self.as_json = as_json
+        self.tools: tuple[Tool, ...] = ()
 
     @property
     def can_ask(self) -> bool:
@@ -157,10 +166,17 @@ def _grant(door: _Door, review: Review, agreed: tuple[Need, ...], *, said_yes: b
     # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
     if agreed or (said_yes and grant is None):
         grant = door.grants.grant(review.skill, agreed, seen=review.seen)
+    if any(need.kind == "packages" for need in agreed):
+        pinning = pin_packages(review.skill, door.tools, door.grants, _say)
+        grant = run_blocking(pinning) or grant
     if door.as_json:
         print_json(review_as_json(review, grant))
     given = ", ".join(describe(need) for need in agreed) or "nothing more"
     click.echo(f"granted to {review.skill.name}: {given}", err=True)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _list(grants: Grants, *, as_json: bool) -> None:

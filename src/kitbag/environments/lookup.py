@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kitbag.environments.building import Job, OnProgress, build
 from kitbag.environments.declared_files import DeclaredFiles, look
+from kitbag.environments.extra_packages import with_packages
 from kitbag.environments.needs import read_needs
 from kitbag.environments.pythons import Sandbox
 from kitbag.environments.ready import Environment
@@ -28,10 +29,11 @@ class _Known:
     touched: float
 
 
-_known: dict[tuple[str, str, str, Path | None], _Known] = {}
+_Key = tuple[str, str, str, Path | None, tuple[str, ...]]
+_known: dict[_Key, _Known] = {}
 
 
-async def environment_for(
+async def environment_for(  # noqa: PLR0913 - each is said by name
     script: Script,
     home: str,
     *,
@@ -39,8 +41,11 @@ async def environment_for(
     timeout_seconds: float = BUILD_SECONDS,
     sandbox: Sandbox = "on",
     workspace: Path | None = None,
+    packages: tuple[str, ...] = (),
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
+
+    `packages` are those that its skill was granted besides what it declares.
 
     One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
     else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
@@ -50,13 +55,13 @@ async def environment_for(
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
     """
-    key = (script.file, home, str(environments_directory()), workspace)
+    key = (script.file, home, str(environments_directory()), workspace, packages)
     known = _known.get(key)
     if known is not None and all(look(path) == stamp for path, stamp in known.seen):
         _note_use(known)
         return known.environment
     files = DeclaredFiles(home)
-    needs = read_needs(script, files)
+    needs = with_packages(read_needs(script, files), packages, script)
     found: Environment | None = None
     if needs is not None and not is_met(needs):
         skill = Path(home).name
@@ -75,9 +80,7 @@ async def environment_for(
     return found
 
 
-def _remember(
-    key: tuple[str, str, str, Path | None], files: DeclaredFiles, found: Environment | None
-) -> None:
+def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> None:
     known = _Known(tuple(files.seen.items()), found, 0.0)
     _note_use(known)
     # A file that changed a moment ago may change again without its stamp telling.

@@ -4,11 +4,12 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from kitbag.execution.capture import Capture
-from kitbag.execution.command import Captured, Command, Stream
+from kitbag.execution.command import Captured, Command, Filter, Stream
 from kitbag.execution.plain import PlainSlot
-from kitbag.execution.replies import Reply
+from kitbag.execution.replies import Finished, Lost, Reply
 from kitbag.execution.saved_output import save_output
 from kitbag.execution.slots import Slot
 from kitbag.execution.waiting import WaitingSlot
@@ -16,6 +17,8 @@ from kitbag.execution.waiting import WaitingSlot
 OnOutput = Callable[[Stream, bytes], None]
 
 _READ_BYTES = 65_536
+_MOST_PIECES = 64  # four times what a pipe can be made to hold
+_PATIENCE_SECONDS = 5.0  # with a slot that was told to kill; its own, with a nursery, is less
 
 
 class Call:
@@ -43,32 +46,64 @@ class Call:
             "stdout": Capture(keep, lambda: save_output(workspace, "stdout")),
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
+        new_filter = command.new_filter
+        self._filters: dict[Stream, Filter] = (
+            {} if new_filter is None else {"stdout": new_filter(), "stderr": new_filter()}
+        )
         self.output: dict[Stream, Captured] = {}  # once it has run
         self.answer = b""
         self.ended_by: str | None = None  # why Kitbag ended it
+        self._killed = False
         self._complaint: Exception | None = None  # what the caller's callback raised
+        self._cancelled: asyncio.CancelledError | None = None
+        self._silent: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
         answer = self._start()
         limit = self._command.limits.timeout_seconds
         self._clock = self._loop.call_later(limit, self._time_out)
-        cancelled: asyncio.CancelledError | None = None
         try:
-            while not answer.done():
-                try:
-                    await asyncio.shield(answer)
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                    self._end("cancelled")
+            await self._outlast(answer)
+            reply = await self._see_off(answer.result())
         finally:
             self._clock.cancel()
             self._close()
         if self._complaint is not None:
             raise self._complaint
-        if cancelled is not None:
-            raise cancelled
-        return answer.result()
+        if self._cancelled is not None:
+            raise self._cancelled
+        return reply
+
+    async def _outlast(self, end: "asyncio.Future[Any]") -> None:
+        """Wait, also when cancelled: then for an end that comes sooner."""
+        while not end.done():
+            try:
+                await asyncio.shield(end)
+            except asyncio.CancelledError as error:
+                self._cancelled = error
+                self._end("cancelled")
+
+    async def _see_off(self, reply: Reply) -> Reply:
+        """Wait until nobody has the pipes of the call: a nursery may err about its end, or lie.
+
+        A job that no child has taken holds them too.
+        """
+        self._drain()
+        if not isinstance(self._slot, Slot) or not self._slot.is_warm or not self._readers:
+            return reply
+        self._slot.close()
+        self._clock.cancel()
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
+        await self._outlast(self._silent)
+        return Lost() if isinstance(reply, Finished) and reply.reusable else reply
+
+    def _disown(self, slot: Slot) -> None:
+        slot.disown().add_done_callback(lambda _: self._hush())
+
+    def _hush(self) -> None:
+        if not self._silent.done():
+            self._silent.set_result(None)
 
     def _start(self) -> "asyncio.Future[Reply]":
         streams = self._slot.open(self._command)
@@ -121,10 +156,14 @@ class Call:
             self._close_reader(fd)
             return False
         if self.ended_by != "output_limit":
+            self._take(stream, self._filters[stream].feed(piece) if self._filters else piece)
+        return True
+
+    def _take(self, stream: Stream, piece: bytes) -> None:
+        if piece:
             self._captures[stream].add(piece)
             self._count()
             self._tell(stream, piece)
-        return True
 
     def _tell(self, stream: Stream, piece: bytes) -> None:
         if self._on_output is None:
@@ -145,27 +184,44 @@ class Call:
         if self.ended_by is None:
             self.ended_by = "timeout"
             self._slot.terminate()
-            self._clock = self._loop.call_later(self._grace_seconds, self._slot.kill)
+            self._clock = self._loop.call_later(self._grace_seconds, self._kill)
 
     def _end(self, why: str) -> None:
         if self.ended_by is None:
             self.ended_by = why
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill; a slot that does not say in time that it is done goes with its zygote."""
         self._slot.kill()
+        if not self._killed:
+            self._killed = True
+            self._clock.cancel()
+            self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
 
     def _close_reader(self, fd: int) -> None:
         self._loop.remove_reader(fd)
         stream = self._readers.pop(fd)
         os.close(fd)
         setattr(self._streams, stream, -1)
+        if not self._readers:
+            self._hush()
+
+    def _drain(self) -> None:
+        """Take what is in the pipes; no more, for somebody may still write."""
+        for fd in list(self._readers):
+            pieces = 0
+            while pieces < _MOST_PIECES and self._read(fd):
+                pieces += 1
 
     def _close(self) -> None:
         """Take what is still in the pipes; nobody writes to them any more."""
+        self._drain()
         for fd in list(self._readers):
-            while self._read(fd):
-                continue
-            if fd in self._readers:
-                self._close_reader(fd)
+            self._close_reader(fd)
         self._close_stdin()
+        for stream, each in self._filters.items():
+            self._take(stream, each.close())
         self.answer = self._streams.read_answer()
         self._streams.close()
         self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

@@ -1,9 +1,9 @@
 """What to run, and what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from kitbag.limits import Limits
 
@@ -11,6 +11,15 @@ Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
 Stream = Literal["stdout", "stderr"]
 
 TIMED_OUT = 124  # the exit code of coreutils' timeout
+
+
+class Filter(Protocol):
+    """What output goes through before anybody sees or keeps it."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes:
+        """Return what was held back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,7 @@ class Command:
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
     warm: Nursery | Prestarted | None = None
+    new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

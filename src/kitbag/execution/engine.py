@@ -71,13 +71,15 @@ class Engine:
         if chosen.proxy_port:
             command = through_proxy(command)
         planned = time.monotonic() - started
-        run = partial(self._run, command, chosen, on_output)
+        run = partial(self._run, self._pool, command, chosen, on_output)
         async with self._running:
             warm, why = _warm_of(command, chosen)
             ran = await run(warm)
             if isinstance(ran, Unfit):
                 why = ran.reason
                 ran = await run(None)
+        if isinstance(ran, Lost):
+            return _never_ran(chosen, time.monotonic() - started)
         assert isinstance(ran, Ran)
         finished = _finished(ran, command)
         laps = (("look at the machine", planned), ("wait for a process", ran.waited))
@@ -86,14 +88,15 @@ class Engine:
 
     async def _run(
         self,
+        pool: ZygotePool,
         command: Command,
         chosen: Plan,
         on_output: OnOutput | None,
         warm: Nursery | Prestarted | None,
-    ) -> "Ran | Unfit":
+    ) -> "Ran | Unfit | Lost":
         asked = time.monotonic()
-        slot = await self._pool.take(chosen, key_of(chosen.limit_fields(command.limits), warm))
-        if isinstance(slot, Unfit):
+        slot = await pool.take(chosen, key_of(chosen.limit_fields(command.limits), warm))
+        if isinstance(slot, Unfit | Lost):
             return slot
         waited = time.monotonic() - asked
         call = Call(
@@ -114,7 +117,7 @@ class Engine:
             if slot.door is not None:
                 refused = slot.door.shut()
             slot.give_back(reusable=reusable)
-            self._pool.released()
+            pool.released()
         if isinstance(reply, Unfit):
             return reply
         return Ran(
@@ -151,8 +154,9 @@ class Engine:
         return chosen
 
     async def close(self) -> None:
-        """End all zygotes; a call that is still running is lost."""
-        await self._pool.close()
+        """End all zygotes; a call that still runs or waits is lost."""
+        pool, self._pool = self._pool, self._new_pool()
+        await pool.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -236,6 +240,18 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         cold_because=spent.cold_because,
         refused_hosts=ran.refused,
         laps=spent.laps,
+    )
+
+
+def _never_ran(chosen: Plan, seconds: float) -> Ended:
+    """Say that a call was lost before there was a place for it."""
+    outcome, exit_code, code = _verdict(None, None)
+    return Ended(
+        outcome=outcome,
+        exit_code=exit_code,
+        code=code,
+        duration_seconds=seconds,
+        protections=MappingProxyType(dict(chosen.protections)),
     )
 
 

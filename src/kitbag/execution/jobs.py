@@ -11,7 +11,7 @@ from kitbag.execution.zygote import wire
 
 LimitFields = tuple[tuple[str, int | None], ...]
 
-PROGRAM = Path(__file__).with_name("nursery") / "main.py"
+PROGRAM = Path(__file__).with_name("nursery") / "importlib_bootstrap.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class Jobs:
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
         self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.ours.setblocking(False)  # a nursery that does not read must not hold up the host
         wanted = {
             "files": [file for file in (nursery.runner, nursery.script) if file],
             "runner": nursery.runner,

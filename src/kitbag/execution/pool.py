@@ -8,7 +8,7 @@ from kitbag.execution.confinement import Plan
 from kitbag.execution.jobs import SlotKey
 from kitbag.execution.plain import PlainSlot, PlainZygote
 from kitbag.execution.proxy.uplink import Uplink, most_connections
-from kitbag.execution.replies import Unfit
+from kitbag.execution.replies import Lost, Unfit
 from kitbag.execution.shelf import AnySlot
 from kitbag.execution.zygotes import Zygote
 
@@ -43,19 +43,22 @@ class ZygotePool:
         self._ending: set[AnyZygote] = set()
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
+        self._closed = False
 
-    async def take(self, plan: Plan, key: SlotKey) -> AnySlot | PlainSlot | Unfit:
+    async def take(self, plan: Plan, key: SlotKey) -> AnySlot | PlainSlot | Unfit | Lost:
         """Return a slot of the plan's zygote, which may die while it is asked for one."""
         while True:
             zygote = await self._get(plan)
+            if zygote is None:
+                return Lost()
             try:
                 return await zygote.take(key)
             except (BrokenPipeError, ConnectionResetError):
                 zygote.close()
 
-    async def _get(self, plan: Plan) -> AnyZygote:
+    async def _get(self, plan: Plan) -> AnyZygote | None:
         """Return the plan's zygote, starting it when there is none; wait when all are busy."""
-        while True:
+        while not self._closed:
             key = _key(plan)
             zygote = self._zygotes.get(key)
             if zygote is not None and zygote.alive:
@@ -67,6 +70,7 @@ class ZygotePool:
                 return self._start(key)
             self._room.clear()
             await self._room.wait()
+        return None
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
@@ -110,7 +114,9 @@ class ZygotePool:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
 
     async def close(self) -> None:
-        """End every zygote and wait until all of them are gone."""
+        """End every zygote and wait until all of them are gone; whoever waits gets none."""
+        self._closed = True
+        self._room.set()
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None

@@ -7,6 +7,8 @@ from kitbag.execution.nursery.unfit import REASONS
 from kitbag.execution.zygote import wire
 
 _MOST_PARTS = 8
+_MOST = 1 << 48  # no time and no size is larger; a number without end would not fit a float
+_NEVER_READY = "its imports end the process, or its interpreter does not start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +43,13 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The slot is gone or talks nonsense; `reason` is empty when it did not say why."""
+    """The slot is gone or talks nonsense; `reason` is empty when it did not say why.
+
+    With `call`, the slot is still there, and says that nothing of this call is alive.
+    """
 
     reason: str = ""
+    call: int = 0
 
 
 Reply = Finished | NotStarted | Unfit | Lost
@@ -58,20 +64,25 @@ def read_reply(packet: bytes) -> Reply | Ready:
         numbers = [int(word) for word in body.split(maxsplit=_MOST_PARTS)]
         return _from_numbers(kind, numbers)
     except ValueError:
-        return Lost(reason="unreadable answer")
+        return Lost()
 
 
 def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
     if kind == wire.READY:
         return Ready()
     if kind == wire.UNFIT:
-        return Unfit(reason=REASONS.get(numbers[0], "") if numbers else "")
+        return Unfit(reason=REASONS.get(numbers[0], _NEVER_READY) if numbers else _NEVER_READY)
+    if kind == wire.LOST:
+        (call,) = numbers
+        return Lost(call=call)
     if kind == wire.NOT_STARTED:
         call, errno = numbers
         return NotStarted(call=call, errno=errno)
     call, status, user, system, peak_kib, reusable = numbers
     if kind != wire.ENDED or not -signal.NSIG < status < 256:  # noqa: PLR2004 - one byte
         raise ValueError(kind)
+    if not all(0 <= number < _MOST for number in (user, system, peak_kib)):
+        raise ValueError(numbers)
     return Finished(
         call=call,
         status=status,

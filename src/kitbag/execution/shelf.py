@@ -137,10 +137,15 @@ class Shelf:
         try:
             return await place
         except asyncio.CancelledError:
-            given = place.result() if place.done() and not place.cancelled() else None
-            if given is not None and not isinstance(given, Unfit):
-                self.give_back(given, reusable=True)
+            self._return(place)
             raise
+
+    def _return(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
+        """Take back what was handed to somebody who no longer wants it."""
+        if place.done() and not place.cancelled() and place.exception() is None:
+            given = place.result()
+            if not isinstance(given, Unfit):
+                self.give_back(given, reusable=True)
 
     def _look_again_later(self) -> None:
         if self._clock is None:
@@ -216,8 +221,9 @@ class Shelf:
 
     def lose(self, slot: AnySlot) -> None:
         if slot in self._idle:
-            self._idle.remove(slot)
-        self._keeper.lost(slot)
+            self._idle.remove(slot)  # nothing ran in it
+        else:
+            self._keeper.lost(slot)
 
     def end_idle(self, before: float) -> None:
         """Close slots not used since `before`."""

@@ -57,6 +57,7 @@ class Slot:
         self._answer: asyncio.Future[Reply] | None = None
         self._calls = 0
         self._lost = Lost()
+        self._is_ready = False
         self.temporary = temporary
         self.door = door  # by which its calls reach hosts
         self.alive = True
@@ -73,9 +74,7 @@ class Slot:
 
     def open(self, command: Command) -> Streams:
         """Return the pipes of a call."""
-        # An interpreter that was started over pipes takes its input to be one.
-        feeds = self.is_warm or bool(command.stdin)
-        return Streams(feeds=feeds, answers=command.answers)
+        return Streams(feeds=bool(command.stdin), answers=command.answers)
 
     def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""
@@ -122,20 +121,38 @@ class Slot:
         self._take(read_reply(packet))
 
     def _take(self, reply: Reply | Ready) -> None:
-        if isinstance(reply, Lost):
-            self._lost = reply
+        if isinstance(reply, Ready | Unfit):
+            self._prepared(reply)
+        elif reply.call != self._calls or self._answer is None or self._answer.done():
+            # Gone, or out of step with us: a nursery told the end of what had not begun.
+            self._lost = reply if isinstance(reply, Lost) else self._lost
             self.drop()
+        else:
+            if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
+                self.close()  # it is ending by itself, and nothing of the call is alive
+            self._set(reply)
+
+    def _prepared(self, reply: Ready | Unfit) -> None:
+        if self._is_ready:
+            self.drop()  # nobody gets ready twice
         elif isinstance(reply, Ready):
+            self._is_ready = True
             self._owner.ready(self)
-        elif isinstance(reply, Unfit):
+        else:
             self.close()
             self._owner.unfit(self, reply)
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(reply)
-        elif self._answer is not None and reply.call == self._calls and not self._answer.done():
-            if isinstance(reply, Finished) and not reply.reusable:
-                self.close()  # it is ending by itself, which is not being lost
+            self._set(reply)
+
+    def _set(self, reply: Reply) -> None:
+        if self._answer is not None and not self._answer.done():
             self._answer.set_result(reply)
+
+    def disown(self) -> "asyncio.Future[Reply]":
+        """Give up a slot that may not have ended what it said; done when nothing is alive."""
+        self.close()
+        self._answer = self._loop.create_future()
+        self._owner.lose(self)
+        return self._answer
 
     def drop(self) -> None:
         """Let go of it unfinished; its call is lost."""
@@ -145,8 +162,7 @@ class Slot:
 
     def confirm_lost(self) -> None:
         """Answer the call that was running: its processes are known to be gone."""
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(self._lost)
+        self._set(self._lost)
 
     def close(self) -> None:
         """Let go: the slot kills what it runs and ends."""

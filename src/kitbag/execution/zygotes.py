@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 from functools import partial
 from operator import itemgetter
 
@@ -67,6 +68,7 @@ class Zygote:
         self._shelves: dict[SlotKey, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
+        self._first = -1  # the first process of its table, when we know it
         self.ended = loop.create_future()
         self.alive = True
         self.failure = ""
@@ -120,6 +122,8 @@ class Zygote:
             ours.close()
             if door is not None:
                 door.close()
+            if jobs is not None:
+                jobs.ours.close()
             raise
         finally:
             theirs.close()
@@ -160,7 +164,7 @@ class Zygote:
     def _hear(self) -> bool:
         """Take what the zygote says; whether it is still there."""
         try:
-            while packet := self._control.recv(1024, socket.MSG_DONTWAIT):
+            while packet := self._receive():
                 if packet[:1] == wire.FAILED:
                     self.failure = packet[1:].strip().decode(errors="replace")
         except BlockingIOError:
@@ -169,12 +173,32 @@ class Zygote:
             return False
         return False
 
+    def _receive(self) -> bytes:
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        # Not socket.recv_fds, which forgets its flags.
+        packet, given, _, _ = self._control.recvmsg(1024, socket.CMSG_SPACE(4), flags)
+        for _, _, rights in given:
+            self._first = int.from_bytes(rights[:4], sys.byteorder)
+        return packet
+
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        self._pidfd = -1
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
         self._let_go()
+        if self._first < 0:
+            self._end()
+        else:
+            # If the one we started was killed, the others may still be dying.
+            self._loop.add_reader(self._first, self._end)
+
+    def _end(self) -> None:
+        if self._first >= 0:
+            self._loop.remove_reader(self._first)
+            os.close(self._first)
+            self._first = -1
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -204,8 +228,10 @@ class Zygote:
     def abandon(self) -> None:
         """Close descriptors only: the loop is closed or, after a fork, the parent's."""
         self._control.close()
-        if not self.ended.done():
-            os.close(self._pidfd)
+        for fd in (self._pidfd, self._first):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._first = -1
         for shelf in self._shelves.values():
             for slot in (*shelf.busy, *shelf.idle):
                 slot.abandon()

@@ -1,6 +1,7 @@
 """One connection, over sockets of this process: what a tool sends, what a server gets, and back."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 
@@ -226,8 +227,8 @@ async def test_a_tool_that_never_reads_holds_up_its_server_and_nobody_else(line:
     await line.send("CONNECT example.com:443 HTTP/1.1", "", "")
     sent = 0
 
-    with pytest.raises(TimeoutError):
-        while True:
+    with contextlib.suppress(TimeoutError):
+        while sent < 64 << 20:
             await asyncio.wait_for(line.loop.sock_sendall(line.server, b"x" * 65_536), 0.2)
             sent += 65_536
 

@@ -129,8 +129,28 @@ def test_a_header_that_is_named_as_belonging_to_the_connection_cannot_take_the_l
 
 
 pieces = st.sampled_from(
-    ["GET", "CONNECT", " ", "http://", "example.com", ":443", "/", "HTTP/1.1", "\r\n", "\n", ": "]
-    + ["Content-Length", "Transfer-Encoding", "chunked", "3", "@", "\0", "Connection", ",", "\x80"]
+    [
+        "GET",
+        "CONNECT",
+        " ",
+        "http://",
+        "example.com",
+        ":443",
+        "/",
+        "HTTP/1.1",
+        "\r\n",
+        "\n",
+        ": ",
+        "Content-Length",
+        "Transfer-Encoding",
+        "chunked",
+        "3",
+        "@",
+        "\x00",
+        "Connection",
+        ",",
+        "\x80",
+    ]
 )
 SENT_ON = re.compile(rb"[^\r\n\0]+(?:\r\n[^\r\n\0:]+: ?[^\r\n\0]*)+\r\n\r\n")
 
@@ -164,8 +184,18 @@ def test_chunks_are_passed_on_as_they_are_and_nothing_behind_them(
 
 @pytest.mark.parametrize(
     "sent",
-    [b"zz\r\n", b"-1\r\n", b"3\nabc", b"3\r\nabcd\r\n", b"3\r\nabc\n", b" 3\r\n", b"0x3\r\n"]
-    + [b"3" * 5000, b"0\r\n" + b"a: b\r\n" * 100, b"\r\n"],
+    [
+        b"zz\r\n",
+        b"-1\r\n",
+        b"3\nabc",
+        b"3\r\nabcd\r\n",
+        b"3\r\nabc\n",
+        b" 3\r\n",
+        b"0x3\r\n",
+        b"3" * 5000,
+        b"0\r\n" + b"a: b\r\n" * 100,
+        b"\r\n",
+    ],
 )
 def test_what_is_no_chunk_is_refused(sent: bytes) -> None:
     with pytest.raises(ChunkError):

@@ -80,8 +80,20 @@ async def test_what_was_not_granted_is_neither_looked_up_nor_dialled(
 @pytest.mark.promise("net-6")
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1", PRIVATE, "169.254.169.254", "100.64.0.1", "::1", "fd00:ec2::254", "224.0.0.1"]
-    + ["::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::1", "fe80::1%eth0", "0.0.0.0"],
+    [
+        "127.0.0.1",
+        PRIVATE,
+        "169.254.169.254",
+        "100.64.0.1",
+        "::1",
+        "fd00:ec2::254",
+        "224.0.0.1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::1",
+        "fe80::1%eth0",
+        "0.0.0.0",
+    ],
 )
 @pytest.mark.parametrize("granted", ["evil.example.com", "*.example.com", "*"])
 async def test_a_granted_name_leads_to_no_address_inside(address: str, granted: str) -> None:
@@ -126,7 +138,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     internet.silent = {OTHER, PUBLIC}
     with pytest.raises(UnreachableError, match=r"nothing answers at example\.com:443"):
         await internet.dial("example.com:443", "example.com")
-    with pytest.raises(UnreachableError, match="gone.com has no address"):
+    with pytest.raises(UnreachableError, match=r"gone\.com has no address"):
         await internet.dial("gone.com:443", "gone.com")
 
     assert internet.dialled == [(OTHER, 443), (PUBLIC, 443), (OTHER, 443), (PUBLIC, 443)]

@@ -13,11 +13,14 @@ class Compiled:
     """Files compiled ahead of the calls that run them."""
 
     def __init__(self) -> None:
-        self._code: dict[str, tuple[tuple[int, int, int], CodeType]] = {}
+        self._code: dict[str, tuple[tuple[int, ...], CodeType]] = {}
 
     def add(self, file: str) -> None:
         """Compile a file; raises what Python would raise for it."""
         self._code[file] = (_identity(file), compile_file(file))
+
+    def drop(self, file: str) -> None:
+        del self._code[file]
 
     def get(self, file: str) -> CodeType | None:
         """Return the code of a file that has not changed since."""
@@ -30,6 +33,6 @@ def compile_file(file: str) -> CodeType:
         return compile(source.read(), file, "exec", 0, True)
 
 
-def _identity(file: str) -> tuple[int, int, int]:
+def _identity(file: str) -> tuple[int, ...]:
     found = os.stat(file)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

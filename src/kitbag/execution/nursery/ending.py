@@ -1,6 +1,6 @@
 """Ends a process as an interpreter does when its program is over, without taking it apart.
 
-Taking every module apart costs seven milliseconds and shows only in `__del__` of what is global.
+Taking apart what was loaded before the call costs seven milliseconds and shows in nothing.
 """
 
 from __future__ import annotations
@@ -11,29 +11,63 @@ import gc
 import io
 import os
 import sys
+import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is left over
+
+from kitbag.execution.nursery.c_output import flush_c_output
+from kitbag.execution.nursery.outcome import INTERRUPTED, say, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from kitbag.execution.nursery.lessons import Lessons
-
-INTERRUPTED = -2  # no status of its own: the signal ends the process
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
-_KEPT = ("__builtins__", "__name__")
+_NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)  # instead of the object, in its last words
+_LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
 
-def end_process(status: int, module: dict[str, Any], lessons: Lessons) -> None:
-    """Do what Python does at exit, in its order, and leave with `status`."""
-    lessons.write()
+def flush_quietly() -> None:
+    """Write out what was printed, as Python does after a program and before it speaks itself."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: S112 - it is tried again, and told of then
+            continue
+
+
+def finish(status: int) -> int:
+    """Do what Python does before it takes itself apart; the status, which may have changed."""
     _wait_for_threads()
     atexit._run_exitfuncs()
-    if not _flush_output():
-        status = _FLUSH_FAILED
-    _let_go(module)
-    if not _flush_output():
-        status = _FLUSH_FAILED
+    return status if _flush_output() else _FLUSH_FAILED
+
+
+def let_go(known: frozenset[str]) -> None:
+    """Forget what the program has loaded and held, so that what only it holds is garbage."""
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    for name in _LAST:
+        if hasattr(sys, name):
+            delattr(sys, name)
+    for name in _loaded_since(known):
+        del sys.modules[name]
+    sys.modules.pop("__main__", None)
+    sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
+
+
+def _loaded_since(known: frozenset[str]) -> list[str]:
+    """Return the last names: to look at all would copy the memory of each that was there before."""
+    found = []
+    for name in reversed(sys.modules):
+        if name in known:
+            break
+        found.append(name)
+    return found
+
+
+def leave(status: int) -> None:
+    """Write out what is left and end the process."""
+    flush_quietly()
     _flush_files()
+    flush_c_output()
     if status == INTERRUPTED:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         os.kill(os.getpid(), _signal.SIGINT)
@@ -47,37 +81,44 @@ def _wait_for_threads() -> None:
     try:
         threading._shutdown()
     except BaseException as error:
-        _say(f"Exception ignored in: {threading!r}\n{type(error).__name__}: {error}\n")
-
-
-def _let_go(module: dict[str, Any]) -> None:
-    """Drop the globals of the program, those with an underscore first, so that `__del__` runs."""
-    private = [name for name in module if name[:1] == "_" and name not in _KEPT]
-    for name in (*private, *(name for name in list(module) if name[:1] != "_")):
-        module[name] = None
+        _ignore("on threading shutdown", threading, error)
 
 
 def _flush_output() -> bool:
     done = True
-    for stream in {id(each): each for each in (sys.stdout, sys.__stdout__)}.values():
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException as error:
-            done = False
-            _say(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
     try:
-        sys.stderr.flush()
+        if sys.stdout is not None and not getattr(sys.stdout, "closed", False):
+            sys.stdout.flush()
+    except BaseException as error:
+        done = False
+        _ignore("on flushing sys.stdout", sys.stdout, error)
+    try:
+        if sys.stderr is not None and not getattr(sys.stderr, "closed", False):
+            sys.stderr.flush()
     except BaseException:
-        return done
+        done = False
     return done
 
 
-def _say(text: str) -> None:
-    try:
-        sys.stderr.write(text)
-    except BaseException:
+def _ignore(when: str, thing: object, error: BaseException) -> None:
+    """Tell of an error that nobody can handle any more, as Python would."""
+    message = f"Exception ignored {when}" if _NAMES_THE_MOMENT else None
+    if sys.unraisablehook is sys.__unraisablehook__:
+        say(f"{message}:\n" if message else f"Exception ignored in: {thing!r}\n")
+        show(error)
         return
+    namespace: Any = type(sys.implementation)
+    told = namespace(
+        exc_type=type(error),
+        exc_value=error,
+        exc_traceback=error.__traceback__,
+        err_msg=message,
+        object=None if message else thing,
+    )
+    try:
+        sys.unraisablehook(told)
+    except BaseException as failure:
+        show(failure)
 
 
 def _flush_files() -> None:

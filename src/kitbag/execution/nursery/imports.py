@@ -83,10 +83,10 @@ def _statements(body: list[Any]) -> Iterator[Any]:
 
 
 def _blocks(node: Any) -> list[list[Any]]:
-    """Return the blocks of a statement that run as a rule: no handlers, no typing."""
+    """Return the blocks of a statement that run in every call; the others are learned from."""
     kind = type(node).__name__
-    if kind == "If":
-        return [node.orelse] if _is_for_typing(node.test) else [node.body, node.orelse]
+    if kind == "If" and _asks_for_main(node.test):
+        return [node.body]
     if kind in ("Try", "TryStar"):
         return [node.body, node.orelse, node.finalbody]
     if kind == "With" or (kind.endswith("FunctionDef") and node.name in _ENTRIES):
@@ -94,5 +94,6 @@ def _blocks(node: Any) -> list[list[Any]]:
     return []
 
 
-def _is_for_typing(test: Any) -> bool:
-    return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
+def _asks_for_main(test: Any) -> bool:
+    """Tell whether a condition is `__name__ == "__main__"`."""
+    return getattr(getattr(test, "left", None), "id", "") == "__name__"

@@ -23,11 +23,11 @@ class Lessons:
     def __init__(self) -> None:
         self._board = mmap.mmap(-1, _BOARD_BYTES)
         self._left = _CALLS
-        self._known = frozenset[str]()
+        self.known = frozenset[str]()
 
     def begin(self) -> None:
         """Remember what is loaded before a child is forked."""
-        self._known = frozenset(sys.modules)
+        self.known = frozenset(sys.modules)
 
     def write(self) -> None:
         """In a child, at its end: leave the names of what it loaded from outside the skill."""
@@ -40,7 +40,7 @@ class Lessons:
     def _is_new(self, name: str, module: object) -> bool:
         file = getattr(module, "__file__", None)
         return (
-            name not in self._known
+            name not in self.known
             and isinstance(file, str)
             and file.startswith((sys.base_prefix + os.sep, sys.prefix + os.sep))
         )

@@ -9,6 +9,7 @@ from kitbag.execution.nursery.child import Child
 from kitbag.execution.nursery.lessons import Lessons
 from kitbag.execution.nursery.preparation import Preparation
 from kitbag.execution.nursery.program import Program
+from kitbag.execution.nursery.variables import Variables
 from kitbag.execution.zygote import wire
 
 TYPE_CHECKING = False
@@ -29,28 +30,35 @@ class Nursery:
     ) -> None:
         self._nest = nest
         self._lessons = Lessons()
-        self._preparation = Preparation(wanted, fresh)
+        variables = Variables()
+        self._preparation = Preparation(wanted, fresh, variables)
         program = Program(self._preparation.compiled, wanted["runner"], self._lessons)
-        self._child = Child(nest, jobs, dict(os.environ), program, wanted["skipped"])
+        self._child = Child(nest, jobs, variables, program, wanted["skipped"])
 
-    def serve(self) -> None:
+    def serve(self) -> Program | None:
+        """Serve until nobody wants more; in a child, return what it is to run."""
         unfit = self._preparation.prepare()
         if unfit:
             self._nest.send(wire.UNFIT + b" %d" % unfit)
-            return
+            return None
         self._child.rehearse()
         self._nest.send(wire.READY)
-        while self._serve_one():
+        while True:
+            pid = self._fork()
+            if pid == 0:
+                return self._child.serve()
+            if not self._tell_end_of(pid):
+                return None
             self._lessons.learn(self._preparation.load_more)
 
-    def _serve_one(self) -> bool:
-        """Keep one child waiting and tell how it ended; whether another is wanted."""
+    def _fork(self) -> int:
         self._lessons.begin()
         gc.collect()
         gc.freeze()  # what a call has made can then be told from what was there
-        pid = os.fork()
-        if pid == 0:
-            self._child.serve()
+        return os.fork()
+
+    def _tell_end_of(self, pid: int) -> bool:
+        """Wait for a child and tell how it ended; whether another is wanted."""
         _, status, usage = os.wait4(pid, 0)
         times = (int(usage.ru_utime * 1000), int(usage.ru_stime * 1000))
         code = os.waitstatus_to_exitcode(status)

@@ -10,46 +10,74 @@ import sys
 
 from kitbag.execution.nursery import unfit
 from kitbag.execution.nursery.compiled import Compiled
+from kitbag.execution.nursery.ending import flush_quietly
 from kitbag.execution.nursery.imports import imports_of
+from kitbag.execution.nursery.traces import keeps_random_numbers, traces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PRINTED = 5
+    from kitbag.execution.nursery.variables import Variables
+
+_OUTPUT, _PRINTED = 1, 5
 _FIRST_FREE = 6
+_PIPE_BYTES = 1 << 20  # more than a pipe holds
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
 
 class Preparation:
     """What a script needs, and what may not show when it is there."""
 
-    def __init__(self, wanted: dict[str, Any], fresh: frozenset[str]) -> None:
+    def __init__(self, wanted: dict[str, Any], fresh: frozenset[str], variables: Variables) -> None:
         self._files: list[str] = wanted["files"]
         self._folders: list[str] = wanted["folders"]
         self._fresh = fresh
+        self._variables = variables
         self._here = os.getcwd()
         self.compiled = Compiled()
 
     def prepare(self) -> int:
         """Compile the script and load its imports; why it cannot be served here, or 0."""
+        os.set_blocking(_OUTPUT, False)  # nobody reads what is printed here
         try:
             for file in self._files:
-                self.compiled.add(file)
+                self._compile(file)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             return unfit.UNREADABLE  # a Python that starts afresh says it best
         sys.argv[:] = self._files[-1:]
-        return self._load(imports_of(self._files, self._folders))
+        imports = imports_of(self._files, self._folders)
+        _has_printed()  # warnings about what was only read
+        return self._load(imports)
+
+    def _compile(self, file: str) -> None:
+        self.compiled.add(file)
+        if _has_printed():
+            self.compiled.drop(file)  # with a warning, which is the call's to print
 
     def load_more(self, names: list[str]) -> bool:
-        """Load what calls were seen to load; whether nothing shows."""
-        return not self._load([(name, ()) for name in names])
+        """Load what some calls were seen to load; whether nothing of it shows in the others."""
+        others = [name for name in names if _is_not_standard(name)]
+        read = self._variables.count_read()
+        if self._load([(name, ()) for name in names if name not in others]):
+            return False
+        before = traces()
+        failed = self._load([(name, ()) for name in others])
+        return not failed and (traces(), self._variables.count_read()) == (before, read)
 
     def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
-        for name, members in imports:
-            if not _import(name, members):
-                return unfit.FAILED
-        return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
+        self._variables.watch()
+        try:
+            loaded = all(_import(name, members) for name, members in imports)
+        finally:
+            self._variables.stop_watching()
+        if not loaded:
+            return unfit.PRINTED if _has_printed() else unfit.FAILED
+        return (
+            _what_shows(self._here)
+            or (unfit.RANDOM if keeps_random_numbers() else 0)
+            or _shadowed(self._folders, self._fresh)
+        )
 
 
 def _import(name: str, members: tuple[str, ...]) -> bool:
@@ -67,6 +95,10 @@ def _import(name: str, members: tuple[str, ...]) -> bool:
     return True
 
 
+def _is_not_standard(name: str) -> bool:
+    return name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ())
+
+
 def close_witness() -> None:
     """Close, in a child, what only the nursery looks at."""
     os.close(_PRINTED)
@@ -74,8 +106,7 @@ def close_witness() -> None:
 
 def _what_shows(here: str) -> int:
     """Return what importing did besides importing."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    flush_quietly()
     if _has_printed():
         return unfit.PRINTED
     if os.getcwd() != here:
@@ -85,8 +116,9 @@ def _what_shows(here: str) -> int:
 
 
 def _has_printed() -> bool:
+    """Tell whether anything was printed since this was asked last."""
     try:
-        return bool(os.read(_PRINTED, 1))
+        return bool(os.read(_PRINTED, _PIPE_BYTES))
     except BlockingIOError:
         return False
 

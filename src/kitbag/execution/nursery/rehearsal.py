@@ -7,6 +7,8 @@ import marshal
 import os
 import sys
 
+from kitbag.execution.nursery.c_output import flush_c_output
+
 _PROGRAM = """
 def work(word="x"):
     return {"ok": [word, 1, 1.5, True, None]}
@@ -21,6 +23,13 @@ except ValueError as error:
 
 
 def rehearse() -> None:
+    try:
+        _rehearse()
+    except BaseException:
+        return  # an import has changed what is tried here: the call will see to it
+
+
+def _rehearse() -> None:
     # The first compile() of a process builds the classes of the syntax tree: two milliseconds.
     exec(compile(_PROGRAM, "<rehearsal>", "exec"), {"__name__": "rehearsal"})
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -32,6 +41,7 @@ def rehearse() -> None:
         os.environ["KITBAG_REHEARSAL_%d" % number] = "1"
     for number in range(12):
         os.environ.pop("KITBAG_REHEARSAL_%d" % number)
+    flush_c_output()
     marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
     json = sys.modules.get("json")
     if json is not None:

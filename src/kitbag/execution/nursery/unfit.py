@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SHADOWED, FAILED, PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
+VARIABLES, RANDOM, CRASHED = 7, 8, 9
 
 REASONS = {
     SHADOWED: "a file of the skill has the name of a module that is already loaded",
@@ -11,4 +12,7 @@ REASONS = {
     FILES_OPEN: "its imports leave files open",
     MOVED: "its imports change the current folder",
     UNREADABLE: "it cannot be read or compiled",
+    VARIABLES: "its imports read variables that differ from call to call",
+    RANDOM: "its imports keep random numbers of their own",
+    CRASHED: "its imports end the interpreter",
 }

@@ -20,7 +20,9 @@ class OwnFolders:
         self._at_start = own_view.used_inodes(granted)
 
     def clean(self) -> bool:
-        return own_view.used_inodes(self._granted) <= self._at_start
+        if own_view.used_inodes(self._granted) > self._at_start:
+            return False
+        return not own_view.changed_folders(self._granted)
 
     def remove(self) -> None:
         """Nothing to do: they go with the last process that sees them."""

@@ -13,6 +13,7 @@ _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "tim
 # Once past this number the kernel gives out no smaller process id, nor takes a smaller maximum.
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
+_EVERYBODYS = 0o1777
 
 
 def mount_processes(limit: int | None) -> None:
@@ -58,7 +59,7 @@ def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> Non
             continue
         below = [path for path in granted if path.startswith(target + "/")]
         trees = [(path, kernel.clone_tree(path), os.path.isdir(path)) for path in below]
-        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, "size=%d,mode=1777" % size)
+        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, "size=%d,mode=%o" % (size, _EVERYBODYS))
         for path, tree, folder in sorted(trees):
             make_mount_point(path, folder)
             kernel.attach_tree(tree, path)
@@ -81,6 +82,16 @@ def make_link(path: str, target: str) -> None:
     if not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(target, path)
+
+
+def changed_folders(granted: list[str]) -> list[str]:
+    """Return the temporary folders that are not as they were mounted; what is in them aside."""
+    return [
+        target
+        for target in TEMPORARY
+        if target not in granted
+        and (stat.S_IMODE(os.stat(target).st_mode) != _EVERYBODYS or os.listxattr(target))
+    ]
 
 
 def used_inodes(granted: list[str]) -> int:

@@ -23,6 +23,7 @@ _STREAMS = (1, 0x801, 0x80001, 0x80801)
 _TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
+_CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PRIO_USER = 2
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
@@ -86,7 +87,7 @@ def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str,
         table["listen"] = _refuse(errno.EACCES)
     # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
-    table["clone"] = _without(0, _NAMESPACE_FLAGS, errno.EPERM)
+    table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
     table["setpriority"] = _never(0, (_PRIO_USER,), errno.EPERM)
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):

@@ -34,7 +34,10 @@ def serve(control: _socket.socket) -> None:
         return
     gc.collect()
     gc.freeze()
-    control.send(wire.READY)
+    # Outside, only its end proves that everything in its process table is dead.
+    own_end = os.pidfd_open(os.getpid())
+    wire.send(control, wire.READY, (own_end,))
+    os.close(own_end)
     zygote.serve()
 
 
@@ -108,10 +111,15 @@ class Zygote:
         folder = self._slots.pop(pid, None)
         if folder is not None:
             remove_folder(folder)  # it is still there if the slot was killed
+        for lifeline, nursery in self._nurseries.items():
+            if nursery == pid:
+                self._nurseries[lifeline] = 0  # its number may soon be another's
 
     def _end_nursery(self, lifeline: int) -> None:
         """Kill the nursery whose slot has let go; without it the slot cannot quite end."""
-        tree.send(self._nurseries.pop(lifeline), signals.KILL)
+        nursery = self._nurseries.pop(lifeline)
+        if nursery:
+            tree.send(nursery, signals.KILL)
         self._poll.unregister(lifeline)
         os.close(lifeline)
 
@@ -197,7 +205,12 @@ class Zygote:
         self, sock: _socket.socket, nest: _socket.socket, held: int, limits: Fields
     ) -> None:
         keep_only((0, 1, 2, sock.fileno(), nest.fileno(), held, limits["porch"]))
-        make_warm_slot(sock, nest, self._config, limits, self._root).serve()
+        slot = make_warm_slot(sock, nest, self._config, limits, self._root)
+        try:
+            slot.serve()
+        except OSError:
+            # Its nursery has limited it, say. Calls are lost, but confinement is not to blame.
+            return
 
     def _nursery(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
         keep_only((0, 1, 2, end.fileno(), jobs, table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl  # here: where nurseries are made, this interpreter may be out of sight
 import os
 
 from kitbag.execution.zygote import kernel, own_view, signals, wire
@@ -62,6 +63,4 @@ def _arrange(given: tuple[int, int]) -> None:
 
 
 def _move_up(fd: int) -> int:
-    import fcntl
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ROOM)

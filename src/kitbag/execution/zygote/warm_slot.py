@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # How long a nursery may take to say how a call ended that is known to be dead.
 _PATIENCE_MS = 2000
 _MOST_NUMBERS = 4
+_CRASHED = 9  # one of the reasons of the nursery's unfit.py
+_DO_NOT_WAIT = 0x40  # MSG_DONTWAIT
 
 
 class WarmSlot:
@@ -35,6 +37,7 @@ class WarmSlot:
         self._leftovers = leftovers
         self._tree = NamespaceTree()
         self._call = 1  # the one that runs, or will
+        self._ready = False
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         for fd in (sock.fileno(), nest.fileno(), self._alarm):
@@ -56,33 +59,52 @@ class WarmSlot:
 
     def _hear(self) -> bool:
         """Take one word of the nursery; whether this slot goes on."""
+        kind, numbers = self._receive()
+        if not self._ready:
+            return self._begin(kind, numbers)
+        if kind == wire.ENDED and len(numbers) == _MOST_NUMBERS:
+            return self._finish(numbers)
+        # The nursery is gone, and what it forked was handed to us; or it talks nonsense.
+        self._end_tree()
+        self._say(wire.LOST, [self._call])
+        return False
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        """Return a letter and numbers, no letter when that is not what came."""
         message = wire.receive(self._nest)
         if message is None:
-            # The nursery is gone, and what it forked was handed to us.
-            self._tree.end()
-            return False
+            return b"", []
         for fd in message.fds:
             os.close(fd)
         try:
-            numbers = [int(word) for word in message.body.split(maxsplit=_MOST_NUMBERS)]
+            return message.kind, [int(word) for word in message.body.split(maxsplit=_MOST_NUMBERS)]
         except ValueError:
-            return False
-        if message.kind == wire.ENDED:
-            return self._finish(numbers)
-        if message.kind in (wire.READY, wire.UNFIT):
-            self._say(message.kind, numbers)
-        return message.kind == wire.READY
+            return b"", []
+
+    def _begin(self, kind: bytes, numbers: list[int]) -> bool:
+        """Pass on that the nursery is ready, or why it never will be."""
+        self._ready = kind == wire.READY
+        if self._ready:
+            self._say(wire.READY, [])
+            return True
+        self._end_tree()
+        self._say(wire.UNFIT, numbers if kind == wire.UNFIT else [_CRASHED])
+        return False
 
     def _finish(self, numbers: list[int]) -> bool:
         """End what is left of the call and answer; whether another may come after it."""
-        if len(numbers) != _MOST_NUMBERS:
-            return False
         clean = self._end_tree() and self._leftovers.clean()
         self._say(wire.ENDED, [self._call, *numbers, int(clean)])
         self._call += 1
-        if clean:
-            wire.send(self._nest, wire.NEXT)
-        return clean
+        return clean and self._ask_for_next()
+
+    def _ask_for_next(self) -> bool:
+        try:
+            # A nursery that does not listen must not hold up its slot, which obeys the host.
+            self._nest.send(wire.NEXT, _DO_NOT_WAIT)
+        except OSError:
+            return False
+        return True
 
     def _end_tree(self) -> bool:
         """Kill and reap; whether nothing is left, not even what only the nursery can reap."""
@@ -114,8 +136,14 @@ class WarmSlot:
             return self._give_up()
         waiting = select.poll()
         waiting.register(self._nest.fileno(), select.POLLIN)
-        return True if waiting.poll(_PATIENCE_MS) else self._give_up()
+        if not waiting.poll(_PATIENCE_MS):
+            return self._give_up()
+        call = self._call
+        going_on = self._hear()
+        # A word about something else may mean that it begins the call only now.
+        return self._give_up() if going_on and self._call == call else going_on
 
     def _give_up(self) -> bool:
+        self._end_tree()
         self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, 0])
         return False

@@ -22,7 +22,7 @@ RUN, TERMINATE, KILL = b"R", b"T", b"K"
 # Host to nursery; slot to nursery.
 PREPARE, NEXT = b"P", b"G"
 # Back to the host; a nursery's come through its slot.
-READY, FAILED, ENDED, NOT_STARTED, UNFIT = b"Y", b"F", b"X", b"N", b"U"
+READY, FAILED, ENDED, NOT_STARTED, UNFIT, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
 # A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
 # memory file whose descriptor comes last.

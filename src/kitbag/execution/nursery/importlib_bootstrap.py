@@ -1,6 +1,7 @@
 """The first file a nursery runs: it loads what a script imports, then forks a child per call.
 
-It is confined like the calls themselves, and trusted as little.
+It is confined like the calls themselves, and trusted as little. A script runs on the frame of this
+file, the only one below its own; warnings pass over files of this name, as over those that import.
 """
 
 from __future__ import annotations
@@ -9,23 +10,30 @@ import sys
 
 _FRESH = frozenset(sys.modules)  # what every Python has loaded by now
 
+import gc  # noqa: E402
 from _socket import socket  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kitbag.execution.nursery.program import Program
 
 _NEST, _JOBS = 3, 4
 _PACKAGES = ("kitbag", "kitbag.execution", "kitbag.execution.nursery", "kitbag.execution.zygote")
 
 
-def main() -> None:
+def main() -> Program | None:
+    """Serve; what a child is to run, or None when nothing more is wanted."""
     _import_only_these_folders()
     from kitbag.execution.nursery.nursery import Nursery
     from kitbag.execution.zygote import wire
 
     nest, jobs = socket(fileno=_NEST), socket(fileno=_JOBS)
     message = wire.receive(jobs)
-    if message is not None:
-        nursery = Nursery(nest, jobs, message.value(), _FRESH)
-        _forget_own_modules()
-        nursery.serve()
+    if message is None:
+        return None
+    nursery = Nursery(nest, jobs, message.value(), _FRESH)
+    _forget_own_modules()
+    return nursery.serve()
 
 
 def _import_only_these_folders() -> None:
@@ -35,7 +43,8 @@ def _import_only_these_folders() -> None:
         package = type(sys)(name)
         package.__path__ = [folder] if folder else []
         sys.modules[name] = package
-    del sys.path[0]  # this folder; a call puts that of its script there
+    if sys.path[:1] == [here]:
+        del sys.path[0]  # a call puts the folder of its script there
 
 
 def _forget_own_modules() -> None:
@@ -45,4 +54,14 @@ def _forget_own_modules() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program = main()
+    if program is not None:
+        try:
+            exec(program.code(), program.module)
+        except BaseException as error:
+            program.error = error
+        program.end()
+        gc.collect()
+        program.let_go()
+        gc.collect()
+        program.leave()

@@ -1,0 +1,66 @@
+"""What one tool needs beyond confinement, read from its skill and remembered by content."""
+
+from pathlib import Path
+
+from kitbag.declarations.skill_md import read_skill_md
+from kitbag.needs import Need
+from kitbag.reading import CannotReadError
+from kitbag.skills import Skill
+from kitbag.tools import Function, Tool
+from kitbag.trust.asks import asks_of
+
+_MOST_KNOWN = 4096
+_IN_BODY = "(## Configuration)"
+
+
+class CallNeeds:
+    """Answers per tool; a skill is read again when a byte of it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[Need, ...]] = {}
+
+    def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
+        """Return what the skill of a tool declares that this tool needs."""
+        if isinstance(tool.runs, Function) or not tool.home:
+            return ()
+        key = (tool.id, digest)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            skill = skill_of(tool)
+            asked = asks_of(skill, [tool]) if skill else ()
+            known = self._known[key] = tuple(need for need in asked if _is_needed(need, tool))
+        return known
+
+
+def _is_needed(need: Need, tool: Tool) -> bool:
+    """Tell whether a tool cannot do without what its skill asks for.
+
+    What only its script reads may have a default; a setting that the instructions describe is
+    needed by the tools that read it.
+    """
+    if not need.declared:
+        return False
+    only_described = all(place.endswith(_IN_BODY) for place in need.asked_in.split(", "))
+    return not only_described or need.kind != "secret" or need.value in tool.variables
+
+
+def skill_of(tool: Tool) -> Skill | None:
+    """Return the skill of a tool, read from its folder."""
+    for name in ("SKILL.md", "skill.md"):
+        path = f"{tool.home}/{name}"
+        if not Path(path).is_file():
+            continue
+        try:
+            file = read_skill_md(path, Path(tool.home).name)
+        except CannotReadError:
+            return None
+        return Skill(
+            name=tool.skill,
+            description=file.metadata.description,
+            file=path,
+            source=tool.home,
+            metadata=file.metadata,
+        )
+    return None

@@ -1,0 +1,207 @@
+"""Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kitbag.call_needs import CallNeeds, skill_of
+from kitbag.calls import NO_SECRETS, Given, Terms
+from kitbag.digest import Snapshot, snapshot_of
+from kitbag.errors import CallDeniedError
+from kitbag.needs import Need
+from kitbag.policy.approval import Answer, Approver, Question, ask
+from kitbag.policy.decisions import Decision, Request
+from kitbag.policy.policy import Policy
+from kitbag.redaction import Redactor
+from kitbag.secrets import Secrets, environment_secrets
+from kitbag.tools import Function, Tool
+from kitbag.trust.errors import SecretUnsetError
+from kitbag.trust.grant import Grant, missing, needs_of
+from kitbag.trust.grants import Grants
+from kitbag.trust.paths import real_path
+from kitbag.what_runs import what_runs
+
+_UNCONFINED = Need(kind="unconfined")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """A yes: what the call is given, who gave it, and what must not be seen of it afterwards."""
+
+    digest: str = ""
+    given: Given = field(default_factory=Given)
+    decision: str = "allowed"
+    approved_by: str = ""
+    redactor: Redactor = field(default=NO_SECRETS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One call before it is decided."""
+
+    tool: Tool
+    seen: Snapshot | None
+    grant: Grant | None
+    request: Request
+
+    @property
+    def all_needs(self) -> tuple[Need, ...]:
+        return (*self.request.granted, *self.request.needs)
+
+
+class Permits:
+    """Decides for the calls of one executor. What was said for a session is remembered here."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        approver: Approver | None = None,
+        grants: Grants | None = None,
+        secrets: Secrets = environment_secrets,
+        session: str | None = None,
+    ) -> None:
+        self.policy = policy
+        self._approver = approver
+        self._grants = grants or Grants()
+        self._secrets = secrets
+        self._session = session
+        self._needs = CallNeeds()
+        self._said: set[tuple[str, str, tuple[Need, ...]]] = set()
+        self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
+
+    async def permit(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> Permit:
+        """Return what a call is given; raise CallDeniedError when it may not run."""
+        case = self._case(tool, arguments, terms)
+        decision = self.policy.decide(case.request)
+        if decision.verdict == "allow":
+            return self._permit(case, "allowed", _who(case, decision))
+        if decision.verdict == "ask" and self._was_said(case):
+            return self._permit(case, "approved", "an earlier yes")
+        if decision.verdict == "ask":
+            answer = await self._ask(case, decision)
+            if answer.yes:
+                self._remember(case, answer)
+                return self._permit(case, "approved", "the approver")
+            decision = replace(decision, reasons=(*decision.reasons, answer.reason))
+        raise CallDeniedError(tool=tool.id, reasons=decision.reasons, hints=decision.hints)
+
+    @property
+    def has_consent(self) -> bool:
+        """Whether somebody said that tools may run unprotected where this machine cannot."""
+        return self._grants.consent() is not None
+
+    def _case(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> _Case:
+        is_ours = isinstance(tool.runs, Function) or not tool.home
+        seen = None if is_ours else snapshot_of(tool.home)
+        digest = seen.digest if seen else ""
+        grant = self._grant(tool, digest) if seen else None
+        needed = self._needs.of(tool, digest)
+        said = (_UNCONFINED,) if terms.sandbox == "off" else ()
+        request = Request(
+            tool=tool.id,
+            skill=tool.skill,
+            confined=is_ours or terms.sandbox == "on",
+            first_use=grant is None and not is_ours,
+            effects=tool.effects,
+            arguments=arguments,
+            needs=missing(needed, grant),
+            granted=(*(needs_of(grant) if grant else ()), *said),
+            digest=digest,
+        )
+        return _Case(tool=tool, seen=seen, grant=grant, request=request)
+
+    def _grant(self, tool: Tool, digest: str) -> Grant | None:
+        last = self._grants.last(tool.skill, tool.home)
+        return last if last is not None and last.digest == digest else None
+
+    def _was_said(self, case: _Case) -> bool:
+        if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:
+            return True
+        return _key(case) in self._said
+
+    async def _ask(self, case: _Case, decision: Decision) -> Answer:
+        redactor = self._redactor(self._values(case.all_needs))
+        question = Question(
+            tool=case.tool.id,
+            skill=case.tool.skill,
+            runs=what_runs(case.tool),
+            arguments=redactor.value(dict(case.request.arguments)),
+            needs=case.request.needs,
+            reasons=decision.reasons,
+            digest=case.request.digest,
+        )
+        return await ask(self._approver, question, self.policy.answer_seconds)
+
+    def _remember(self, case: _Case, answer: Answer) -> None:
+        if answer.remember == "session":
+            self._said.add(_key(case))
+        elif answer.remember == "always":
+            skill = skill_of(case.tool)
+            if skill is None or case.seen is None:
+                self._said.add(_key(case))  # nothing on disk that a grant could belong to
+                return
+            self._grants.grant(
+                skill, case.request.needs, by="approver", tools=[case.tool.id], seen=case.seen
+            )
+
+    def _permit(self, case: _Case, decision: str, by: str) -> Permit:
+        needs = case.all_needs
+        values = self._values(needs)
+        unset = [n.value for n in needs if n.kind == "secret" and n.value not in values]
+        required = {need.value for need in self._needs.of(case.tool, case.request.digest)}
+        if lacking := [name for name in unset if name in required]:
+            raise SecretUnsetError(case.tool.skill, lacking)
+        return Permit(
+            digest=case.request.digest,
+            given=_given(needs, values),
+            decision=decision,
+            approved_by=by,
+            redactor=self._redactor(values),
+        )
+
+    def _values(self, needs: tuple[Need, ...]) -> dict[str, str]:
+        names = dict.fromkeys(need.value for need in needs if need.kind == "secret")
+        found = {name: self._secrets(self._session, name) for name in names}
+        return {name: value for name, value in found.items() if value}
+
+    def _redactor(self, values: Mapping[str, str]) -> Redactor:
+        if not values:
+            return NO_SECRETS
+        key = tuple(sorted(values.items()))
+        if key not in self._redactors:
+            self._redactors.clear()  # a changed value makes a new one; the old one is not needed
+            self._redactors[key] = Redactor(dict(values))
+        return self._redactors[key]
+
+
+def _key(case: _Case) -> tuple[str, str, tuple[Need, ...]]:
+    return case.tool.id, case.request.digest, case.request.needs
+
+
+def _who(case: _Case, decision: Decision) -> str:
+    rules = [reason for reason in decision.reasons if reason.startswith("rule ")]
+    if rules:
+        return rules[0]
+    return "a grant" if case.grant is not None else ""
+
+
+def _given(needs: tuple[Need, ...], values: Mapping[str, str]) -> Given:
+    by_kind: dict[str, list[str]] = {}
+    for need in needs:
+        by_kind.setdefault(need.kind, []).append(need.value)
+    return Given(
+        secrets=values,
+        readable=tuple(_existing(by_kind.get("read", ()))),
+        writable=tuple(_existing(by_kind.get("write", ()))),
+        hosts=tuple(dict.fromkeys(by_kind.get("host", ()))),
+        packages=tuple(dict.fromkeys(by_kind.get("packages", ()))),
+        unconfined="unconfined" in by_kind,
+    )
+
+
+def _existing(paths: Any) -> list[Path]:
+    """Return where paths lead now; one that is not there cannot be shown."""
+    real = dict.fromkeys(real_path(path) for path in paths)
+    return [Path(path) for path in real if path and Path(path).exists()]

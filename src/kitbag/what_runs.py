@@ -1,0 +1,27 @@
+"""What exactly a tool runs, in one line for whoever has to say yes."""
+
+import os
+import shlex
+from typing import assert_never
+
+from kitbag.tools import Binary, Function, Http, InlineScript, Script, Stub, Tool
+
+
+def what_runs(tool: Tool) -> str:
+    """Return a command line, a request, or the name of a function."""
+    match tool.runs:
+        case Script(file=file, language=language):
+            inside = os.path.relpath(file, tool.home) if tool.home else file
+            return f"{language} {shlex.quote(inside)} of {tool.home}"
+        case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
+            return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
+        case Binary(path=path, url=url, args_template=template):
+            return " ".join(filter(None, (path or url, template)))
+        case Http(method=method, url=url):
+            return f"{method} {url}"
+        case Stub(skill=skill):
+            return f"nothing: it says to load {skill}"
+        case Function(call=call):
+            return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
+        case _:
+            assert_never(tool.runs)
