@@ -137,7 +137,7 @@ def test_hosts_are_part_of_the_plan_in_one_spelling() -> None:
     assert granted("a.com") != granted("a.com", "b.com")
     assert granted("a.com") != granted("a.com:443")
     assert granted() != plan(WORK, FULL)
-    assert "granted" not in granted("a.com").fields(())
+    assert "hosts" not in granted("a.com").fields(())
 
 
 def test_hosts_that_are_none_or_are_not_asked_for_are_errors() -> None:

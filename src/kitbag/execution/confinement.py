@@ -7,10 +7,8 @@ from typing import Any, Literal
 
 from kitbag.errors import SandboxUnavailableError
 from kitbag.execution.machine import Machine
-from kitbag.execution.proxy.granted import Granted
 from kitbag.execution.proxy.variables import PROXY_PORT
 from kitbag.execution.system_paths import DEVICES, PROC_FILES, SYSTEM
-from kitbag.hosts import read_host
 from kitbag.limits import Limits
 
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
@@ -55,8 +53,7 @@ class Confinement:
                 raise ValueError(f"{path} is not absolute: a zygote has another current folder")
         if self.hosts and self.network != "hosts":
             raise ValueError(f'hosts are named, but the network is "{self.network}"')
-        for host in self.hosts:
-            read_host(host)
+        _spelt(self.hosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +70,8 @@ class Plan:
     seccomp: bool
     network: Network
     proxy_port: int  # 0 where there is no proxy
-    granted: Granted
+    hosts: tuple[str, ...]
+    skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
@@ -84,7 +82,8 @@ class Plan:
     def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
         """Return what the zygote is told; `guarded` are processes a tool must not touch."""
         fields = asdict(self)
-        del fields["protections"], fields["workspace"], fields["root"], fields["granted"]
+        for name in ("protections", "workspace", "root", "hosts", "skill_name"):
+            del fields[name]
         return {**fields, "guarded": list(guarded)}
 
     def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
@@ -121,7 +120,8 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         seccomp=on and machine.seccomp,
         network=confinement.network,
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
-        granted=_granted(confinement),
+        hosts=_spelt(confinement.hosts),
+        skill_name=confinement.skill_name if confinement.network == "hosts" else "",
         paths=_paths(confinement) if on else (),
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
@@ -154,10 +154,13 @@ def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
     return tuple((path, *rights[path]) for path in sorted(rights))
 
 
-def _granted(confinement: Confinement) -> Granted:
-    hosts = sorted({str(read_host(host)) for host in confinement.hosts})
-    skill = confinement.skill_name if confinement.network == "hosts" else ""
-    return Granted(hosts=tuple(hosts), skill=skill)
+def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each host once, in its one spelling; raise HostError for what is none."""
+    if not hosts:
+        return ()
+    from kitbag.hosts import read_host
+
+    return tuple(sorted({str(read_host(host)) for host in hosts}))
 
 
 def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:

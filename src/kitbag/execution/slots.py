@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import socket
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kitbag.execution.command import Command
-from kitbag.execution.proxy.door import Door
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
+
+if TYPE_CHECKING:
+    from kitbag.execution.proxy.door import Door
 
 _LONGEST_REPLY = 1024
 _FORKED_SECONDS = 0.002
@@ -48,7 +50,7 @@ class Slot:
         *,
         temporary: str | None = None,
         jobs: socket.socket | None = None,
-        door: Door | None = None,
+        door: "Door | None" = None,
     ) -> None:
         self._loop = loop
         self._sock = sock

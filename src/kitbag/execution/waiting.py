@@ -4,12 +4,15 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kitbag.execution.command import Command, Prestarted
-from kitbag.execution.proxy.door import Door
 from kitbag.execution.replies import Finished, Reply, Unfit
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.streams import Streams
+
+if TYPE_CHECKING:
+    from kitbag.execution.proxy.door import Door
 
 _LONGEST_WORD = 16
 
@@ -68,7 +71,7 @@ class WaitingSlot:
         return self._owner.failure
 
     @property
-    def door(self) -> Door | None:
+    def door(self) -> "Door | None":
         return self._slot.door
 
     def is_ready(self, _now: float) -> bool:

@@ -7,18 +7,23 @@ import socket
 import sys
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.confinement import Plan
 from kitbag.execution.interpreter import zygote_command
 from kitbag.execution.jobs import Jobs, SlotKey
-from kitbag.execution.proxy.door import Door
-from kitbag.execution.proxy.uplink import Uplink
 from kitbag.execution.replies import Unfit
 from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.waiting import WaitingSlot
 from kitbag.execution.zygote import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kitbag.execution.proxy.door import Door
+    from kitbag.execution.proxy.uplink import Uplink
 
 _CONTROL = 3
 _MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
@@ -61,7 +66,9 @@ def _new_folder_name() -> str:
 class Zygote:
     """Slots of one plan, made on demand, kept while they are used."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, uplink: Uplink) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, plan: Plan, uplink: "Callable[[], Uplink]"
+    ) -> None:
         self._loop = loop
         self._plan = plan
         self._uplink = uplink
@@ -133,10 +140,14 @@ class Zygote:
         sent = jobs.ours if jobs else None
         return Slot(self._loop, ours, owner, temporary=temporary, jobs=sent, door=door)
 
-    def _new_door(self) -> Door | None:
+    def _new_door(self) -> "Door | None":
         if not self._plan.proxy_port:
             return None
-        return Door(self._loop, self._plan.granted, self._uplink)
+        from kitbag.execution.proxy.door import Door
+        from kitbag.execution.proxy.granted import Granted
+
+        granted = Granted(hosts=self._plan.hosts, skill=self._plan.skill_name)
+        return Door(self._loop, granted, self._uplink())
 
     def used(self) -> None:
         """Hear that a call has ended; close an idle slot where there are too many."""
