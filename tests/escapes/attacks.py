@@ -19,6 +19,10 @@ def call(number, *arguments):
 def must_not(seen):
     if not seen:
         raise Unreachable(0, "not in sight")
+def ask(first):
+    sock = socket.create_connection(('127.0.0.1', 3128), 5)
+    sock.sendall(f'{first} HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n'.encode())
+    return sock.recv(100)
 def read(path):
     with open(path, "rb") as file:
         return file.read(10)
@@ -188,11 +192,41 @@ PRIVILEGES = {
     "leave a message queue behind": ("limit-6", "call(240, b'queue', 0o102, 0o600, None)"),
 }
 
+# Through the proxy of a tool that was granted one other host. Outside of that there is none, and
+# nothing to connect to: refused all the same.
+_ASK = "must_not(ask({first!r}.replace('TCP', str(TCP))).startswith(b'HTTP/1.1 2'))"
+PROXIED = {
+    f"ask the proxy: {first}": ("net-5", _ASK.format(first=first))
+    for first in (
+        "CONNECT 127.0.0.1:TCP",
+        "CONNECT localhost:TCP",
+        "CONNECT LOCALHOST.:TCP",
+        "CONNECT 127.1:TCP",
+        "CONNECT 2130706433:TCP",
+        "CONNECT 0x7f000001:TCP",
+        "CONNECT 0177.0.0.1:TCP",
+        "CONNECT 0.0.0.0:TCP",
+        "CONNECT [::1]:TCP",
+        "CONNECT [::ffff:127.0.0.1]:TCP",
+        "CONNECT example.com@127.0.0.1:TCP",
+        "CONNECT example.com:TCP",
+        "GET http://127.0.0.1:TCP/",
+        "GET http://example.com@127.0.0.1:TCP/",
+        "GET http://example.com#@127.0.0.1:TCP/",
+        "GET http://example.com\\@127.0.0.1:TCP/",
+    )
+}
+PROXIED["ask the proxy for a path"] = ("net-5", _ASK.format(first="GET /"))
+PROXIED["connect to the port of the host"] = (
+    "net-8",
+    "socket.create_connection(('127.0.0.1', TCP), 2)",
+)
+
 EVERYTHING = {**FILES, **METADATA, **NETWORK, **PROCESSES, **PRIVILEGES}
 
 
 def program(name: str) -> str:
     """Return the whole program of one attempt."""
-    code = EVERYTHING[name][1]
+    code = {**EVERYTHING, **PROXIED}[name][1]
     lines = [line if line.startswith("    ") else "    " + line for line in code.split("\n")]
     return PRELUDE + "\n".join(lines) + POSTLUDE

@@ -28,9 +28,10 @@ from kitbag.execution.jobs import PROGRAM
 from kitbag.execution.zygote import kernel, seccomp
 from kitbag.execution.zygote.syscalls import NUMBERS
 from kitbag.limits import Limits
-from tests.escapes.attacks import EVERYTHING, program
+from tests.escapes.attacks import EVERYTHING, PROXIED, program
 from tests.escapes.marks import marked
 
+Ways = list[str]  # "warm": forked by a nursery; "hosts": with one host granted
 PYTHON = "/usr/bin/python3"
 # One script for all of them, so that they are calls of one nursery after another.
 # Each marks itself and what it starts by name: a forked process shows its nursery's environment.
@@ -154,17 +155,22 @@ def command_for(outside: Outside, code: str, limits: Limits, *, warm: bool) -> C
     )
 
 
-def confinement_of(outside: Outside) -> Confinement:
+def confinement_of(outside: Outside, ways: Ways) -> Confinement:
+    granted = "hosts" in ways
     return Confinement(
-        workspace=outside.workspace, skill=outside.skill, readable=(PROGRAM.parents[1],)
+        workspace=outside.workspace,
+        skill=outside.skill,
+        readable=(PROGRAM.parents[1],),
+        network="hosts" if granted else "none",
+        hosts=("example.com",) if granted else (),
     )
 
 
-async def attempts(outside: Outside, *, warm: bool) -> dict[str, Any]:
+async def attempts(outside: Outside, ways: Ways) -> dict[str, Any]:
     async def run(code: str, **limits: float) -> Ended:
         allowed = Limits(**{"timeout_seconds": 20, **limits})  # type: ignore[arg-type]
-        command = command_for(outside, code, allowed, warm=warm)
-        ended = await engine.run(command, confinement_of(outside))
+        command = command_for(outside, code, allowed, warm="warm" in ways)
+        ended = await engine.run(command, confinement_of(outside, ways))
         paths.append((ended.warm, ended.cold_because))
         return ended
 
@@ -172,7 +178,7 @@ async def attempts(outside: Outside, *, warm: bool) -> dict[str, Any]:
     async with Engine(grace_seconds=0.1) as engine:
         ended = await run("")
         said: dict[str, Any] = {"protections": dict(ended.protections), "paths": paths}
-        for name in EVERYTHING:
+        for name in (*EVERYTHING, *(PROXIED if "hosts" in ways else ())):
             ended = await run(program(name))
             said[name] = (ended.stdout.text + ended.stderr.text).strip()
         for name, code, limits in HEAVY:
@@ -186,15 +192,15 @@ async def attempts(outside: Outside, *, warm: bool) -> dict[str, Any]:
     return said
 
 
-async def hang(outside: Outside, *, warm: bool) -> None:
+async def hang(outside: Outside, ways: Ways) -> None:
     code = DAEMON + "print('go', flush=True); time.sleep(1000)"
-    command = command_for(outside, code, Limits(timeout_seconds=1000), warm=warm)
+    command = command_for(outside, code, Limits(timeout_seconds=1000), warm="warm" in ways)
 
     def ready(_stream: str, _piece: bytes) -> None:
         sys.stdout.write("ready")
         sys.stdout.flush()
 
-    await Engine().run(command, confinement_of(outside), ready)
+    await Engine().run(command, confinement_of(outside, ways), ready)
 
 
 def alive() -> list[str]:
@@ -244,14 +250,14 @@ HEAVY: list[tuple[str, str, dict[str, float]]] = [
 
 def main() -> None:
     tier, folder, *mode = sys.argv[1:]
-    tier, _, path = tier.partition("+")
+    tier, *ways = tier.split("+")
     take_away(tier)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     outside = Outside(Path(folder))
     if mode:
-        asyncio.run(hang(outside, warm=path == "warm"))
+        asyncio.run(hang(outside, ways))
     try:
-        said = asyncio.run(attempts(outside, warm=path == "warm"))
+        said = asyncio.run(attempts(outside, ways))
         said["reached"] = outside.reached()
     except SandboxUnavailableError as error:
         said = {"refused": list(error.missing)}

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from kitbag.errors import SandboxUnavailableError
-from kitbag.execution.confinement import Confinement, plan
+from kitbag.execution.confinement import Confinement, Plan, plan
 from kitbag.execution.machine import Machine, read_report
+from kitbag.hosts import HostError
 from kitbag.limits import Limits
 
 FULL = Machine(
@@ -114,6 +115,36 @@ def test_a_granted_network_needs_no_protection_and_has_none() -> None:
     assert dict(plan(open_, FULL).protections)["net"] == "none"
     with pytest.raises(SandboxUnavailableError, match="net"):
         plan(replace(open_, required=frozenset({"net"})), FULL)
+
+
+@pytest.mark.promise("net-8")
+def test_hosts_need_a_network_of_their_own() -> None:
+    some = replace(WORK, network="hosts", hosts=("example.com",))
+
+    assert dict(plan(some, FULL).protections)["net"] == "netns+seccomp+hosts"
+    assert dict(plan(some, replace(FULL, seccomp=False)).protections)["net"] == "netns+hosts"
+    with pytest.raises(SandboxUnavailableError, match="net"):
+        plan(some, CONTAINER)
+    unconfined = plan(replace(some, sandbox="off"), FULL)
+    assert (dict(unconfined.protections)["net"], unconfined.proxy_port) == ("none", 0)
+
+
+def test_hosts_are_part_of_the_plan_in_one_spelling() -> None:
+    def granted(*hosts: str) -> Plan:
+        return plan(replace(WORK, network="hosts", hosts=hosts), FULL)
+
+    assert granted("B.com", "a.com.") == granted("a.com", "b.com", "b.com")
+    assert granted("a.com") != granted("a.com", "b.com")
+    assert granted("a.com") != granted("a.com:443")
+    assert granted() != plan(WORK, FULL)
+    assert "hosts" not in granted("a.com").fields(())
+
+
+def test_hosts_that_are_none_or_are_not_asked_for_are_errors() -> None:
+    with pytest.raises(HostError):
+        replace(WORK, network="hosts", hosts=("127.1",))
+    with pytest.raises(ValueError, match="hosts are named"):
+        replace(WORK, hosts=("example.com",))
 
 
 def test_plans_that_hold_alike_are_equal_and_others_are_not() -> None:

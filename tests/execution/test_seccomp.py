@@ -54,6 +54,23 @@ def test_sockets_are_made_by_family(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_with_hosts_only_streams_of_the_internet_are_made_and_none_listens(machine: str) -> None:
+    stream, datagram, raw, flags = 1, 2, 3, 0x80800
+    refused = ERRNO | errno.EACCES
+
+    def made(*arguments: int) -> int:
+        return decide(machine, "socket", *arguments, network="hosts")
+
+    assert {made(AF_INET, stream | extra) for extra in (0, 0x800, 0x80000, flags)} == {ALLOW}
+    assert made(10, stream, 6) == ALLOW
+    assert {made(AF_INET, kind) for kind in (datagram, raw, datagram | flags, 5, 0)} == {refused}
+    assert {made(AF_INET, stream, protocol) for protocol in (262, 132, 1)} == {refused}
+    assert {made(family, stream) for family in (AF_UNIX, 16, 17, 38, 40)} == {refused}
+    assert decide(machine, "listen", 3, 5, network="hosts") == refused
+    assert decide(machine, "listen", 3, 5, network="host") == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_processes_are_made_without_namespaces_only(machine: str) -> None:
     assert decide(machine, "clone", 17) == ALLOW
     assert decide(machine, "clone", 0x10000000 | 17) == ERRNO | errno.EPERM

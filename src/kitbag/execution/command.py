@@ -112,7 +112,8 @@ class Ended:
 
     `exit_code` is None when a signal ended it; `code` says why Kitbag ended it, such as
     "timeout", "output_limit" or "zygote_lost". `warm` means that a process served it that was
-    already running; if it could have been and was not, `cold_because` says why.
+    already running; if it could have been and was not, `cold_because` says why. `refused_hosts`
+    are those it asked its proxy for without a grant, as they would have to be granted.
     """
 
     outcome: Outcome
@@ -127,4 +128,5 @@ class Ended:
     answer: bytes = b""
     warm: bool = False
     cold_because: str = ""
+    refused_hosts: tuple[str, ...] = ()
     laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 from kitbag.errors import SandboxUnavailableError
 from kitbag.execution.machine import Machine
+from kitbag.execution.proxy.variables import PROXY_PORT
 from kitbag.execution.system_paths import DEVICES, PROC_FILES, SYSTEM
 from kitbag.limits import Limits
 
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
 Right = Literal["list", "read", "run", "write", "device"]
-Network = Literal["none", "host"]
+Network = Literal["none", "hosts", "host"]
 
 NOTHING = "none"
 _SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
@@ -26,6 +27,9 @@ class Confinement:
     The home folder is hidden because it is never named, and /tmp is the call's own. `required`
     layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
     certainty that nothing outlives the call.
+
+    With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
+    is whom they were granted to. With "host" it reaches what this machine reaches.
     """
 
     workspace: Path
@@ -34,6 +38,8 @@ class Confinement:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     network: Network = "none"
+    hosts: tuple[str, ...] = ()
+    skill_name: str = ""
     required: frozenset[Layer] = frozenset()
     sandbox: Literal["on", "off"] = "on"
     temporary_bytes: int = 256 * 1024 * 1024
@@ -45,6 +51,9 @@ class Confinement:
         for path in (*named, self.skill) if self.skill else named:
             if not path.is_absolute():
                 raise ValueError(f"{path} is not absolute: a zygote has another current folder")
+        if self.hosts and self.network != "hosts":
+            raise ValueError(f'hosts are named, but the network is "{self.network}"')
+        _spelt(self.hosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +69,9 @@ class Plan:
     landlock: int
     seccomp: bool
     network: Network
+    proxy_port: int  # 0 where there is no proxy
+    hosts: tuple[str, ...]
+    skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
@@ -70,7 +82,8 @@ class Plan:
     def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
         """Return what the zygote is told; `guarded` are processes a tool must not touch."""
         fields = asdict(self)
-        del fields["protections"], fields["workspace"], fields["root"]
+        for name in ("protections", "workspace", "root", "hosts", "skill_name"):
+            del fields[name]
         return {**fields, "guarded": list(guarded)}
 
     def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
@@ -106,6 +119,9 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         landlock=machine.landlock if on else 0,
         seccomp=on and machine.seccomp,
         network=confinement.network,
+        proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
+        hosts=_spelt(confinement.hosts),
+        skill_name=confinement.skill_name if confinement.network == "hosts" else "",
         paths=_paths(confinement) if on else (),
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
@@ -138,6 +154,15 @@ def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
     return tuple((path, *rights[path]) for path in sorted(rights))
 
 
+def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each host once, in its one spelling; raise HostError for what is none."""
+    if not hosts:
+        return ()
+    from kitbag.hosts import read_host
+
+    return tuple(sorted({str(read_host(host)) for host in hosts}))
+
+
 def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
     if namespaces:
         # Listing folders gives nothing away in a root that holds only what was granted.
@@ -152,13 +177,11 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
     landlock = f"landlock{chosen.landlock}" if chosen.landlock and whole else ""
     seccomp = "seccomp" if chosen.seccomp else ""
     pidns = "pidns" if chosen.namespaces else ""
-    closed = chosen.network == "none"
     tree = pidns or ("subreaper" if machine.adoption else "process_group")
     scoped = landlock if chosen.landlock >= _SIGNAL_SCOPE else ""
-    netns = "netns" if chosen.namespaces else ""
     return {
         "fs": _join("romount" if chosen.namespaces else "", landlock),
-        "net": _join(netns, seccomp) if closed else NOTHING,
+        "net": _network(chosen, seccomp),
         "tree": tree,
         "signals": _join(pidns, scoped),
         "memory": "rlimit_data" if machine.memory else NOTHING,
@@ -166,6 +189,15 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
     }
+
+
+def _network(chosen: Plan, seccomp: str) -> str:
+    netns = "netns" if chosen.namespaces else ""
+    if chosen.network == "none":
+        return _join(netns, seccomp)
+    # Without a network of its own nothing would hold a tool to its proxy: a port can be closed,
+    # an address cannot.
+    return _join(netns, seccomp, "hosts") if chosen.proxy_port else NOTHING
 
 
 def _process_limit(chosen: Plan) -> str:
@@ -183,7 +215,7 @@ def _refuse_unprotected(
 ) -> None:
     wanted = set[str](confinement.required)
     if confinement.sandbox == "on":
-        wanted |= {"fs", "net"} if confinement.network == "none" else {"fs"}
+        wanted |= {"fs"} if confinement.network == "host" else {"fs", "net"}
     missing = tuple(sorted(layer for layer in wanted if protections[layer] == NOTHING))
     if missing:
         reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)

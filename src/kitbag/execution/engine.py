@@ -18,6 +18,7 @@ from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
 from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
+from kitbag.execution.proxy.variables import through_proxy
 from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 
 _MOST_ZYGOTES = 32
@@ -67,6 +68,8 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement) or await self._plan(confinement)
+        if chosen.proxy_port:
+            command = through_proxy(command)
         planned = time.monotonic() - started
         run = partial(self._run, self._pool, command, chosen, on_output)
         async with self._running:
@@ -104,15 +107,27 @@ class Engine:
             on_output=on_output,
         )
         reusable = False
+        refused: tuple[str, ...] = ()
+        if slot.door is not None:
+            slot.door.open()
         try:
             reply = await call.run()
             reusable = not isinstance(reply, Finished) or reply.reusable
         finally:
+            if slot.door is not None:
+                refused = slot.door.shut()
             slot.give_back(reusable=reusable)
             pool.released()
         if isinstance(reply, Unfit):
             return reply
-        return Ran(reply=reply, call=call, waited=waited, warm=slot.is_warm, failure=slot.failure)
+        return Ran(
+            reply=reply,
+            call=call,
+            waited=waited,
+            warm=slot.is_warm,
+            failure=slot.failure,
+            refused=refused,
+        )
 
     def _settle_on_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -169,6 +184,7 @@ class Ran:
     waited: float
     warm: bool
     failure: str
+    refused: tuple[str, ...]
 
 
 def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
@@ -222,6 +238,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         answer=call.answer,
         warm=ran.warm,
         cold_because=spent.cold_because,
+        refused_hosts=ran.refused,
         laps=spent.laps,
     )
 

@@ -29,6 +29,7 @@ class PlainSlot:
 
     failure = ""
     is_warm = False
+    door = None
 
     def __init__(
         self,

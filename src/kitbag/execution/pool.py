@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from kitbag.execution.confinement import Plan
 from kitbag.execution.jobs import SlotKey
@@ -10,6 +11,9 @@ from kitbag.execution.plain import PlainSlot, PlainZygote
 from kitbag.execution.replies import Lost, Unfit
 from kitbag.execution.shelf import AnySlot
 from kitbag.execution.zygotes import Zygote
+
+if TYPE_CHECKING:
+    from kitbag.execution.proxy.uplink import Uplink
 
 AnyZygote = Zygote | PlainZygote
 
@@ -37,6 +41,7 @@ class ZygotePool:
     def __init__(self, *, most: int, idle_seconds: float) -> None:
         self._most = most
         self._idle_seconds = idle_seconds
+        self._uplink: Uplink | None = None
         self._zygotes: OrderedDict[Key, AnyZygote] = OrderedDict()
         self._ending: set[AnyZygote] = set()
         self._room = asyncio.Event()
@@ -72,11 +77,20 @@ class ZygotePool:
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
-        zygote: AnyZygote = Zygote(loop, key[0]) if key[0].zygote else PlainZygote(loop)
+        plan = key[0]
+        zygote = Zygote(loop, plan, self._the_uplink) if plan.zygote else PlainZygote(loop)
         self._zygotes[key] = zygote
         if self._clock is None:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
         return zygote
+
+    def _the_uplink(self) -> "Uplink":
+        """Return what all tools go out by: loaded and made when one may."""
+        if self._uplink is None:
+            from kitbag.execution.proxy.uplink import Uplink, most_connections
+
+            self._uplink = Uplink(most=most_connections())
+        return self._uplink
 
     def _make_room(self) -> bool:
         if len(self._zygotes) < self._most:
@@ -121,6 +135,9 @@ class ZygotePool:
             self._drop(key)
         for zygote in list(self._ending):
             await zygote.ended
+        if self._uplink is not None:
+            self._uplink.close()
+            self._uplink = None
 
     def abandon(self) -> tuple[AnyZygote, ...]:
         """Close descriptors without touching the loop, and forget."""

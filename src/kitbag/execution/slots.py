@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import socket
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kitbag.execution.command import Command
 from kitbag.execution.jobs import has_untaken
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
+
+if TYPE_CHECKING:
+    from kitbag.execution.proxy.door import Door
 
 _LONGEST_REPLY = 1024
 _FORKED_SECONDS = 0.002
@@ -48,6 +51,7 @@ class Slot:
         *,
         temporary: str | None = None,
         jobs: socket.socket | None = None,
+        door: "Door | None" = None,
     ) -> None:
         self._loop = loop
         self._sock = sock
@@ -58,6 +62,7 @@ class Slot:
         self._lost = Lost()
         self._is_ready = False
         self.temporary = temporary
+        self.door = door  # by which its calls reach hosts
         self.alive = True
         self.idle_since = 0.0
         loop.add_reader(sock.fileno(), self._read)
@@ -173,6 +178,8 @@ class Slot:
         if self.alive:
             self.alive = False
             self._loop.remove_reader(self._sock.fileno())
+            if self.door is not None:
+                self.door.close()
             self.abandon()
 
     def abandon(self) -> None:
@@ -181,3 +188,5 @@ class Slot:
         self._sock.close()
         if self._jobs is not None:
             self._jobs.close()
+        if self.door is not None:
+            self.door.abandon()

@@ -15,6 +15,8 @@ from kitbag.execution.streams import Streams
 if TYPE_CHECKING:
     import socket
 
+    from kitbag.execution.proxy.door import Door
+
 _LONGEST_WORD = 16
 _WORDS = re.compile(rb"r(?:(\d{1,3})\n?)?")  # ready; later the status that it ends with
 _NEVER_READ = "the process that waited for it had ended"
@@ -78,6 +80,10 @@ class WaitingSlot:
     @property
     def failure(self) -> str:
         return self._owner.failure
+
+    @property
+    def door(self) -> "Door | None":
+        return self._slot.door
 
     def is_ready(self, _now: float) -> bool:
         return self._is_ready and not self._reply.done()

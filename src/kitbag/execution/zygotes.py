@@ -7,6 +7,7 @@ import socket
 import sys
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.confinement import Plan
@@ -17,6 +18,12 @@ from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.waiting import WaitingSlot
 from kitbag.execution.zygote import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kitbag.execution.proxy.door import Door
+    from kitbag.execution.proxy.uplink import Uplink
 
 _CONTROL = 3
 _MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
@@ -59,9 +66,12 @@ def _new_folder_name() -> str:
 class Zygote:
     """Slots of one plan, made on demand, kept while they are used."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, plan: Plan, uplink: "Callable[[], Uplink]"
+    ) -> None:
         self._loop = loop
         self._plan = plan
+        self._uplink = uplink
         self._shelves: dict[SlotKey, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
@@ -106,20 +116,38 @@ class Zygote:
         jobs = Jobs(key.warm) if isinstance(key.warm, Nursery) else None
         order = jobs.order() if jobs else None
         fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
-        given = (theirs.fileno(), *(jobs.theirs() if jobs else ()))
+        door = self._new_door()
+        given = (
+            theirs.fileno(),
+            *(jobs.theirs() if jobs else ()),
+            *(door.theirs() if door else ()),
+        )
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:
             wire.send_value(self._control, wire.NEW_SLOT, fields, given)
         except OSError:
             ours.close()
+            if door is not None:
+                door.close()
             if jobs is not None:
                 jobs.ours.close()
             raise
         finally:
             theirs.close()
-            if jobs is not None:
-                jobs.close_theirs()
-        return Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs.ours if jobs else None)
+            for line in (jobs, door):
+                if line is not None:
+                    line.close_theirs()
+        sent = jobs.ours if jobs else None
+        return Slot(self._loop, ours, owner, temporary=temporary, jobs=sent, door=door)
+
+    def _new_door(self) -> "Door | None":
+        if not self._plan.proxy_port:
+            return None
+        from kitbag.execution.proxy.door import Door
+        from kitbag.execution.proxy.granted import Granted
+
+        granted = Granted(hosts=self._plan.hosts, skill=self._plan.skill_name)
+        return Door(self._loop, granted, self._uplink())
 
     def used(self) -> None:
         """Hear that a call has ended; close an idle slot where there are too many."""

@@ -104,6 +104,11 @@ def setns(fd: int, kind: int) -> None:
     _check(_libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "setns")
 
 
+def control(fd: int, request: int, argument: bytes) -> None:
+    # The module fcntl is out of sight where this is called.
+    _check(_libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument), f"ioctl {request:#x}")
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     words = [s.encode() if s is not None else None for s in (source, target, kind, data)]
     _check(

@@ -1,4 +1,4 @@
-"""Landlock: which files a process and everything it starts may touch, enforced by the kernel."""
+"""Landlock: which files and ports a process and all it starts may touch, enforced by the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import struct
 from kitbag.execution.zygote import kernel
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
-_VERSION_FLAG, _PATH_BENEATH = 1, 1
+_VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -48,8 +48,11 @@ def handled(abi: int) -> tuple[int, int, int]:
     return files, network, scopes
 
 
-def ruleset(abi: int, paths: list[tuple[str, str]], network: str) -> int:
-    """Build a ruleset; its descriptor survives fork and is applied by `restrict`."""
+def ruleset(abi: int, paths: list[tuple[str, str]], network: str, port: int = 0) -> int:
+    """Build a ruleset; its descriptor survives fork and is applied by `restrict`.
+
+    `port` is the one that may be connected to, where there is one.
+    """
     files, ports, scopes = handled(abi)
     if network == "host":
         ports = 0
@@ -60,6 +63,9 @@ def ruleset(abi: int, paths: list[tuple[str, str]], network: str) -> int:
     os.set_inheritable(fd, False)
     for path, right in paths:
         _allow(fd, path, RIGHTS[right] & files)
+    if port and ports:
+        rule = ctypes.create_string_buffer(struct.pack("QQ", _CONNECT_TCP, port), 16)
+        kernel.syscall(_ADD_RULE, fd, _NET_PORT, rule, 0)
     return fd
 
 

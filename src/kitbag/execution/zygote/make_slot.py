@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kitbag.execution.zygote import kernel, own_view, wire
+from kitbag.execution.zygote import kernel, own_network, own_view, wire
 from kitbag.execution.zygote.leftovers import OwnFolders, SharedFolder
 from kitbag.execution.zygote.seal import Seal
 from kitbag.execution.zygote.slot import Slot
@@ -30,6 +30,7 @@ def make_slot(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoo
 
 def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
     kernel.unshare(kernel.NEWNS)
+    _enter_network(config, limits)
     leftovers = _mount_view(config, limits, root)
     Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
     kernel.hide_from_peers()
@@ -40,15 +41,28 @@ def make_warm_slot(
     sock: _socket.socket, nest: _socket.socket, config: Fields, limits: Fields, root: NewRoot
 ) -> WarmSlot:
     kernel.unshare(kernel.NEWNS)
-    view = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)  # /proc may be covered next
+    _enter_network(config, limits)
+    names = ("mnt", "net") if config["proxy_port"] else ("mnt",)
+    own = tuple(map(_open_namespace, names))  # /proc may be covered next
     leftovers = _mount_view(config, limits, root)
-    wire.send(nest, wire.READY, (view,))
-    os.close(view)
+    wire.send(nest, wire.READY, own)
+    for fd in own:
+        os.close(fd)
     # Outside Landlock: it lets a process signal only its own domain, and the calls that this one
     # ends live in the nursery's. It runs nothing itself.
     Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
     return WarmSlot(sock, nest, leftovers)
+
+
+def _open_namespace(name: str) -> int:
+    return os.open("/proc/self/ns/" + name, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _enter_network(config: Fields, limits: Fields) -> None:
+    """Take a network of this slot's own where a call may reach hosts; all others have none."""
+    if config["proxy_port"]:
+        own_network.enter(limits["porch"], config["proxy_port"])
 
 
 def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:

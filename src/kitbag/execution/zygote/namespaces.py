@@ -33,7 +33,7 @@ def leave(user: bool, network: str) -> None:
     uid, gid = os.getuid(), os.getgid()
     flags = kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWUTS
     flags |= kernel.NEWUSER if user else 0
-    flags |= kernel.NEWNET if network == "none" else 0
+    flags |= kernel.NEWNET if network != "host" else 0
     kernel.unshare(flags)
     if user:
         _write("/proc/self/setgroups", "deny")

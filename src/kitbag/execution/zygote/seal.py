@@ -38,7 +38,8 @@ class Seal:
             rules = [(path, right) for path, right, _ in config["paths"]]
             rules += [(path, right) for path, right in config["only_landlock"]]
             rules += [(path, "write") for path in temporary]
-            self._ruleset = landlock.ruleset(config["landlock"], rules, config["network"])
+            network, port = config["network"], config["proxy_port"]
+            self._ruleset = landlock.ruleset(config["landlock"], rules, network, port)
         self._program = b""
         if config["seccomp"]:
             shared_pids = not config["namespaces"]

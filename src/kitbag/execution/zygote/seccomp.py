@@ -18,6 +18,9 @@ _SET_MODE_FILTER = 1
 _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+# SOCK_STREAM, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
+_STREAMS = (1, 0x801, 0x80001, 0x80801)
+_TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
 _CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
@@ -39,12 +42,15 @@ def _refuse(code: int) -> list[Instruction]:
     return [(_RETURN, 0, 0, _ERRNO | code)]
 
 
-def _only(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
-    """Allow the call when the argument is one of `values`."""
-    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index))]
-    for value in values:
-        body += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
-    return body + _refuse(code)
+def _only(code: int, *choices: tuple[int, ...]) -> list[Instruction]:
+    """Allow the call when each argument, from the first on, is one of its choices."""
+    body: list[Instruction] = []
+    for index, values in enumerate(choices):
+        body.append((_LOAD, 0, 0, _argument(index)))
+        # A match jumps over the other choices and the refusal behind them.
+        body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+        body += _refuse(code)
+    return [*body, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _never(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
@@ -60,16 +66,25 @@ def _without(index: int, bits: int, code: int) -> list[Instruction]:
     return [*body, *_refuse(code), (_RETURN, 0, 0, _ALLOW)]
 
 
+# Which sockets may be made: the family, the type, the protocol.
+_SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "none": ((),),
+    "hosts": ((AF_INET, AF_INET6), _STREAMS, _TCP),
+    "host": ((AF_INET, AF_INET6, AF_NETLINK),),
+}
+
+
 def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str, list[Instruction]]:
     """Return what is done about each system call by name.
 
     `guarded` are processes a tool must not touch; with `shared_pids` it could also name them,
     or everybody, as the target of a signal.
     """
-    families = (AF_INET, AF_INET6, AF_NETLINK) if network == "host" else ()
     table = {name: _refuse(errno.EPERM) for name in DENIED}
-    table["socket"] = _only(0, families, errno.EACCES)
-    table["socketpair"] = _only(0, (AF_UNIX,), errno.EACCES)
+    table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
+    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,))
+    if network == "hosts":
+        table["listen"] = _refuse(errno.EACCES)
     # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)

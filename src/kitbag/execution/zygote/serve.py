@@ -148,6 +148,7 @@ class Zygote:
         if message is None:
             return False
         limits: Fields = message.value()
+        limits["porch"] = message.fds[-1] if self._config["proxy_port"] else -1
         sock = _socket.socket(fileno=message.fds[0])
         try:
             if limits["nursery"] is None:
@@ -197,13 +198,13 @@ class Zygote:
             os._exit(0)
 
     def _slot(self, sock: _socket.socket, limits: Fields) -> None:
-        keep_only((0, 1, 2, sock.fileno()))
+        keep_only((0, 1, 2, sock.fileno(), limits["porch"]))
         make_slot(sock, self._config, limits, self._root).serve()
 
     def _warm_slot(
         self, sock: _socket.socket, nest: _socket.socket, held: int, limits: Fields
     ) -> None:
-        keep_only((0, 1, 2, sock.fileno(), nest.fileno(), held))
+        keep_only((0, 1, 2, sock.fileno(), nest.fileno(), held, limits["porch"]))
         slot = make_warm_slot(sock, nest, self._config, limits, self._root)
         try:
             slot.serve()

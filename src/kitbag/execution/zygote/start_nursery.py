@@ -38,12 +38,13 @@ def start_nursery(
 
 
 def _enter_view(nest: _socket.socket) -> None:
-    """Join the mounts of the slot, which sends them when they are made."""
+    """Join the mounts and the network of the slot, which sends them when they are made."""
     message = wire.receive(nest)
     if message is None:
         os._exit(1)
-    kernel.setns(message.fds[0], kernel.NEWNS)
-    os.close(message.fds[0])
+    for fd, kind in zip(message.fds, (kernel.NEWNS, kernel.NEWNET)):
+        kernel.setns(fd, kind)
+        os.close(fd)
 
 
 def _arrange(given: tuple[int, int]) -> None:

@@ -61,8 +61,9 @@ NUMBERS = {
         "iopl": 172,
         "ioperm": 173,
         "modify_ldt": 154,
+        "listen": 50,
     },
-    "aarch64": {**_COMMON, **dict(zip(_NAMES, _AARCH64))},
+    "aarch64": {**_COMMON, **dict(zip(_NAMES, _AARCH64)), "listen": 201},
 }
 
 # Refused whatever their arguments. The last row would leave memory behind after the call.

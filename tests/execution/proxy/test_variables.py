@@ -1,0 +1,30 @@
+from pathlib import Path
+
+from kitbag.execution.command import Command, Nursery
+from kitbag.execution.proxy.variables import through_proxy
+
+PROXY = "http://127.0.0.1:3128"
+
+
+def test_every_program_is_told_of_its_proxy_and_of_no_exception() -> None:
+    nursery = Nursery(
+        program=("/usr/bin/python3",),
+        script="/s.py",
+        runner="",
+        folders=(),
+        env=(("A", "1"), ("no_proxy", "*")),
+        cwd=Path("/"),
+    )
+    env = {"A": "1", "HTTP_PROXY": "http://corporate:8080", "NO_PROXY": "*", "no_proxy": "*"}
+
+    told = through_proxy(Command(argv=("/bin/true",), env=env, cwd=Path("/"), warm=nursery))
+
+    wanted = {
+        "A": "1",
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), PROXY),
+        **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), PROXY),
+        "NODE_USE_ENV_PROXY": "1",
+    }
+    assert told.env == wanted
+    assert told.warm is not None
+    assert dict(told.warm.env) == wanted
