@@ -28,6 +28,7 @@ class Request:
     needs: tuple[Need, ...] = ()
     granted: tuple[Need, ...] = ()
     digest: str = ""
+    roots: tuple[str, ...] = ()  # where the skill was found, when that had to be said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
