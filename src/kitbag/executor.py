@@ -109,9 +109,9 @@ class ToolExecutor:
         """Return what the call is given; a refusal goes on record, too."""
         permits = self._house.permits
         try:
-            return await permits.permit(call.tool, call.arguments, call.terms)
+            return await permits.permit(call)
         except KitbagError as error:
-            refusal = permits.refusal(call.tool, call.terms, error)
+            refusal = permits.refusal(call, error)
             self._house.recorder.refused(call, refusal, error)
             raise
 
@@ -124,8 +124,7 @@ class ToolExecutor:
             if call.is_unconfined or call.terms.required or not permits.has_consent:
                 raise
             # The consent says that it may be done; a rule can still say that it may not.
-            terms = replace(call.terms, sandbox="off")
-            await permits.permit(call.tool, call.arguments, terms)
+            await permits.permit(replace(call, terms=replace(call.terms, sandbox="off")))
             return await _run(replace(call, given=replace(call.given, unconfined=True)))
 
     def execute_sync(

@@ -1,12 +1,13 @@
 """Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kitbag.call_needs import CallNeeds, skill_of
-from kitbag.calls import NO_SECRETS, Given, Terms
+from kitbag.calls import NO_SECRETS, Given, ToolCall
 from kitbag.digest import Snapshot, snapshot_of
 from kitbag.errors import CallDeniedError, KitbagError, ToolRestrictionError
 from kitbag.needs import Need
@@ -75,30 +76,31 @@ class Permits:
         self._said: set[_Said] = set()
         self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
 
-    async def permit(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> Permit:
+    async def permit(self, call: ToolCall) -> Permit:
         """Return what a call is given; raise CallDeniedError when it may not run."""
+        tool = call.tool
         if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)
-        case = self._case(tool, arguments, terms)
-        decision = self.policy.decide(case.request)
+        case = self._case(call)
+        decision = self._decide(case.request, call)
         if decision.verdict == "deny" or case.barred:
             raise _denial(tool, decision, *case.barred)
         if decision.verdict == "allow":
             return self._permit(case, "allowed", _who(case, decision))
         if self._was_said(case, decision):
             return self._permit(case, "approved", "an earlier yes")
-        answer = await self._ask(case, decision)
+        answer = await self._ask(case, decision, call.said)
         if not answer.yes:
             raise _denial(tool, decision, answer.reason)
         _refuse_changed(case)
         self._remember(case, decision, answer)
         return self._permit(case, "approved", "the approver")
 
-    def refusal(self, tool: Tool, terms: Terms, error: KitbagError) -> Permit:
+    def refusal(self, call: ToolCall, error: KitbagError) -> Permit:
         """Return what goes on record of a call that may not run, or cannot be started."""
         decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
         try:
-            case = self._case(tool, {}, terms)
+            case = self._case(call)
         except KitbagError:  # why it was refused, perhaps
             return Permit(decision=decision)
         redactor = self._redactor(self._values(case.request.granted))
@@ -109,23 +111,34 @@ class Permits:
         """Whether somebody said that tools may run unprotected where this machine cannot."""
         return self._grants.consent() is not None
 
-    def _case(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> _Case:
+    def _decide(self, request: Request, call: ToolCall) -> Decision:
+        decision = self.policy.decide(request)
+        read = _read_from_input(call)
+        if read is None or decision.verdict == "deny":
+            return decision
+        # Such a script takes its input for its arguments: what is refused to one is to the other.
+        other = self.policy.decide(replace(request, arguments=read))
+        return other if other.verdict != "allow" else decision
+
+    def _case(self, call: ToolCall) -> _Case:
+        tool = call.tool
         is_ours = isinstance(tool.runs, Function) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
         digest = seen.digest if seen else ""
         grant = self._grant(tool, digest) if seen else None
         needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
-        said = (_UNCONFINED,) if terms.sandbox == "off" else ()
+        said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=is_ours or terms.sandbox == "on",
+            confined=is_ours or call.terms.sandbox == "on",
             first_use=grant is None and not is_ours,
             effects=tool.effects,
-            arguments=arguments,
+            arguments=call.arguments,
             needs=needed,
             granted=(*(needs_of(grant) if grant else ()), *said),
             digest=digest,
+            name=tool.name,
             roots=self._roots,
         )
         return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)
@@ -139,14 +152,14 @@ class Permits:
             return True
         return _said(case, decision) in self._said
 
-    async def _ask(self, case: _Case, decision: Decision) -> Answer:
+    async def _ask(self, case: _Case, decision: Decision, said: dict[str, Any]) -> Answer:
         # Only of what it has: a secret that was not granted is not asked for, not even for this.
         redactor = self._redactor(self._values(case.request.granted))
         question = Question(
             tool=case.tool.id,
             skill=case.tool.skill,
             runs=what_runs(case.tool),
-            arguments=redactor.value(dict(case.request.arguments)),
+            arguments=redactor.value(said),
             needs=case.request.needs,
             reasons=decision.reasons,
             digest=case.request.digest,
@@ -199,6 +212,19 @@ _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 def _said(case: _Case, decision: Decision) -> _Said:
     return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _read_from_input(call: ToolCall) -> dict[str, Any] | None:
+    """Return what a script that reads its arguments from its input gets instead of them."""
+    if call.stdin is None or call.tool.convention != "stdin":
+        return None
+    text = call.stdin.decode("utf-8", "replace")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    is_untyped = "data" in call.tool.input_schema.get("properties", {})
+    return value if isinstance(value, dict) and not is_untyped else {"data": value}
 
 
 def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:

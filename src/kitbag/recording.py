@@ -33,7 +33,7 @@ class Recorder:
     @asynccontextmanager
     async def recorded(self, call: ToolCall, permit: Permit) -> AsyncIterator[Outcome]:
         """Record what happens inside; leaving it means that the end is on record."""
-        shown = permit.redactor.value(call.arguments)
+        shown = permit.redactor.value(call.said)
         number = self._start(call.tool, shown, permit)
         facts = SpanFacts(
             name=call.tool.name,
@@ -55,7 +55,7 @@ class Recorder:
 
     def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
         """Record a call that was not allowed to start, or could not be."""
-        number = self._start(call.tool, permit.redactor.value(call.arguments), permit)
+        number = self._start(call.tool, permit.redactor.value(call.said), permit)
         self._end_with_error(number, error, permit.redactor)
 
     def _start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:

@@ -61,7 +61,7 @@ def test_the_command_line_denies_it_with_exit_code_3_and_the_command_to_run(
     manager_of: MakeManager, workspace: Path, tmp_path: Path
 ) -> None:
     manager_of(TAKE, "metadata: {kitbag: {secrets: [API_KEY]}}\n")
-    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", tmp_path / "skills"]
+    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", str(tmp_path / "skills")]
 
     ran = subprocess.run(words, cwd=workspace, capture_output=True, text=True, check=False)
 
@@ -171,7 +171,7 @@ def test_what_a_skill_writes_into_its_needs_does_not_act_on_the_terminal(
 ) -> None:
     hosts = json.dumps(["evil\u001b[2Jhost", "a\u202eb"])
     manager_of(TAKE, f"metadata: {{kitbag: {{hosts: {hosts}, read: ['/\\u001b[31mx']}}}}\n")
-    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", tmp_path / "skills"]
+    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", str(tmp_path / "skills")]
 
     ran = subprocess.run(words, cwd=workspace, capture_output=True, check=False)
 
