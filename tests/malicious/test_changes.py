@@ -70,7 +70,7 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "a file less": lambda home: (home / "link-target").unlink(),
     "a symlink": lambda home: (home / "link").symlink_to("link-target"),
     "a link that leads elsewhere": _relink,
-    "a file that became a link": lambda home: _replace_by_link(home),
+    "a file that became a link": _replace_by_link,
     "the mode of a file": lambda home: (home / "scripts/show.py").chmod(0o755),
     "the mode of a folder": lambda home: (home / "notes").chmod(0o700),
     "a name": lambda home: (home / "link-target").rename(home / "target"),

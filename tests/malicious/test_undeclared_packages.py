@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
 from kitbag.policy import Answer, Policy, Question
 from kitbag.trust.grants import Grants
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
@@ -85,7 +84,7 @@ def test_the_names_of_packages_come_from_a_grant_and_not_from_the_skill(
         asked.append(question)
         return Answer(yes=True)
 
-    manager: SkillManager = manager_of(USE, approver=approve, policy=Policy.strict())
+    manager = manager_of(USE, approver=approve, policy=Policy.strict())
     result = manager.call("bad.use")
 
     assert (len(asked), result.outcome) == (1, "failed")
