@@ -35,7 +35,7 @@ LAYERS = [
     "backends environments",
     "call_needs what_runs pinning",
     "permits",
-    "recording notes",
+    "recording notes ungranted",
     "house",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",

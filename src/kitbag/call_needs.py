@@ -8,6 +8,7 @@ from kitbag.reading import CannotReadError
 from kitbag.skills import Skill
 from kitbag.tools import Function, Tool
 from kitbag.trust.asks import asks_of
+from kitbag.walk import skill_file_in
 
 _MOST_KNOWN = 4096
 _IN_BODY = "(## Configuration)"
@@ -48,19 +49,17 @@ def _is_needed(need: Need, tool: Tool) -> bool:
 
 def skill_of(tool: Tool) -> Skill | None:
     """Return the skill of a tool, read from its folder."""
-    for name in ("SKILL.md", "skill.md"):
-        path = f"{tool.home}/{name}"
-        if not Path(path).is_file():
-            continue
-        try:
-            file = read_skill_md(path, Path(tool.home).name)
-        except CannotReadError:
-            return None
-        return Skill(
-            name=tool.skill,
-            description=file.metadata.description,
-            file=path,
-            source=tool.home,
-            metadata=file.metadata,
-        )
-    return None
+    path = skill_file_in(tool.home)
+    if not path:
+        return None
+    try:
+        file = read_skill_md(path, Path(tool.home).name)
+    except CannotReadError:
+        return None
+    return Skill(
+        name=tool.skill,
+        description=file.metadata.description,
+        file=path,
+        source=tool.home,
+        metadata=file.metadata,
+    )

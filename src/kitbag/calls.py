@@ -14,6 +14,7 @@ OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
 NO_SECRETS = Redactor({})
 OnProgress = Callable[[str], None]  # lines for people, while something takes long
+_SHOWN_BYTES = 65_536  # of standard input; a record keeps less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,13 @@ class ToolCall:
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """All that the caller said, for people and records: arguments, and input if any."""
+        if self.stdin is None:
+            return self.arguments
+        return {**self.arguments, "<stdin>": self.stdin[:_SHOWN_BYTES].decode("utf-8", "replace")}
 
     @property
     def is_unconfined(self) -> bool:

@@ -76,9 +76,13 @@ class Catalogue:
         return found
 
     def tool(self, name: str) -> Tool:
-        """Find a tool by id, wire name, or bare name, and say what it lacks."""
+        """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""
+        # Here, so that listing a thousand skills does not load what reads grants.
+        from kitbag.ungranted import missing_grants
+
         tool = self.find(name)
-        return self._ready(tool, self._machine.missing_for_skill(self.skills[tool.skill]))
+        lacking = self._machine.missing_for_skill(self.skills[tool.skill])
+        return self._ready(tool, [*lacking, *missing_grants(tool)])
 
     def find(self, name: str) -> Tool:
         """Find a tool; read no more skills than that takes."""

@@ -11,11 +11,10 @@ from kitbag.backends.function import run_function
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
-    CallDeniedError,
     InvalidArgumentsError,
+    KitbagError,
     NotRunnableError,
     SandboxUnavailableError,
-    ToolRestrictionError,
 )
 from kitbag.execution.confinement import Layer
 from kitbag.house import House
@@ -99,18 +98,21 @@ class ToolExecutor:
         watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
             ran = await self._run(replace(call, given=permit.given, redactor=permit.redactor))
-            result = redact_result(with_notes(ran, call, permit), permit.redactor)
+            result = redact_result(
+                with_notes(ran, call, permit, self._house.roots), permit.redactor
+            )
             outcome.result = result
         watch.lap("record")
         return replace(result, timings=watch.timings)
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
+        permits = self._house.permits
         try:
-            self._refuse_restricted(call.tool)
-            return await self._house.permits.permit(call.tool, call.arguments, call.terms)
-        except CallDeniedError as error:
-            self._house.recorder.denied(call.tool, call.arguments, error)
+            return await permits.permit(call)
+        except KitbagError as error:
+            refusal = permits.refusal(call, error)
+            self._house.recorder.refused(call, refusal, error)
             raise
 
     async def _run(self, call: ToolCall) -> ToolResult:
@@ -118,13 +120,12 @@ class ToolExecutor:
             return await _run(call)
         except SandboxUnavailableError:
             # Nothing ran. What was required is not given up, whoever consented to what.
-            if call.is_unconfined or call.terms.required or not self._house.permits.has_consent:
+            permits = self._house.permits
+            if call.is_unconfined or call.terms.required or not permits.has_consent:
                 raise
+            # The consent says that it may be done; a rule can still say that it may not.
+            await permits.permit(replace(call, terms=replace(call.terms, sandbox="off")))
             return await _run(replace(call, given=replace(call.given, unconfined=True)))
-
-    def _refuse_restricted(self, tool: Tool) -> None:
-        if tool.allowed_tools is not None and self._house.policy.allowed_tools == "enforce":
-            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
 
     def execute_sync(
         self,

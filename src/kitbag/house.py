@@ -1,6 +1,6 @@
 """The rules of the house: what holds for every call of an executor, whoever makes it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,8 @@ class House:
     """Made from what a caller says; what was not said is found when the first call comes.
 
     Without a `policy` the user's own is read, tightened by the `kitbag.toml` in `project`.
-    `journal=False` records nothing, unless the policy requires it.
+    `journal=False` records nothing, unless the policy requires it. `roots` are where the skills
+    were looked for, when somebody named them: commands that errors tell need them, too.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -33,6 +34,7 @@ class House:
         telemetry: Telemetry | None = None,
         session: str | None = None,
         project: Path | Callable[[], Path] | None = None,
+        roots: Sequence[str] = (),
     ) -> None:
         self._policy = policy
         self._approver = approver
@@ -42,6 +44,7 @@ class House:
         self._telemetry = telemetry or Telemetry()
         self._session = session
         self._project = project
+        self.roots = tuple(roots)
 
     @cached_property
     def policy(self) -> Policy:
@@ -58,6 +61,7 @@ class House:
             grants=self._grants,
             secrets=self._secrets,
             session=self._session,
+            roots=self.roots,
         )
 
     @cached_property
@@ -67,5 +71,5 @@ class House:
     def _record_in(self) -> Journal | None:
         required = self.policy.require_journal
         if isinstance(self._journal, Journal):
-            return self._journal
+            return self._journal.as_required() if required else self._journal
         return user_journal(required=required) if self._journal or required else None

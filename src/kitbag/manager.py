@@ -76,6 +76,7 @@ class SkillManager:
                 "journal": journal,
                 "telemetry": telemetry,
                 "project": Path.cwd,
+                "roots": [str(root) for root in self.roots] if named else (),
             },
         )
         if required or sandbox != "on":

@@ -1,6 +1,7 @@
 """What a failed call is told besides its own words: what it read and was not given."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kitbag.call_needs import skill_of
@@ -16,26 +17,30 @@ from kitbag.trust.package_asks import package_asks
 _NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
 
 
-def with_notes(result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
+def with_notes(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str] = ()
+) -> ToolResult:
     """Add the commands that would give a failed script what it may have lacked."""
     if result.outcome != "failed" or not isinstance(call.tool.runs, Script):
         return result
-    notes = [*_variables(call, permit), *_packages(result, call, permit)]
+    notes = [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
     return replace(result, content="\n".join([result.content, *notes])) if notes else result
 
 
-def _variables(call: ToolCall, permit: Permit) -> list[str]:
+def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     given = permit.given.secrets
     wanted = [n for n in call.tool.variables if n not in given and not needs_no_grant(n)]
     if not wanted:
         return []
     needs = [Need(kind="secret", value=name) for name in wanted]
     verb = "was" if len(wanted) == 1 else "were"
-    command = trust_command(call.tool.skill, needs)
+    command = trust_command(call.tool.skill, needs, roots=roots)
     return [f"note: it reads {', '.join(wanted)}, which {verb} not given to it: `{command}`"]
 
 
-def _packages(result: ToolResult, call: ToolCall, permit: Permit) -> list[str]:
+def _packages(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
     if not _NO_MODULE.search(result.stderr):
         return []
     skill = skill_of(call.tool)
@@ -43,6 +48,6 @@ def _packages(result: ToolResult, call: ToolCall, permit: Permit) -> list[str]:
     lacking = [need for need in asked if need.value not in permit.given.packages]
     if not lacking:
         return []
-    command = trust_command(call.tool.skill, lacking)
+    command = trust_command(call.tool.skill, lacking, roots=roots)
     names = ", ".join(need.value for need in lacking)
     return [f"note: it imports what no file declares ({names}): `{command}`"]

@@ -1,14 +1,15 @@
 """Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kitbag.call_needs import CallNeeds, skill_of
-from kitbag.calls import NO_SECRETS, Given, Terms
+from kitbag.calls import NO_SECRETS, Given, ToolCall
 from kitbag.digest import Snapshot, snapshot_of
-from kitbag.errors import CallDeniedError
+from kitbag.errors import CallDeniedError, KitbagError, ToolRestrictionError
 from kitbag.needs import Need
 from kitbag.policy.approval import Answer, Approver, Question, ask
 from kitbag.policy.decisions import Decision, Request
@@ -16,8 +17,9 @@ from kitbag.policy.policy import Policy
 from kitbag.redaction import Redactor
 from kitbag.secrets import Secrets, environment_secrets
 from kitbag.tools import Function, Tool
-from kitbag.trust.errors import SecretUnsetError
+from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grant import Grant, missing, needs_of
+from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
 from kitbag.trust.paths import real_path
 from kitbag.what_runs import what_runs
@@ -38,12 +40,13 @@ class Permit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One call before it is decided."""
+    """One call before it is decided. `barred` says what nobody can say yes to."""
 
     tool: Tool
     seen: Snapshot | None
     grant: Grant | None
     request: Request
+    barred: tuple[str, ...] = ()
 
     @property
     def all_needs(self) -> tuple[Need, ...]:
@@ -61,90 +64,117 @@ class Permits:
         grants: Grants | None = None,
         secrets: Secrets = environment_secrets,
         session: str | None = None,
+        roots: Sequence[str] = (),
     ) -> None:
         self.policy = policy
         self._approver = approver
         self._grants = grants or Grants()
         self._secrets = secrets
         self._session = session
+        self._roots = tuple(roots)
         self._needs = CallNeeds()
-        self._said: set[tuple[str, str, tuple[Need, ...]]] = set()
+        self._said: set[_Said] = set()
         self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
 
-    async def permit(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> Permit:
+    async def permit(self, call: ToolCall) -> Permit:
         """Return what a call is given; raise CallDeniedError when it may not run."""
-        case = self._case(tool, arguments, terms)
-        decision = self.policy.decide(case.request)
+        tool = call.tool
+        if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
+            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
+        case = self._case(call)
+        decision = self._decide(case.request, call)
+        if decision.verdict == "deny" or case.barred:
+            raise _denial(tool, decision, *case.barred)
         if decision.verdict == "allow":
             return self._permit(case, "allowed", _who(case, decision))
-        if decision.verdict == "ask" and self._was_said(case):
+        if self._was_said(case, decision):
             return self._permit(case, "approved", "an earlier yes")
-        if decision.verdict == "ask":
-            answer = await self._ask(case, decision)
-            if answer.yes:
-                self._remember(case, answer)
-                return self._permit(case, "approved", "the approver")
-            decision = replace(decision, reasons=(*decision.reasons, answer.reason))
-        raise CallDeniedError(tool=tool.id, reasons=decision.reasons, hints=decision.hints)
+        answer = await self._ask(case, decision, call.said)
+        if not answer.yes:
+            raise _denial(tool, decision, answer.reason)
+        _refuse_changed(case)
+        self._remember(case, decision, answer)
+        return self._permit(case, "approved", "the approver")
+
+    def refusal(self, call: ToolCall, error: KitbagError) -> Permit:
+        """Return what goes on record of a call that may not run, or cannot be started."""
+        decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
+        try:
+            case = self._case(call)
+        except KitbagError:  # why it was refused, perhaps
+            return Permit(decision=decision)
+        redactor = self._redactor(self._values(case.request.granted))
+        return Permit(digest=case.request.digest, decision=decision, redactor=redactor)
 
     @property
     def has_consent(self) -> bool:
         """Whether somebody said that tools may run unprotected where this machine cannot."""
         return self._grants.consent() is not None
 
-    def _case(self, tool: Tool, arguments: Mapping[str, Any], terms: Terms) -> _Case:
+    def _decide(self, request: Request, call: ToolCall) -> Decision:
+        decision = self.policy.decide(request)
+        read = _read_from_input(call)
+        if read is None or decision.verdict == "deny":
+            return decision
+        # Such a script takes its input for its arguments: what is refused to one is to the other.
+        other = self.policy.decide(replace(request, arguments=read))
+        return other if other.verdict != "allow" else decision
+
+    def _case(self, call: ToolCall) -> _Case:
+        tool = call.tool
         is_ours = isinstance(tool.runs, Function) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
         digest = seen.digest if seen else ""
         grant = self._grant(tool, digest) if seen else None
-        needed = self._needs.of(tool, digest)
-        said = (_UNCONFINED,) if terms.sandbox == "off" else ()
+        needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
+        said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=is_ours or terms.sandbox == "on",
+            confined=is_ours or call.terms.sandbox == "on",
             first_use=grant is None and not is_ours,
             effects=tool.effects,
-            arguments=arguments,
-            needs=missing(needed, grant),
+            arguments=call.arguments,
+            needs=needed,
             granted=(*(needs_of(grant) if grant else ()), *said),
             digest=digest,
+            name=tool.name,
+            roots=self._roots,
         )
-        return _Case(tool=tool, seen=seen, grant=grant, request=request)
+        return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)
 
     def _grant(self, tool: Tool, digest: str) -> Grant | None:
         last = self._grants.last(tool.skill, tool.home)
         return last if last is not None and last.digest == digest else None
 
-    def _was_said(self, case: _Case) -> bool:
+    def _was_said(self, case: _Case, decision: Decision) -> bool:
         if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:
             return True
-        return _key(case) in self._said
+        return _said(case, decision) in self._said
 
-    async def _ask(self, case: _Case, decision: Decision) -> Answer:
-        redactor = self._redactor(self._values(case.all_needs))
+    async def _ask(self, case: _Case, decision: Decision, said: dict[str, Any]) -> Answer:
+        # Only of what it has: a secret that was not granted is not asked for, not even for this.
+        redactor = self._redactor(self._values(case.request.granted))
         question = Question(
             tool=case.tool.id,
             skill=case.tool.skill,
             runs=what_runs(case.tool),
-            arguments=redactor.value(dict(case.request.arguments)),
+            arguments=redactor.value(said),
             needs=case.request.needs,
             reasons=decision.reasons,
             digest=case.request.digest,
         )
         return await ask(self._approver, question, self.policy.answer_seconds)
 
-    def _remember(self, case: _Case, answer: Answer) -> None:
-        if answer.remember == "session":
-            self._said.add(_key(case))
-        elif answer.remember == "always":
-            skill = skill_of(case.tool)
-            if skill is None or case.seen is None:
-                self._said.add(_key(case))  # nothing on disk that a grant could belong to
-                return
+    def _remember(self, case: _Case, decision: Decision, answer: Answer) -> None:
+        skill = skill_of(case.tool) if case.seen and answer.remember == "always" else None
+        if skill is not None:
             self._grants.grant(
                 skill, case.request.needs, by="approver", tools=[case.tool.id], seen=case.seen
             )
+        elif answer.remember != "once":
+            # For a function "always" is no longer: there is nothing on disk to bind a grant to.
+            self._said.add(_said(case, decision))
 
     def _permit(self, case: _Case, decision: str, by: str) -> Permit:
         needs = case.all_needs
@@ -176,8 +206,52 @@ class Permits:
         return self._redactors[key]
 
 
-def _key(case: _Case) -> tuple[str, str, tuple[Need, ...]]:
-    return case.tool.id, case.request.digest, case.request.needs
+# What a yes for a session was about: another rule that asks, or another need, is another question.
+_Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
+
+
+def _said(case: _Case, decision: Decision) -> _Said:
+    return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _read_from_input(call: ToolCall) -> dict[str, Any] | None:
+    """Return what a script that reads its arguments from its input gets instead of them."""
+    if call.stdin is None or call.tool.convention != "stdin":
+        return None
+    text = call.stdin.decode("utf-8", "replace")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    is_untyped = "data" in call.tool.input_schema.get("properties", {})
+    return value if isinstance(value, dict) and not is_untyped else {"data": value}
+
+
+def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
+    """Return needs as they would be granted, and why some of them never are.
+
+    A path is where it really leads: that is what somebody says yes to.
+    """
+    found, barred = [], []
+    for need in needs:
+        try:
+            found.append(grantable(need))
+        except GrantRefusedError as error:
+            found.append(need)
+            barred.append(str(error))
+    return tuple(found), tuple(barred)
+
+
+def _denial(tool: Tool, decision: Decision, *reasons: str) -> CallDeniedError:
+    return CallDeniedError(
+        tool=tool.id, reasons=(*decision.reasons, *reasons), hints=decision.hints
+    )
+
+
+def _refuse_changed(case: _Case) -> None:
+    """Refuse what is no longer what somebody said yes to: an answer may take minutes."""
+    if case.seen is not None and snapshot_of(case.tool.home).digest != case.seen.digest:
+        raise SkillChangedError(case.tool.skill)
 
 
 def _who(case: _Case, decision: Decision) -> str:
@@ -201,7 +275,11 @@ def _given(needs: tuple[Need, ...], values: Mapping[str, str]) -> Given:
     )
 
 
-def _existing(paths: Any) -> list[Path]:
-    """Return where paths lead now; one that is not there cannot be shown."""
-    real = dict.fromkeys(real_path(path) for path in paths)
-    return [Path(path) for path in real if path and Path(path).exists()]
+def _existing(paths: Iterable[str]) -> list[Path]:
+    """Return the paths that are there and lead to themselves.
+
+    They are kept without links: a link that was put in the place of one, perhaps by the very
+    tool that may write beside it, leads to what nobody granted.
+    """
+    same = [path for path in dict.fromkeys(paths) if real_path(path) == path]
+    return [Path(path) for path in same if Path(path).exists()]

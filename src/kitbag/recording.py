@@ -33,7 +33,7 @@ class Recorder:
     @asynccontextmanager
     async def recorded(self, call: ToolCall, permit: Permit) -> AsyncIterator[Outcome]:
         """Record what happens inside; leaving it means that the end is on record."""
-        shown = permit.redactor.value(call.arguments)
+        shown = permit.redactor.value(call.said)
         number = self._start(call.tool, shown, permit)
         facts = SpanFacts(
             name=call.tool.name,
@@ -53,10 +53,9 @@ class Recorder:
         if self._journal is not None and number is not None and outcome.result is not None:
             self._journal.ended(number, ending_of_result(outcome.result))
 
-    def denied(self, tool: Tool, arguments: object, error: BaseException) -> None:
-        """Record a call that was not allowed to start; nobody gave it a secret."""
-        permit = Permit(decision="denied")
-        number = self._start(tool, arguments, permit)
+    def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
+        """Record a call that was not allowed to start, or could not be."""
+        number = self._start(call.tool, permit.redactor.value(call.said), permit)
         self._end_with_error(number, error, permit.redactor)
 
     def _start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:

@@ -171,6 +171,18 @@ def is_skipped_folder(name: str) -> bool:
     return name in _SKIPPED
 
 
+def skill_file_in(home: str) -> str:
+    """Return the path of the skill file in a folder, "" when there is none."""
+    try:
+        names = [name for name in os.listdir(home) if name.lower() == _SKILL_FILE.lower()]
+    except OSError:
+        return ""
+    paths = [f"{home}/{name}" for name in names if os.path.isfile(f"{home}/{name}")]
+    # As in `_scan`: exact spelling wins, then what is no link.
+    paths.sort(key=lambda path: (not path.endswith(_SKILL_FILE), os.path.islink(path), path))
+    return paths[0] if paths else ""
+
+
 def _scan(path: str, stamp: Stamp) -> Folder:
     skill_files: list[str] = []
     folders: list[str] = []

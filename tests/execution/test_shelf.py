@@ -12,6 +12,7 @@ from kitbag.execution.command import Prestarted
 from kitbag.execution.confinement import Confinement, plan
 from kitbag.execution.jobs import SlotKey
 from kitbag.execution.probe import probe
+from kitbag.execution.proxy.uplink import Uplink
 from kitbag.execution.replies import Unfit
 from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner
@@ -25,7 +26,8 @@ WAIT = "printf r >&4; read -r job <&4; printf '0\\n' >&4; read -r _ <&4"
 @pytest.fixture
 async def zygote(workspace: Path) -> AsyncIterator[Zygote]:
     machine = await asyncio.to_thread(probe)
-    zygote = Zygote(asyncio.get_running_loop(), plan(Confinement(workspace=workspace), machine))
+    chosen = plan(Confinement(workspace=workspace), machine)
+    zygote = Zygote(asyncio.get_running_loop(), chosen, lambda: Uplink(most=1))
     yield zygote
     zygote.close()
     await zygote.ended

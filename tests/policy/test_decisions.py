@@ -72,13 +72,13 @@ def test_a_command_in_a_hint_is_quoted_for_a_shell() -> None:
     assert hint == "kitbag trust 'a b' --write '/srv/my data; rm -rf x'"
 
 
-def test_packages_are_granted_by_the_command_that_shows_them() -> None:
+def test_packages_are_granted_by_name() -> None:
     need = Need(kind="packages", value="pandas", declared=False)
 
     decision = Policy().decide(request(needs=(need,)))
 
     assert decision.reasons == ("it needs the packages pandas, which was not granted",)
-    assert decision.hints == ("kitbag trust web",)
+    assert decision.hints == ("kitbag trust web --package pandas",)
 
 
 @pytest.mark.promise("pol-1")

@@ -42,7 +42,8 @@ class Journal:
         self._directory = directory
         self._required = required
         self._warn = warn
-        self._upkeep = Upkeep(directory, retention or Retention(), self._hear_of)
+        self._retention = retention or Retention()
+        self._upkeep = Upkeep(directory, self._retention, self._hear_of)
         self._complained = False
         self._impatient = False
         self._to_say: list[str] = []
@@ -76,6 +77,12 @@ class Journal:
                 self._try(lambda: self._complete(number, start, end))
         self._say()
         self._upkeep.count()
+
+    def as_required(self) -> "Journal":
+        """Return a journal of the same directory that raises when it cannot be written."""
+        if self._required:
+            return self
+        return Journal(self._directory, required=True, retention=self._retention, warn=self._warn)
 
     def close(self) -> None:
         """Let go of the file; the next call opens it again."""

@@ -7,6 +7,7 @@ from typing import Literal
 from kitbag.needs import Need
 from kitbag.policy.decisions import Request
 from kitbag.policy.rules import UNCONFINED, Rule
+from kitbag.trust.visible import visible
 
 Mode = Literal["trusting", "careful", "strict"]
 # What a skill may have by declaring it, for those who trust declarations. Never a folder, and
@@ -59,13 +60,14 @@ def _names_host(request: Request) -> bool:
 
 
 def _reason(need: Need) -> str:
-    asked = f" (asked in {need.asked_in})" if need.asked_in else ""
+    asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
+    value = visible(need.value)  # strangers wrote it, and people read it on terminals
     wants = {
-        "secret": f"the secret {need.value}",
-        "host": f"to reach {need.value}",
-        "read": f"to read {need.value}",
-        "write": f"to write {need.value}",
-        "packages": f"the packages {need.value}",
+        "secret": f"the secret {value}",
+        "host": f"to reach {value}",
+        "read": f"to read {value}",
+        "write": f"to write {value}",
+        "packages": f"the packages {value}",
         "unconfined": "to run without confinement",
     }[need.kind]
     return f"it needs {wants}{asked}, which was not granted"

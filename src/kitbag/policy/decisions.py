@@ -19,7 +19,7 @@ class Request:
     ever approved.
     """
 
-    tool: str
+    tool: str  # its id
     skill: str
     confined: bool
     first_use: bool
@@ -28,6 +28,8 @@ class Request:
     needs: tuple[Need, ...] = ()
     granted: tuple[Need, ...] = ()
     digest: str = ""
+    name: str = ""  # by which models call the tool; a rule that refuses may say that, too
+    roots: tuple[str, ...] = ()  # where the skill was found, when that had to be said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

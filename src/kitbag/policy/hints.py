@@ -8,8 +8,7 @@ from kitbag.policy.concerns import Concern, is_trusted
 from kitbag.policy.decisions import Request
 from kitbag.policy.patterns import literally
 from kitbag.policy.rules import Rule
-
-_OPTIONS = {"secret": "--secret", "host": "--host", "read": "--read", "write": "--write"}
+from kitbag.trust.errors import trust_command
 
 
 def hints_for(request: Request, concerns: Sequence[Concern], rules: Iterable[Rule]) -> list[str]:
@@ -18,26 +17,19 @@ def hints_for(request: Request, concerns: Sequence[Concern], rules: Iterable[Rul
     others = {concern.about for concern in concerns if not isinstance(concern.about, Need)}
     hints = []
     if needs or "first_use" in others:
-        hints.append(_trust_command(request.skill, needs))
+        hints.append(trust_command(request.skill, needs, roots=request.roots))
     if needs and all(is_trusted(need) for need in needs):
         hints.append("Policy.trusting()")
     if "network" in others:
-        hints.append(f"kitbag trust {shlex.quote(request.skill)} --host HOST")
+        hints.append(f"kitbag trust {shlex.quote(request.skill)} --host HOST{_below(request)}")
     if others - {"first_use"}:
         tool = literally(request.tool)
         hints.append(f"Policy(rules=[Rule(verdict='allow', tools=[{tool!r}])])")
     return hints + [_rule_hint(rule) for rule in rules]
 
 
-def _trust_command(skill: str, needs: Iterable[Need]) -> str:
-    words = ["kitbag", "trust", skill]
-    for need in needs:
-        if need.kind in _OPTIONS:
-            words += [_OPTIONS[need.kind], need.value]
-        elif need.kind == "unconfined":
-            words.append("--unconfined")
-        # Packages have no option: the command shows them and asks.
-    return shlex.join(words)
+def _below(request: Request) -> str:
+    return "".join(f" --root {shlex.quote(root)}" for root in request.roots)
 
 
 def _rule_hint(rule: Rule) -> str:

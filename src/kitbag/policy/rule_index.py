@@ -22,7 +22,7 @@ class RuleIndex:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._by_tool = PatternIndex[_Numbered]()
         self._by_skill = PatternIndex[_Numbered]()
-        self._of_tools: dict[tuple[str, str], _Rules] = {}
+        self._of_tools: dict[tuple[str, str, str], _Rules] = {}
         self._of_all = _sorted_out([rule for rule in enumerate(rules) if not self._is_named(rule)])
 
     def _is_named(self, numbered: _Numbered) -> bool:
@@ -39,19 +39,20 @@ class RuleIndex:
     def matching(self, request: Request) -> list[Rule]:
         """Return the rules that are about a call, in their order."""
         near = self._of_all.near(request)
-        near += self._of_tool(request.tool, request.skill).near(request)
+        near += self._of_tool(request.tool, request.skill, request.name).near(request)
         found = [numbered for numbered in near if numbered[1].applies(request)]
         found.sort(key=_number)
         return [rule for _, rule in found]
 
-    def _of_tool(self, tool: str, skill: str) -> "_Rules":
-        key = (tool, skill)
+    def _of_tool(self, tool: str, skill: str, name: str) -> "_Rules":
+        key = (tool, skill, name)
         known = self._of_tools.get(key)
         if known is None:
             if len(self._of_tools) >= _MOST_REMEMBERED:
                 self._of_tools.clear()
             near = dict(self._by_tool.near(tool)) | dict(self._by_skill.near(skill))
-            fitting = [rule for rule in near.items() if rule[1].fits(tool, skill)]
+            near |= dict(self._by_tool.near(name))
+            fitting = [rule for rule in near.items() if rule[1].fits(tool, skill, name)]
             known = self._of_tools[key] = _sorted_out(fitting)
         return known
 

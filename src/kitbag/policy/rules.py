@@ -70,11 +70,16 @@ class Rule:
 
     def is_about(self, request: Request) -> bool:
         """Tell whether tool and skill fit, and then everything else."""
-        return self.fits(request.tool, request.skill) and self.applies(request)
+        return self.fits(request.tool, request.skill, request.name) and self.applies(request)
 
-    def fits(self, tool: str, skill: str) -> bool:
-        """Tell whether the rule is about this tool of this skill, whatever the call."""
-        return any_fits(self.tools, tool) and any_fits(self.skills, skill)
+    def fits(self, tool: str, skill: str, name: str = "") -> bool:
+        """Tell whether the rule is about this tool of this skill, whatever the call.
+
+        Rules name ids. One that refuses is also about the name that models use: a refusal that
+        misses because of its spelling protects nobody.
+        """
+        is_named = bool(name) and not self.allows and any_fits(self.tools, name)
+        return (is_named or any_fits(self.tools, tool)) and any_fits(self.skills, skill)
 
     def applies(self, request: Request) -> bool:
         """Tell whether effects, needs and arguments of a call are what the rule is about."""

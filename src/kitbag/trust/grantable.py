@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from kitbag.environment import config_directory, state_directory
+from kitbag.environment import cache_directory, config_directory, state_directory
 from kitbag.hosts import HostError, read_host
 from kitbag.needs import Need
 from kitbag.trust.errors import GrantRefusedError
@@ -60,12 +60,16 @@ def _path(need: Need) -> Need:
 
 
 def _refuse_ours(need: Need, found: str) -> None:
-    """Whoever may write the grants, or the policy, may have anything."""
-    kept = {"grants": state_directory(), "settings": config_directory()}
+    """Whoever may write the grants, the policy, or what other skills run, may have anything."""
+    kept = {
+        "grants are": state_directory(),
+        "settings are": config_directory(),
+        "index and the packages of all skills are": cache_directory(),
+    }
     for what, folder in kept.items():
         ours = "" if folder is None else real_path(str(folder))
         if ours and (found == ours or is_below(ours, found) or is_below(found, ours)):
-            reason = f"Kitbag's {what} are kept in {ours}"
+            reason = f"Kitbag's {what} kept in {ours}"
             raise GrantRefusedError(need, reason, hint="name a smaller folder")
     if found == "/":
         raise GrantRefusedError(need, "it is the whole machine", hint="name a smaller folder")

@@ -1,0 +1,126 @@
+"""The rules of the house: what was said is used, what was not is found at the first call."""
+
+from pathlib import Path
+
+import pytest
+
+from kitbag import Policy, ToolExecutor, tool
+from kitbag.environment import config_directory, state_directory
+from kitbag.errors import CallDeniedError, PolicyFileError
+from kitbag.house import House
+from kitbag.journal.journal import Journal
+from kitbag.journal.reading import JournalReader, Query
+from kitbag.journal.records import Started
+from kitbag.journal.trouble import JournalError
+from kitbag.policy import Rule
+
+
+@tool
+def greet(who: str) -> str:
+    """Greet somebody."""
+    return f"Hello {who}"
+
+
+def write_user_policy(text: str) -> None:
+    folder = config_directory()
+    assert folder is not None
+    folder.mkdir(parents=True)
+    (folder / "policy.toml").write_text(text)
+
+
+def recorded() -> list[str]:
+    with JournalReader(state_directory()) as reader:
+        return [f"{entry.tool} {entry.outcome}" for entry in reader.after(Query())]
+
+
+def test_without_a_policy_the_users_is_read() -> None:
+    write_user_policy('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
+
+    with pytest.raises(CallDeniedError):
+        ToolExecutor([greet]).execute_sync("greet", {"who": "Ada"})
+
+    assert recorded() == ["greet denied"]
+
+
+def test_a_policy_that_was_said_is_used_instead() -> None:
+    write_user_policy('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
+
+    result = ToolExecutor([greet], house=House(policy=Policy())).execute_sync("greet", {"who": "A"})
+
+    assert result.content == "Hello A"
+
+
+@pytest.mark.parametrize("how", ["path", "function"])
+def test_the_file_of_the_project_tightens(how: str, tmp_path: Path) -> None:
+    (tmp_path / "kitbag.toml").write_text('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
+    house = House(project=tmp_path if how == "path" else lambda: tmp_path)
+
+    with pytest.raises(CallDeniedError):
+        ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+
+
+def test_a_policy_with_a_mistake_lets_nothing_run() -> None:
+    write_user_policy("rules = 1\n")
+
+    with pytest.raises(PolicyFileError):
+        ToolExecutor([greet]).execute_sync("greet", {"who": "Ada"})
+
+
+def test_nothing_is_read_or_opened_before_the_first_call() -> None:
+    write_user_policy("rules = 1\n")
+
+    ToolExecutor([greet], house=House())
+
+    state = state_directory()
+    assert state is not None
+    assert not state.exists()
+
+
+def test_no_journal_records_nothing() -> None:
+    ToolExecutor([greet], house=House(journal=False)).execute_sync("greet", {"who": "Ada"})
+
+    assert recorded() == []
+
+
+def test_a_policy_that_requires_the_journal_has_the_last_word() -> None:
+    house = House(journal=False, policy=Policy(require_journal=True))
+
+    ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+
+    assert recorded() == ["greet ok"]
+
+
+def test_a_journal_that_was_given_is_used_and_required_when_the_policy_says_so(
+    tmp_path: Path,
+) -> None:
+    own = Journal(tmp_path / "own")
+    ToolExecutor([greet], house=House(journal=own)).execute_sync("greet", {"who": "Ada"})
+    own.close()
+    required = Policy(require_journal=True)
+    (tmp_path / "blocked").write_text("in the way")
+    blocked = House(journal=Journal(tmp_path / "blocked"), policy=required)
+
+    with pytest.raises(JournalError):
+        ToolExecutor([greet], house=blocked).execute_sync("greet", {"who": "Ada"})
+
+    with JournalReader(tmp_path / "own") as reader:
+        assert [entry.tool for entry in reader.after(Query())] == ["greet"]
+    assert recorded() == []
+
+
+def test_a_required_journal_stays_the_same_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, required=True)
+
+    assert journal.as_required() is journal
+    assert Journal(tmp_path).as_required().started(Started(tool="x")) == 1
+
+
+def test_the_session_is_on_record_and_told_to_the_secrets() -> None:
+    rules = [Rule(verdict="allow", tools=["*"])]
+    house = House(policy=Policy(rules=rules), session="s-1")
+
+    ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+
+    with JournalReader(state_directory()) as reader:
+        (entry,) = reader.after(Query(session="s-1"))
+    assert entry.approved_by == "rule 'allow *' allows it"
