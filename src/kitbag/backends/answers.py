@@ -9,7 +9,9 @@ from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
+from kitbag.needs import Need
 from kitbag.results import ToolResult
+from kitbag.trust.errors import trust_command
 from kitbag.workspace import changed_files
 
 _NOTHING = object()
@@ -111,12 +113,16 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
     """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
     if ended.outcome == "ok":
         return said
-    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, ended, said + stderr)]
     return "\n".join(part for part in parts if part)
 
 
-def _note(call: ToolCall, output: str) -> str:
+def _note(call: ToolCall, ended: Ended, output: str) -> str:
     """Say that a tool was confined where its error looks as if it had run into that."""
+    if ended.refused_hosts:
+        needs = [Need(kind="host", value=host) for host in ended.refused_hosts]
+        command = trust_command(call.tool.skill, needs)
+        return f"note: it was refused {', '.join(ended.refused_hosts)}: `{command}`"
     if call.is_unconfined or not _DENIED.search(output):
         return ""
     return "note: it ran confined: no network, and of your files only the workspace and its skill"

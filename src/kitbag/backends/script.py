@@ -152,12 +152,20 @@ class _Reach:
 
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    skill: str = ""
     unconfined: bool = False
 
     @classmethod
     def of(cls, call: ToolCall) -> "_Reach":
         given = call.given
-        return cls(readable=given.readable, writable=given.writable, unconfined=call.is_unconfined)
+        return cls(
+            readable=given.readable,
+            writable=given.writable,
+            hosts=() if call.is_unconfined else given.hosts,
+            skill=call.tool.skill,
+            unconfined=call.is_unconfined,
+        )
 
 
 _NOTHING_MORE = _Reach()
@@ -188,6 +196,9 @@ def _confinement(
         interpreters=visible or homes_of(program),
         readable=(_RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
         writable=(exchange, *reach.writable, *sorted(around - set(inside))),
+        network="hosts" if reach.hosts else "none",
+        hosts=reach.hosts,
+        skill_name=reach.skill if reach.hosts else "",
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox="off" if reach.unconfined else "on",
     )
