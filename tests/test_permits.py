@@ -43,9 +43,8 @@ def call_of(write_skill: WriteSkill, workspace: Path, tmp_path: Path) -> MakeCal
             write_skill(front=f"name: demo\ndescription: d\n{front}", files=ECHO)
         found = SkillManager(tmp_path / "skills", cache=False).get_tool("demo.echo")
         terms = Terms(workspace=workspace, sandbox=sandbox)
-        return ToolCall(
-            **{"tool": found, "arguments": {}, "terms": terms, "limits": Limits()} | facts
-        )
+        usual: dict[str, Any] = {"tool": found, "terms": terms, "limits": Limits()}
+        return ToolCall(**{"arguments": {}} | usual | facts)
 
     return make
 
@@ -135,9 +134,9 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
     assert third.text("another one") == "[redacted K_1]"
 
 
-@pytest.mark.parametrize("remember", ["session", "always"])
-async def test_a_yes_to_a_function_lasts_as_long_as_the_executor(
-    remember: Any, call_of: MakeCall
+@pytest.mark.parametrize(("remember", "times"), [("once", 2), ("session", 1), ("always", 1)])
+async def test_a_yes_to_a_function_lasts_no_longer_than_the_executor(
+    remember: Any, times: int, call_of: MakeCall
 ) -> None:
     @tool(effects=("destructive",))
     def wipe() -> None: ...
@@ -152,8 +151,8 @@ async def test_a_yes_to_a_function_lasts_as_long_as_the_executor(
     permits = Permits(policy=Policy(), approver=approve)
     decisions = [(await permits.permit(call)).approved_by for _ in range(2)]
 
-    assert decisions == ["the approver", "an earlier yes"]
-    assert (len(asked), asked[0].digest, Grants().list()) == (1, "", [])
+    assert decisions == ["the approver", "the approver" if times == 2 else "an earlier yes"]
+    assert (len(asked), asked[0].digest, Grants().list()) == (times, "", [])
 
 
 async def test_always_is_for_the_tool_and_not_for_a_new_need(call_of: MakeCall) -> None:
