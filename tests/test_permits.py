@@ -1,6 +1,9 @@
 """Whether a call may run, and what it is given: policy, grants, a yes, secrets."""
 
+import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +135,26 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
 
     assert first is second
     assert third.text("another one") == "[redacted K_1]"
+
+
+def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
+    call_of: MakeCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.permits._MOST_REDACTORS", 1)
+    call = call_of()
+    grant(call, Need(kind="secret", value="K_1"))
+    local = threading.local()
+    permits = Permits(policy=Policy(), secrets=lambda _, __: str(local.value))
+
+    def work(number: int) -> set[str]:
+        local.value = f"secret value {number}"
+        found = [asyncio.run(permits.permit(call)).redactor for _ in range(50)]
+        return {redactor.text(local.value) for redactor in found}
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(work, range(4)))
+
+    assert said == [{"[redacted K_1]"}] * 4
 
 
 @pytest.mark.parametrize(("remember", "times"), [("once", 2), ("session", 1), ("always", 1)])
