@@ -23,7 +23,7 @@ LAYERS = [
     "results loop_thread telemetry",
     "redacted_results",
     "journal",
-    "signatures",
+    "signatures templates",
     "names skills tools",
     "declarations",
     "plugins walk index digest",
