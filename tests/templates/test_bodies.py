@@ -106,7 +106,8 @@ def test_a_structured_body_is_filled_like_a_text() -> None:
         "k": "s",
         "n": 1,
     }
-    assert (template.names, template.variables) == ({"t"}, {"K"})
+    assert template.names == {"t"}
+    assert template.variables == {"K"}
 
 
 def test_a_key_is_no_place_for_a_value() -> None:
@@ -148,4 +149,5 @@ def test_a_text_takes_values_as_they_are(value: str) -> None:
     template = TextTemplate.parse("<${a}|${b}|${env:C}>")
 
     assert template.fill({"a": value}, {"C": "c"}) == f"<{value}||c>"
-    assert (template.names, template.variables) == ({"a", "b"}, {"C"})
+    assert template.names == {"a", "b"}
+    assert template.variables == {"C"}
