@@ -8,17 +8,17 @@ from kitbag.backends.inline_files import inline_file
 from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.backends.programs import Program, run_program
 from kitbag.calls import ToolCall
+from kitbag.declarations.backends import INTERPRETERS
+from kitbag.environment import base_environment
 from kitbag.errors import InterpreterMissingError, UnknownInterpreterError
 from kitbag.results import ToolResult
 from kitbag.tools import InlineScript, Script
 
 # interpreter → the Debian package that has it
-INTERPRETERS = {
+_PACKAGES = {
     "bash": "bash",
     "sh": "dash",
     "zsh": "zsh",
-    "python": "python3",
-    "python3": "python3",
     "node": "nodejs",
     "ruby": "ruby",
     "perl": "perl",
@@ -41,20 +41,22 @@ async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
 
 def _interpreter(name: str) -> str:
     if name not in INTERPRETERS:
-        raise UnknownInterpreterError(name, tuple(INTERPRETERS))
+        raise UnknownInterpreterError(name, INTERPRETERS)
     if name.startswith("python"):
         return sys.executable
     found = find_program(name)
     if not found:
-        raise InterpreterMissingError((name,), INTERPRETERS[name])
+        raise InterpreterMissingError((name,), _PACKAGES[name])
     return found
 
 
 def _variables(call: ToolCall, inline: InlineScript) -> dict[str, str]:
     if not inline.interpreter.startswith("python"):
         return {}
+    path = f"{Path(sys.executable).parent}:{base_environment()['PATH']}"
     # As scripts have it: what the skill keeps in scripts/ can be imported.
-    return {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
+    importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
+    return {"PATH": path, **importable}
 
 
 def _as_script(inline: InlineScript, file: Path) -> Script | None:

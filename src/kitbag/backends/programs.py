@@ -43,9 +43,7 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     with argument_file(folder, delivery) as file:
         command = _command(call, program, delivery, call_variables(call, delivery, file))
         started_ns = file_clock_ns()
-        confinement = confinement_of(
-            call.tool.home, program.visible, call.terms, folder, reach
-        )
+        confinement = confinement_of(call.tool.home, program.visible, call.terms, folder, reach)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)

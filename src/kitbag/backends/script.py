@@ -41,9 +41,7 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
         command = _command(call, script, program, delivery, _shared(script, packages), found)
         started_ns = file_clock_ns()
         programs = (packages.visible if packages else ()) or homes_of(program[0])
-        confinement = confinement_of(
-            call.tool.home, programs, call.terms, folder, Reach.of(call)
-        )
+        confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)

@@ -62,4 +62,6 @@ class Pins:
 
 
 def _name(home: str, wanted: Wanted) -> str:
-    return f"{sha256(f'{home} {wanted.url}'.encode(errors='surrogateescape')).hexdigest()[:40]}.json"
+    return (
+        f"{sha256(f'{home} {wanted.url}'.encode(errors='surrogateescape')).hexdigest()[:40]}.json"
+    )

@@ -16,7 +16,7 @@ _SYSTEMS = {"linux": ("linux",), "darwin": ("darwin", "macos")}
 def this_platform() -> str:
     """Return the name of this machine's platform, such as `linux-x86_64`."""
     machine = platform.machine().lower()
-    usual = next((name for name, all_ in _MACHINES.items() if machine in all_), machine)
+    usual = next((name for name, others in _MACHINES.items() if machine in others), machine)
     return f"{sys.platform}-{usual}"
 
 
@@ -25,7 +25,6 @@ def for_platform(choices: Mapping[str, str], name: str) -> str | None:
     system, _, machine = name.partition("-")
     systems = _SYSTEMS.get(system, (system,))
     machines = _MACHINES.get(machine, (machine,))
-    wanted = [f"{one}-{other}" for one in systems for other in machines]
-    lower = {key.lower().replace("_64", "\0").replace("_", "-").replace("\0", "_64"): value
-             for key, value in choices.items()}
-    return next((lower[key] for key in (*wanted, *systems, "any") if key in lower), None)
+    exact = [f"{one}{mark}{other}" for one in systems for other in machines for mark in "-_/"]
+    lower = {key.lower(): value for key, value in choices.items()}
+    return next((lower[key] for key in (*exact, *systems, "any") if key in lower), None)

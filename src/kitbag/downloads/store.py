@@ -25,7 +25,9 @@ def open_programs() -> Path:
     """Return the folder of programs, made for its user alone."""
     root = programs_directory()
     if root is None:
-        raise DownloadError("the program", "there is no place to keep it", hint="set XDG_CACHE_HOME")
+        raise DownloadError(
+            "the program", "there is no place to keep it", hint="set XDG_CACHE_HOME"
+        )
     try:
         root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (root, root / "partial"):
