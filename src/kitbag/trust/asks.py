@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kitbag.hosts import host_of_url
 from kitbag.needs import Need, NeedKind
 from kitbag.reading import SCRIPT_BYTES, SKILL_FILE_BYTES, CannotReadError, read_inside, read_whole
 from kitbag.signatures.standard_variables import is_standard
@@ -14,7 +15,6 @@ from kitbag.tools import Binary, Http, Script, Tool
 from kitbag.trust.asks_in_body import variables_in_body
 from kitbag.trust.asks_in_frontmatter import asks_in_frontmatter
 from kitbag.trust.grantable import is_variable
-from kitbag.trust.hosts import host_of_url
 
 # What every call has anyway: see `base_environment`, and what Kitbag says about the call.
 _GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})

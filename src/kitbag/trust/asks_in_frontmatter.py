@@ -9,10 +9,10 @@ from typing import Any
 from kitbag.declarations.frontmatter import cut
 from kitbag.declarations.strict_yaml import YamlPath, lines_of
 from kitbag.environment import home_directory
+from kitbag.hosts import HostError, host_of_url, read_host
 from kitbag.needs import Need, NeedKind
 from kitbag.reading import SKILL_FILE_BYTES, CannotReadError, read_whole
 from kitbag.skills import Skill
-from kitbag.trust.hosts import HostError, host_of_url, read_host
 from kitbag.trust.paths import is_below
 
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}

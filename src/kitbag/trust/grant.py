@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
 from kitbag.digest import Entry, Manifest
+from kitbag.hosts import covers_host
 from kitbag.needs import Need, NeedKind
-from kitbag.trust.hosts import covers_host
 from kitbag.trust.packages import covers_package, with_package
 from kitbag.trust.paths import covers_path
 

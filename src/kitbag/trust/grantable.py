@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 
 from kitbag.environment import config_directory, state_directory
+from kitbag.hosts import HostError, read_host
 from kitbag.needs import Need
 from kitbag.trust.errors import GrantRefusedError
-from kitbag.trust.hosts import HostError, read_host
 from kitbag.trust.packages import split_package
 from kitbag.trust.paths import is_below, real_path
 from kitbag.trust.visible import has_hidden
