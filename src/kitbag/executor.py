@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from kitbag.arguments import check_arguments
 from kitbag.backends.function import run_function
+from kitbag.backends.http import run_http
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -28,7 +29,7 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Function, Script, Tool
+from kitbag.tools import Function, Http, Script, Tool
 from kitbag.workspace import check_workspace
 
 
@@ -179,6 +180,8 @@ async def _run(call: ToolCall) -> ToolResult:
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
+        case Http() as http:
+            return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
         case _:
