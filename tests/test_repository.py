@@ -25,6 +25,7 @@ LAYERS = [
     "journal",
     "signatures templates",
     "names skills tools",
+    "http",
     "declarations",
     "plugins walk index digest",
     "records discovery",

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 from kitbag.arguments import check_arguments
 from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
+from kitbag.backends.http import run_http
 from kitbag.backends.inline import run_inline
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
@@ -30,7 +31,7 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, Function, InlineScript, Script, Tool
+from kitbag.tools import Binary, Function, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
 
 
@@ -185,6 +186,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_inline(call, inline)
         case Binary() as binary:
             return await run_binary(call, binary)
+        case Http() as http:
+            return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
         case _:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kitbag.downloads.fetching import FetchLimits
-from kitbag.downloads.guard import guarded_network
 from kitbag.downloads.pins import Pins, Vouch
 from kitbag.downloads.programs import Terms
 from kitbag.downloads.wanted import Wanted, wanted_for
@@ -121,7 +120,7 @@ def terms_for(server: Server, tmp_path: Path) -> MakeTerms:
         return Terms(
             skill=skill,
             home=str(tmp_path / skill),
-            opener=web_opener(skill, granted, guarded_network(skill, granted)),
+            opener=web_opener(skill, granted),
             vouch=vouch,
             on_progress=None if lines is None else lines.append,
             limits=FetchLimits(**limits),

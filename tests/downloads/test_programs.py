@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from kitbag.downloads.pins import PinQuestion, Pins
 from kitbag.downloads.programs import program_for
 from kitbag.downloads.store import open_programs, programs_directory
 from kitbag.downloads.wanted import wanted_for
+from kitbag.downloads.web import web_opener
+from kitbag.http.errors import InsideAddressError
 from kitbag.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
 
@@ -243,13 +246,29 @@ async def test_a_host_that_was_not_granted_is_not_asked(
 async def test_a_granted_name_that_leads_inside_is_not_dialled(
     server: Server, terms_for: MakeTerms
 ) -> None:
-    url = f"http://localhost:{server.port}/tool"
-    wanted = wanted_for(url, server.digest, "linux-x86_64", plain_http=True)
-    with pytest.raises(UngrantedError) as caught:
-        await program_for(wanted, terms_for(f"localhost:{server.port}"))
+    async def inside(_: str) -> list[str]:
+        return ["127.0.0.1"]
 
-    assert caught.value.needs[0].value in (server.host, f"[::1]:{server.port}")
+    host = f"tools.example.com:{server.port}"
+    wanted = wanted_for(f"http://{host}/tool", server.digest, "linux-x86_64", plain_http=True)
+    terms = replace(terms_for(), opener=web_opener("demo", (host,), resolve=inside))
+    with pytest.raises(InsideAddressError) as caught:
+        await program_for(wanted, terms)
+
+    assert f"kitbag trust demo --host {server.host}" in caught.value.hint
     assert server.asked == []
+
+
+async def test_a_name_that_nobody_knows_is_an_error_with_the_next_step(
+    server: Server, terms_for: MakeTerms
+) -> None:
+    async def nowhere(_: str) -> list[str]:
+        return []
+
+    wanted = wanted_for("https://tools.example.com/x", server.digest, "linux-x86_64")
+    opener = web_opener("demo", ("tools.example.com",), resolve=nowhere)
+    with pytest.raises(DownloadError, match="is it spelt right"):
+        await program_for(wanted, replace(terms_for(), opener=opener))
 
 
 @pytest.mark.promise("get-6")
@@ -329,13 +348,12 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 
 PROCESS = """
 import asyncio, sys
-from kitbag.downloads.guard import guarded_network
 from kitbag.downloads.programs import Terms, program_for
 from kitbag.downloads.wanted import wanted_for
 from kitbag.downloads.web import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
-opener = web_opener("demo", (host,), guarded_network("demo", (host,)))
+opener = web_opener("demo", (host,))
 print(asyncio.run(program_for(wanted, Terms(skill="demo", home="/x", opener=opener))))
 """
 

@@ -10,7 +10,6 @@ from kitbag.backends.executables import find_executable, visible_for
 from kitbag.backends.filling import fill_for
 from kitbag.backends.programs import Program, run_program
 from kitbag.calls import ToolCall
-from kitbag.downloads.guard import guarded_network
 from kitbag.downloads.platforms import this_platform
 from kitbag.downloads.programs import Terms, program_for
 from kitbag.downloads.wanted import wanted_for
@@ -39,7 +38,7 @@ async def _file(call: ToolCall, binary: Binary) -> Path:
         raise CommandStartError(call.tool.id, "its backend has neither `path` nor `url`")
     wanted = wanted_for(binary.url, binary.sha256, this_platform())
     tool, hosts = call.tool, call.given.hosts
-    opener = web_opener(tool.skill, hosts, guarded_network(tool.skill, hosts))
+    opener = web_opener(tool.skill, hosts)
     terms = Terms(skill=tool.skill, home=tool.home, opener=opener, on_progress=call.on_progress)
     file = await program_for(wanted, terms)
     call.watch.lap("fetch the program")
