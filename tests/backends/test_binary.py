@@ -197,6 +197,8 @@ def test_a_file_of_the_user_is_run_only_when_it_was_granted(
         manager.call("x", {})
 
     assert f"kitbag trust demo --read {own}" in caught.value.hint
+    Grants().grant(manager.get_skill("demo"), [Need(kind="read", value=str(own))], by="test")
+    assert manager.call("x", {}).stdout == "mine\n"
 
 
 def test_a_path_that_leaves_the_skill_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:

@@ -122,6 +122,21 @@ def test_a_script_cannot_change_its_own_file_or_write_its_skill(manager_of: Make
     assert result.stdout == "kept\nstill there\nread-only\n"
 
 
+@pytest.mark.promise("inline-1")
+def test_the_text_of_one_skill_is_out_of_sight_for_another(
+    manager_of: MakeManager, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    path = Path(manager_of("bash", 'echo "$0"').call("x", {}).content)
+    backend = {"type": "script", "interpreter": "bash", "script": f"cat {path} || echo unseen"}
+    tool = {"name": "y", "description": "d", "backend": backend}
+    front = f"name: other\ndescription: d\ntools: {json.dumps([tool])}\n"
+    root = write_skill("other", front=front, root="others").parent
+
+    result = SkillManager(root, workspace=tmp_path / "workspace", cache=False).call("y", {})
+
+    assert (path.is_file(), result.stdout) == (True, "unseen\n")
+
+
 def test_a_file_that_was_tampered_with_holds_its_text_again(manager_of: MakeManager) -> None:
     manager = manager_of("bash", 'echo "$0"')
     path = Path(manager.call("x", {}).content)
