@@ -107,8 +107,6 @@ class Server:
                         return
 
 
-
-
 def _read(file: socket.SocketIO) -> Seen | None:
     line = file.readline()
     if not line:

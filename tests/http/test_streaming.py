@@ -2,21 +2,26 @@
 
 import asyncio
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitbag import SkillManager
 from kitbag.http.pieces import cutter_for
 from kitbag.http.shapes import Shape
+from kitbag.results import ToolResult
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nConnection: close\r\n\r\n"
-CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 EVENTS = (
-    ": hello\n\nevent: delta\ndata: {\"text\": \"é\"}\n\nevent: ping\ndata: {}\n\n"
+    ': hello\n\nevent: delta\ndata: {"text": "é"}\n\nevent: ping\ndata: {}\n\n'
     "event: delta\ndata: two\ndata: lines\n\ndata: [DONE]\n\ndata: never seen\n\n"
 )
 
@@ -25,10 +30,9 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def shown(manager: Any, **options: Any) -> tuple[Any, list[bytes]]:
+def shown(manager: SkillManager) -> tuple[ToolResult, list[bytes]]:
     pieces: list[bytes] = []
-    executor = manager.executor if hasattr(manager, "executor") else manager
-    result = executor.call("demo.ask", {}, on_output=lambda _, data: pieces.append(data), **options)
+    result = manager.call("demo.ask", {}, on_output=lambda _, data: pieces.append(data))
     return result, pieces
 
 
@@ -178,9 +182,7 @@ async def test_cancelling_closes_the_connection(serve: Serve, manager_of: MakeMa
     server = serve(answer)
     manager = manager_of({"url": server.url, "response": "sse"})
     first = asyncio.Event()
-    task = asyncio.ensure_future(
-        manager.acall("demo.ask", {}, on_output=lambda *_: loop.call_soon_threadsafe(first.set))
-    )
+    task = asyncio.ensure_future(manager.acall("demo.ask", {}, on_output=lambda *_: first.set()))
     await first.wait()
 
     task.cancel()
@@ -217,11 +219,7 @@ def test_lines_do_not_depend_on_where_the_stream_is_cut(
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     cutter = cutter_for(Shape(mode="lines"))
 
-    found = [
-        line
-        for start, stop in zip(places, places[1:], strict=False)
-        for line in cutter.feed(data[start:stop])
-    ]
+    found = [line for start, stop in pairwise(places) for line in cutter.feed(data[start:stop])]
 
     assert [*found, *cutter.close()] == lines
 
@@ -239,11 +237,7 @@ def test_events_do_not_depend_on_where_the_stream_is_cut(
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     cutter = cutter_for(Shape(mode="sse"))
 
-    found = [
-        event
-        for start, stop in zip(places, places[1:], strict=False)
-        for event in cutter.feed(data[start:stop])
-    ]
+    found = [event for start, stop in pairwise(places) for event in cutter.feed(data[start:stop])]
 
     assert found == events
 
