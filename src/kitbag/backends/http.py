@@ -52,6 +52,8 @@ def _request(call: ToolCall, plan: Plan, files: ExitStack) -> Request:
     try:
         return make_request(plan, filling)
     except FillError as error:
+        if error.is_variable and error.name in call.given.secrets:
+            raise CommandStartError(call.tool.id, str(error)) from None
         if error.is_variable:
             need = Need(kind="secret", value=error.name)
             raise UngrantedError(call.tool.skill, [need]) from None

@@ -6,6 +6,8 @@ from typing import Any
 
 from kitbag.declarations.declared import DeclarationError
 from kitbag.declarations.template_checks import require_args_template
+from kitbag.http.errors import PlanError
+from kitbag.http.plan import plan_of
 from kitbag.tools import Binary, Http, InlineScript, Runs
 
 INTERPRETERS = ("bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl")
@@ -93,13 +95,19 @@ def _http(backend: Mapping[str, Any]) -> Http:
     if not isinstance(headers, dict):
         raise DeclarationError("backend-invalid", "headers are not a mapping", ("headers",))
     used = {"type", "url", "method", "headers", "body_template", "timeout_ms"}
-    return Http(
+    http = Http(
         url=url,
         method=method,
         headers={name: str(value) for name, value in headers.items()},
         body_template=_string(backend, "body_template") or None,
         extra={key: value for key, value in backend.items() if key not in used},
     )
+    try:
+        plan_of(http)
+    except PlanError as error:
+        at = tuple(error.at.split(".", 1)[:1]) if error.at else ()
+        raise DeclarationError("backend-invalid", f"{error}", at) from None
+    return http
 
 
 def _inline(backend: Mapping[str, Any]) -> InlineScript:

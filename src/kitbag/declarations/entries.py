@@ -10,12 +10,13 @@ from typing import Any, get_args
 
 from kitbag.declarations.backends import read_backend, template_variables
 from kitbag.declarations.declared import DeclarationError, Declared, Report
+from kitbag.declarations.http_doubts import report_doubts
 from kitbag.declarations.parameters import read_parameters, read_schema
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.declarations.template_checks import check_places
 from kitbag.hidden_text import clean
 from kitbag.signatures.signature import JsonSchema
-from kitbag.tools import Effect
+from kitbag.tools import Effect, Http
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
@@ -56,6 +57,8 @@ def read_entries(
                 report.add("tool-name-unusual", "warning", message, at)
             for code, severity, message in check_places(tool):
                 report.add(code, severity, message, at)
+            if isinstance(tool.runs, Http):
+                report_doubts(tool.runs, report, at)
     return list(declared.values())
 
 

@@ -57,6 +57,8 @@ def read_url(text: str) -> Url:
 
 def join_url(base: Url, location: str) -> Url:
     """Return where a redirect leads."""
+    if "\\" in location:  # a slash to browsers, a letter to others
+        raise BadUrlError("a backslash is not part of an address")
     try:
         return read_url(urljoin(str(base), location))
     except ValueError as error:

@@ -5,56 +5,23 @@ from collections.abc import Iterable, Mapping
 
 # Kitbag's own: they decide where a request ends, who is asked, and what can be decoded.
 OURS = frozenset(
-    [
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "upgrade",
-        "expect",
-        "accept-encoding",
-        "proxy-authorization",
-    ]
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te"),
+        *("trailer", "upgrade", "expect", "accept-encoding"),
+        *("proxy-connection", "proxy-authorization"),
+    }
 )
 NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")  # what RFC 9110 calls a token
 
 # What tells a caller something and gives nothing away: no cookies, no tokens.
 _SHOWN = frozenset(
-    [
-        "age",
-        "allow",
-        "accept-ranges",
-        "api-version",
-        "cache-control",
-        "content-disposition",
-        "content-language",
-        "content-length",
-        "content-range",
-        "content-type",
-        "date",
-        "deprecation",
-        "etag",
-        "expires",
-        "last-modified",
-        "link",
-        "location",
-        "request-id",
-        "retry-after",
-        "sunset",
-        "vary",
-        "warning",
-        "www-authenticate",
-        "x-request-id",
-        "x-correlation-id",
-        "x-total-count",
-        "x-total",
-        "x-next-page",
-        "x-page",
-    ]
+    {
+        *("age", "allow", "accept-ranges", "api-version", "cache-control", "date", "deprecation"),
+        *("content-disposition", "content-language", "content-length", "content-range"),
+        *("content-type", "etag", "expires", "last-modified", "link", "location", "request-id"),
+        *("retry-after", "sunset", "vary", "warning", "www-authenticate", "x-request-id"),
+        *("x-correlation-id", "x-total-count", "x-total", "x-next-page", "x-page"),
+    }
 )
 _SHOWN_FAMILIES = ("ratelimit", "x-ratelimit", "x-rate-limit")
 _LONGEST_SHOWN = 500
@@ -97,10 +64,12 @@ def is_text(media: str) -> bool:
 
 
 def is_json(media: str) -> bool:
+    """Tell whether a type is one of JSON's."""
     return media.endswith(("/json", "+json"))
 
 
 def is_form(media: str) -> bool:
+    """Tell whether a type is that of forms."""
     return media == "application/x-www-form-urlencoded"
 
 

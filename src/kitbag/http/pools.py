@@ -101,7 +101,7 @@ async def _keep(key: _Key, kept: _Kept) -> None:
     """Close the pool when it has not been used for a while, or when its loop ends."""
     loop = key[0]
     try:
-        while kept.users or loop.time() - kept.last_used < _FORGET_SECONDS:
+        while kept.users or loop.time() - kept.last_used < _FORGET_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_FORGET_SECONDS)
     finally:
         if _kept.get(key) is kept:
