@@ -96,6 +96,19 @@ class AmbiguousNameError(KitbagError):
         )
 
 
+class BuiltInNameError(KitbagError):
+    """A name that belongs to one of Kitbag's own tools, and is never given away."""
+
+    code = "built_in_name"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} is the name of one of Kitbag's own tools",
+            hint=f"give yours another one, such as @tool(name='my_{name}')",
+        )
+
+
 class InvalidArgumentsError(KitbagError):
     """Arguments that do not fit a tool; `problems` names each of them."""
 
