@@ -10,7 +10,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the known names that `name` was probably meant to be, best first."""
     from difflib import get_close_matches
 
-    return get_close_matches(name, list(known), n=most, cutoff=0.6)
+    return get_close_matches(name, list(dict.fromkeys(known)), n=most, cutoff=0.6)
 
 
 def _did_you_mean(names: Sequence[str], otherwise: str) -> str:

@@ -87,7 +87,8 @@ class ToolRegistry:
         if len(ids) > 1:
             raise AmbiguousNameError(name, sorted(ids))
         if not ids:
-            raise UnknownToolError(name, known=self._known_names(), count=len(self))
+            count = len(self._tools.keys() - BUILT_IN_NAMES)  # `kitbag list` shows these
+            raise UnknownToolError(name, known=self._known_names(), count=count)
         return self.named(self._tools[ids[0]])
 
     def problems(self) -> list[Problem]:

@@ -76,7 +76,7 @@ def _stored(opened: OpenFile, path: str) -> StoredText:
 
 
 def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> list[Change]:
-    """Return each place that the arguments name; raise ToolFaultError when they do not name it clearly."""
+    """Return each place that the arguments name; raise when they do not name it clearly."""
     old = arguments["old_string"].replace("\r\n", "\n")
     new = arguments["new_string"].replace("\r\n", "\n")
     if old == new:

@@ -21,18 +21,16 @@ def next_line(file: LongLines) -> str | None:
         return None
     rest = 0
     while not data.endswith(b"\n") and (more := file.readline(_PIECE)):
-        rest += len(more)
+        rest += len(more.removesuffix(b"\n"))
         if more.endswith(b"\n"):
             break
     text = data.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
     if len(text) <= LONGEST and not rest:
         return text
-    if rest:
-        kept = text[:LONGEST]
-        left_out = f"{len(data) + rest - len(kept.encode()):,} bytes"
-    else:
-        kept, left_out = text[:LONGEST], f"{len(text) - LONGEST:,} characters"
-    return f"{kept} [... {left_out} left out ...]"
+    kept = text[:LONGEST]
+    if not rest:
+        return f"{kept} [... {len(text) - LONGEST:,} characters left out ...]"
+    return f"{kept} [... {len(data) + rest - len(kept.encode()):,} bytes left out ...]"
 
 
 def skip_lines(file: LongLines, count: int) -> int:
