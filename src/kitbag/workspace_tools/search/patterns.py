@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 _LONGEST = 4096
 _MOST_ALTERNATIVES = 256
+_MOST_BRACES = 64
 
 Segment = Callable[[str], object] | None  # None is `**`: any number of folders
 
@@ -151,6 +152,8 @@ def _ranges(inside: str) -> list[str]:
 
 def alternatives(text: str) -> list[str]:
     """Write out `{one,two}`, also inside one another."""
+    if text.count("{") > _MOST_BRACES:
+        raise PatternError(f"more than {_MOST_BRACES} braces")
     ways, end = _choices(text, 0, inside=False)
     if end != len(text):
         raise PatternError(f"a '}}' without its '{{' in {text!r}")
