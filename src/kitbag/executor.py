@@ -30,8 +30,9 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, Function, Http, InlineScript, Script, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
+from kitbag.workspace_tools.running import run_built_in
 
 
 class ToolSource(Protocol):
@@ -191,6 +192,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case BuiltIn() as built_in:
+            return await run_built_in(call, built_in)
         case _:
             raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
 

@@ -30,6 +30,15 @@ class HttpAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Something a model is to see as it is, such as an image; `name` is what was asked for."""
+
+    name: str
+    type: str  # a media type, told from the bytes
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """One finished call.
 
@@ -57,6 +66,7 @@ class ToolResult:
     saved: tuple[Path, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
+    attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None
     warm: bool = False
     cold_because: str = ""

@@ -78,7 +78,15 @@ class Function:
     is_async: bool = False
 
 
-Runs = Script | InlineScript | Binary | Http | Stub | Function
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """One of Kitbag's own tools; `session` is what those of one session remember together."""
+
+    name: str
+    session: Any = field(repr=False, compare=False)
+
+
+Runs = Script | InlineScript | Binary | Http | Stub | Function | BuiltIn
 
 
 class Caller(Protocol):
@@ -95,6 +103,7 @@ _KINDS: dict[type, str] = {
     Http: "http",
     Stub: "stub",
     Function: "function",
+    BuiltIn: "built-in",
 }
 
 

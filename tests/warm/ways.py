@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from kitbag.backends.interpreters import homes_of, interpreter_for
 from kitbag.backends.confining import RUNNERS
+from kitbag.backends.interpreters import homes_of, interpreter_for
 from kitbag.backends.script import _shared
 from kitbag.backends.warmth import warm_process_for
 from kitbag.execution.command import Command, Ended
