@@ -137,6 +137,8 @@ class WaitingSlot:
 
     def _take(self, reply: "asyncio.Future[Reply]") -> None:
         """Pass the end on, with the status that the program said before it was ended."""
+        if reply is not self._reply:
+            return  # of one that died waiting, and has been replaced meanwhile
         while self._hear():
             continue
         if not self._answer.done():
