@@ -96,6 +96,7 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "duration_ms": result.duration_ms,
         "protections": dict(result.protections),
+        **({"http": dataclasses.asdict(result.http)} if result.http else {}),
     }
 
 
