@@ -1,6 +1,7 @@
 """What an http tool sends: method, address, headers and body, as a real server sees them."""
 
 import json
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kitbag.declarations.backends import read_backend
+from kitbag.declarations.declared import DeclarationError
 from kitbag.errors import InvalidArgumentsError
 from kitbag.http.plan import compile_plan
 from kitbag.http.request import Filling, make_request
@@ -190,8 +193,6 @@ quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scop
 def test_no_value_changes_the_origin_or_another_value(
     path: str, query: str, rest: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from contextlib import ExitStack
-
     http = Http(url="https://api.example.com/a/${p}?q=${q}", method="GET")
     arguments = {"p": path, "q": query, "rest": rest}
     with ExitStack() as stack:
@@ -206,3 +207,66 @@ def test_no_value_changes_the_origin_or_another_value(
     assert [unquote(segment) for segment in parts.path.split("/")[2:]] == [path]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     assert pairs == [("q", query), ("rest", rest)]
+
+
+HALF = "half a character: \ud800"
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"url": "/x"},
+        {"url": "/${v}"},
+        {"url": "/x", "headers": {"X": "${v}"}},
+        {"url": "/x", "method": "POST"},
+        {"url": "/x", "method": "POST", "body": {"v": "${v}"}},
+        {"url": "/x", "method": "POST", "multipart": {"v": "${v}"}},
+        {"url": "/x", "method": "POST", "multipart": {"v": {"path": "${v}"}}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [HALF, [HALF], {"a": HALF}, float("nan")], ids=repr)
+def test_what_is_no_text_is_an_error_of_the_caller(
+    backend: dict[str, Any], value: Any, serve: Serve, manager_of: MakeManager
+) -> None:
+    server = serve()
+    manager = manager_of(backend | {"url": f"{server.url}{backend['url']}"}, {"v": {}})
+
+    with pytest.raises(InvalidArgumentsError):
+        manager.call("demo.ask", {"v": value})
+
+    assert server.seen == []
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["${a}", "sse", "$", "{"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+FIELDS = [
+    "body",
+    "multipart",
+    "body_file",
+    "response",
+    "retries",
+    "headers",
+    "url",
+    "body_template",
+]
+
+
+@quick
+@given(backend=st.dictionaries(st.sampled_from(FIELDS), anything))
+def test_any_declaration_is_a_tool_or_an_error_with_its_reason(backend: dict[str, Any]) -> None:
+    try:
+        runs = read_backend({"backend": {"type": "http", "url": "http://a.com/"} | backend})
+    except DeclarationError as error:
+        runs, said = None, error.message
+    else:
+        said = ""
+
+    assert bool(said) != isinstance(runs, Http)

@@ -99,11 +99,9 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "duration_ms": result.duration_ms,
         "protections": dict(result.protections),
-    } | (
-        {"attachments": [_attachment(each) for each in result.attachments]}
-        if result.attachments
-        else {}
-    )
+        **({"http": dataclasses.asdict(result.http)} if result.http else {}),
+        **({"attachments": [*map(_attachment, result.attachments)]} if result.attachments else {}),
+    }
 
 
 def _attachment(attachment: Attachment) -> dict[str, str]:
