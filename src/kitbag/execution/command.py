@@ -62,7 +62,7 @@ class Command:
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)  # secrets are in it
     cwd: Path
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
