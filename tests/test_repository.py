@@ -33,7 +33,7 @@ LAYERS = [
     "trust",
     "secrets",
     "calls arguments workspace execution policy",
-    "backends environments",
+    "backends environments downloads",
     "call_needs what_runs pinning",
     "permits",
     "recording notes",

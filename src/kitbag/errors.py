@@ -242,6 +242,18 @@ class InterpreterMissingError(CommandStartError):
         super().__init__(wanted, "it is not installed", hint=f"install it: apt install {package}")
 
 
+class UnknownInterpreterError(CommandStartError):
+    """An inline script names a program that is none of the known interpreters."""
+
+    code = "unknown_interpreter"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.nearest = nearest(name, known)
+        known_ones = f"there are {', '.join(known)}"
+        hint = _did_you_mean(self.nearest, known_ones)
+        super().__init__(repr(name), "it is no interpreter of inline scripts", hint=hint)
+
+
 class SkillInvocationError(KitbagError):
     """A skill or one of its tools was run and failed."""
 

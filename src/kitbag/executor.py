@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from kitbag.arguments import check_arguments
+from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
 from kitbag.backends.http import run_http
+from kitbag.backends.inline import run_inline
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -29,7 +31,7 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Function, Http, Script, Tool
+from kitbag.tools import Binary, Function, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
 
 
@@ -180,6 +182,10 @@ async def _run(call: ToolCall) -> ToolResult:
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
+        case InlineScript() as inline:
+            return await run_inline(call, inline)
+        case Binary() as binary:
+            return await run_binary(call, binary)
         case Http() as http:
             return await run_http(call, http)
         case Function() as function:

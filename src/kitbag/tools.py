@@ -41,10 +41,13 @@ class InlineScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """An executable: a path, or a URL it is fetched from."""
+    """An executable: a path, or a URL it is fetched from.
+
+    `url` and `sha256` may differ by platform: `{"linux-x86_64": …, "any": …}`.
+    """
 
     path: str | None = None
-    url: str | None = None
+    url: str | Mapping[str, str] | None = None
     args_template: str | None = None
     sha256: str | Mapping[str, str] | None = None
 

@@ -16,7 +16,8 @@ def what_runs(tool: Tool) -> str:
         case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
             return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
         case Binary(path=path, url=url, args_template=template):
-            return " ".join(filter(None, (path or url, template)))
+            where = url if url is None or isinstance(url, str) else " or ".join(url.values())
+            return " ".join(filter(None, (path or where, template)))
         case Http(method=method, url=url):
             return f"{method} {url}"
         case Stub(skill=skill):

@@ -13,6 +13,7 @@ from kitbag.declarations.declared import DeclarationError, Declared, Report
 from kitbag.declarations.http_doubts import report_doubts
 from kitbag.declarations.parameters import read_parameters, read_schema
 from kitbag.declarations.strict_yaml import YamlPath
+from kitbag.declarations.template_checks import check_places
 from kitbag.hidden_text import clean
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect, Http
@@ -56,6 +57,8 @@ def read_entries(
                 report.add("tool-name-unusual", "warning", message, at)
             if isinstance(tool.runs, Http):
                 report_doubts(tool.runs, report, at)
+            for code, severity, message in check_places(tool):
+                report.add(code, severity, message, at)
     return list(declared.values())
 
 

@@ -100,13 +100,12 @@ def filled(
 ) -> Iterator[Filled]:
     """Return each part with its text, in one pass: what a value holds is never looked at again."""
     for part in parts:
-        match part:
-            case str():
-                yield Filled(part, part)
-            case Argument(name=name):
-                yield fill_one(part, arguments[name])
-            case Variable(name=name):
-                yield Filled(part, secret(name, secrets))
+        if isinstance(part, str):
+            yield Filled(part, part)
+        elif isinstance(part, Argument):
+            yield fill_one(part, arguments[part.name])
+        else:
+            yield Filled(part, secret(part.name, secrets))
 
 
 def fill_one(part: Argument, value: Any) -> Filled:
