@@ -51,7 +51,7 @@ def test_placeholders_of_http_tools_are_looked_at_everywhere(write_skill: WriteS
         "type": "http",
         "url": "https://example.com/${a}",
         "headers": {"X": "${b}"},
-        "body": {"list": ["${c}", 1], "bad": "${"},
+        "body": {"list": ["${c}", 1]},
     }
 
     found = problems_of(write_skill, tool(backend, "a"))

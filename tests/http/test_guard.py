@@ -234,7 +234,8 @@ def test_an_address_that_can_be_read_in_two_ways_declares_no_tool(
     manager = manager_of({"url": url}, {"host": {}})
 
     assert [tool.id for tool in manager.get_skill_tools("demo")] == []
-    assert [(p.code, p.severity) for p in manager.problems] == [("backend-invalid", "error")]
+    assert [p.severity for p in manager.problems] == ["error"]
+    assert {p.code for p in manager.problems} <= {"backend-invalid", "template-invalid"}
 
 
 @pytest.mark.promise("http-1")

@@ -106,7 +106,8 @@ def _http(backend: Mapping[str, Any]) -> Http:
         plan_of(http)
     except PlanError as error:
         at = tuple(error.at.split(".", 1)[:1]) if error.at else ()
-        raise DeclarationError("backend-invalid", f"{error}", at) from None
+        code = "template-invalid" if error.in_template else "backend-invalid"
+        raise DeclarationError(code, f"{error}", at) from None
     return http
 
 

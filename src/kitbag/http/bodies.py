@@ -103,7 +103,7 @@ def _text(text: str, media: str, field: str) -> BodyTemplate:
         return JsonBody(template=JsonTemplate.parse(text))
     except TemplateError as error:
         hint = "" if media else "; for anything but JSON declare a Content-Type header"
-        raise PlanError(f"{error}{hint}", field) from None
+        raise PlanError(f"{error}{hint}", field, in_template=True) from None
 
 
 def _multipart(value: Any) -> Multipart:

@@ -31,8 +31,9 @@ class ExchangeError(Exception):
 
 
 class PlanError(ValueError):
-    """A declaration that says no request; `at` is the field."""
+    """A declaration that says no request; `at` is the field, `in_template` what it holds."""
 
-    def __init__(self, message: str, at: str = "") -> None:
+    def __init__(self, message: str, at: str = "", *, in_template: bool = False) -> None:
         self.at = at
+        self.in_template = in_template
         super().__init__(f"{at}: {message}" if at else message)

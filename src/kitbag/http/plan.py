@@ -60,7 +60,7 @@ def compile_plan(http: Http) -> Plan:
     try:
         body = body_template_of(http)
     except TemplateError as error:
-        raise PlanError(str(error), "body") from None
+        raise PlanError(str(error), "body", in_template=True) from None
     used = url.names.union(*(template.names for _, template in headers))
     return Plan(
         method=http.method,
@@ -77,7 +77,9 @@ def _url(text: str) -> UrlTemplate:
     try:
         template = UrlTemplate.parse(text)
         read_url(template.origin)
-    except (TemplateError, BadUrlError) as error:
+    except TemplateError as error:
+        raise PlanError(str(error), "url", in_template=True) from None
+    except BadUrlError as error:
         raise PlanError(str(error), "url") from None
     return template
 
@@ -92,7 +94,7 @@ def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, HeaderTemplate], ..
         try:
             found[name.lower()] = (name, HeaderTemplate.parse(text))
         except TemplateError as error:
-            raise PlanError(f"{name}: {error}", "headers") from None
+            raise PlanError(f"{name}: {error}", "headers", in_template=True) from None
     return tuple(pair for key, pair in found.items() if key not in OURS)
 
 
