@@ -76,6 +76,7 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/redaction.py
 	$(BIN)/python bench/grants.py
 	$(BIN)/python bench/network.py
+	$(BIN)/python bench/http_tools.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -11,7 +11,7 @@ from kitbag.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolErr
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
-from kitbag.registry import ToolRegistry
+from kitbag.registry import ToolRegistry, is_built_in
 from kitbag.skills import Skill
 from kitbag.tools import Caller, Script, Tool, bind
 
@@ -29,6 +29,7 @@ class Catalogue:
         index: Index,
         machine: Machine,
         caller: Caller | None = None,
+        own: Iterable[Tool] = (),
     ) -> None:
         self.skills: dict[str, Skill] = {}
         self.found = 0
@@ -42,6 +43,8 @@ class Catalogue:
         self._machine = machine
         self._caller = caller
         self._registry = ToolRegistry()
+        for tool in own:
+            self._register(tool, rank=-1)
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
 
@@ -81,6 +84,8 @@ class Catalogue:
         from kitbag.ungranted import missing_grants
 
         tool = self.find(name)
+        if is_built_in(tool):
+            return tool
         lacking = self._machine.missing_for_skill(self.skills[tool.skill])
         return self._ready(tool, [*lacking, *missing_grants(tool)])
 
@@ -137,9 +142,12 @@ class Catalogue:
             for name, read in read_tools(unread, self._index, self._stamps).items():
                 self._tools[name] = read
                 for tool in read.tools:
-                    if self._caller is not None:
-                        bind(tool, self._caller)
-                    self._registry.register(tool, rank=self._ranks[name])
+                    self._register(tool, rank=self._ranks[name])
+
+    def _register(self, tool: Tool, *, rank: int) -> None:
+        if self._caller is not None:
+            bind(tool, self._caller)
+        self._registry.register(tool, rank=rank)
 
     def _ready(self, tool: Tool, lacking: list[str]) -> Tool:
         missing = [*self._machine.missing(tool), *lacking]

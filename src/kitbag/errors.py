@@ -10,7 +10,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the known names that `name` was probably meant to be, best first."""
     from difflib import get_close_matches
 
-    return get_close_matches(name, list(known), n=most, cutoff=0.6)
+    return get_close_matches(name, list(dict.fromkeys(known)), n=most, cutoff=0.6)
 
 
 def _did_you_mean(names: Sequence[str], otherwise: str) -> str:
@@ -93,6 +93,19 @@ class AmbiguousNameError(KitbagError):
         super().__init__(
             f"{name!r} is the name of {len(candidates)} things",
             hint=f"say which: {', '.join(candidates)}",
+        )
+
+
+class BuiltInNameError(KitbagError):
+    """A name that belongs to one of Kitbag's own tools, and is never given away."""
+
+    code = "built_in_name"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} is the name of one of Kitbag's own tools",
+            hint=f"give yours another one, such as @tool(name='my_{name}')",
         )
 
 
@@ -240,6 +253,18 @@ class InterpreterMissingError(CommandStartError):
         self.names = tuple(names)
         wanted = " or ".join(names)
         super().__init__(wanted, "it is not installed", hint=f"install it: apt install {package}")
+
+
+class UnknownInterpreterError(CommandStartError):
+    """An inline script names a program that is none of the known interpreters."""
+
+    code = "unknown_interpreter"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.nearest = nearest(name, known)
+        known_ones = f"there are {', '.join(known)}"
+        hint = _did_you_mean(self.nearest, known_ones)
+        super().__init__(repr(name), "it is no interpreter of inline scripts", hint=hint)
 
 
 class SkillInvocationError(KitbagError):

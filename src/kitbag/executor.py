@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from kitbag.arguments import check_arguments
+from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
+from kitbag.backends.http import run_http
+from kitbag.backends.inline import run_inline
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -27,8 +30,9 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Function, Script, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
+from kitbag.workspace_tools.running import run_built_in
 
 
 class ToolSource(Protocol):
@@ -180,8 +184,16 @@ async def _run(call: ToolCall) -> ToolResult:
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
+        case InlineScript() as inline:
+            return await run_inline(call, inline)
+        case Binary() as binary:
+            return await run_binary(call, binary)
+        case Http() as http:
+            return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case BuiltIn() as built_in:
+            return await run_built_in(call, built_in)
         case _:
             raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
 

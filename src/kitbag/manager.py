@@ -34,7 +34,8 @@ class SkillManager:
     """Finds the skills below some roots, reads their tools without running them, and calls them.
 
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
-    searched: the user's, then the project's. `cache=False` reads every file anew.
+    searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
+    adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -52,6 +53,7 @@ class SkillManager:
         secrets: "Secrets | None" = None,
         journal: bool = True,
         telemetry: "Telemetry | None" = None,
+        builtins: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
@@ -60,6 +62,7 @@ class SkillManager:
         self._index = Index(cache_directory() if cache else None)
         self._machine = Machine()
         self._catalogue: Catalogue | None = None
+        self._own_tools = _built_in_tools() if builtins else []
         self._executor_of = partial(
             _executor,
             _Source(self),
@@ -90,7 +93,9 @@ class SkillManager:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
         boundaries = [os.path.realpath(root) for root in self.roots]
         discovered = [self._find(root, boundaries) for root in self.roots]
-        self._catalogue = Catalogue(discovered, self._index, self._machine, _Caller(self))
+        self._catalogue = Catalogue(
+            discovered, self._index, self._machine, _Caller(self), self._own_tools
+        )
 
     async def adiscover(self) -> None:
         """Do what `discover` does, without blocking the event loop."""
@@ -185,9 +190,9 @@ class SkillManager:
 
     @property
     def tools(self) -> list[Tool]:
-        """Every tool of every skill, in the order in which the skills were found."""
+        """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
         catalogue = self._found()
-        return catalogue.tools_of(catalogue.skills.values())
+        return [*self._own_tools, *catalogue.tools_of(catalogue.skills.values())]
 
     @property
     def problems(self) -> list[Problem]:
@@ -217,6 +222,13 @@ class SkillManager:
         message = "no such folder to search for skills"
         problem = Problem(path=str(root), code="root-missing", severity="warning", message=message)
         return replace(found, problems=(problem, *found.problems))
+
+
+def _built_in_tools() -> list[Tool]:
+    # Here, so that finding and listing skills does not load what runs them.
+    from kitbag.workspace_tools.running import built_in_tools
+
+    return built_in_tools()
 
 
 def _executor(source: "_Source", *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":

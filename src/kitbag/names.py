@@ -10,6 +10,7 @@ from kitbag.languages import EXTENSIONS
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _SEPARATORS = re.compile(r"[.:/]")
 _LONGEST = 64
+_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
 
@@ -28,6 +29,14 @@ def script_tool_name(path: str) -> str:
 def tool_id(skill: str, tool: str) -> str:
     """Return the canonical name of a tool, the same in every record and at every door."""
     return f"{skill}.{tool}"
+
+
+def argument_variable(name: str) -> str:
+    """Return the environment variable that holds an argument: `chunk-size` → TOOL_ARG_CHUNK_SIZE.
+
+    Every shell can read it. Two names may want the same one.
+    """
+    return f"TOOL_ARG_{_NOT_IN_VARIABLES.sub('_', name.upper())}"
 
 
 def is_wire_name(name: str) -> bool:

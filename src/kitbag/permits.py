@@ -25,6 +25,7 @@ from kitbag.trust.paths import real_path
 from kitbag.what_runs import what_runs
 
 _UNCONFINED = Need(kind="unconfined")
+_MOST_REDACTORS = 64  # one per skill that has secrets, and per value that a secret had
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,10 +201,13 @@ class Permits:
         if not values:
             return NO_SECRETS
         key = tuple(sorted(values.items()))
-        if key not in self._redactors:
-            self._redactors.clear()  # a changed value makes a new one; the old one is not needed
-            self._redactors[key] = Redactor(dict(values))
-        return self._redactors[key]
+        found = self._redactors.get(key)
+        if found is None:
+            if len(self._redactors) >= _MOST_REDACTORS:
+                self._redactors.clear()
+            # Kept by hand, too: another thread may clear them at this moment.
+            found = self._redactors[key] = Redactor(dict(values))
+        return found
 
 
 # What a yes for a session was about: another rule that asks, or another need, is another question.

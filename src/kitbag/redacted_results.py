@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kitbag.redaction import Redactor
-from kitbag.results import ToolResult
+from kitbag.results import HttpAnswer, ToolResult
 
 
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
@@ -15,4 +15,10 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         stdout=redactor.text(result.stdout),
         stderr=redactor.text(result.stderr),
         files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
+        http=result.http and _answer(result.http, redactor),
     )
+
+
+def _answer(http: HttpAnswer, redactor: Redactor) -> HttpAnswer:
+    headers = {name: redactor.text(value) for name, value in http.headers.items()}
+    return replace(http, url=redactor.text(http.url), headers=headers)

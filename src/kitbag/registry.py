@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from kitbag.errors import AmbiguousNameError, UnknownToolError
+from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
 from kitbag.names import hashed_wire_name, qualified_wire_name
 from kitbag.problems import Problem
-from kitbag.tools import Tool
+from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
 BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
@@ -51,8 +51,9 @@ class ToolRegistry:
             from kitbag.functions import tool as tool_of
 
             tool = tool_of(tool)
-        if tool.id in self._tools:
-            self.remove(tool.id)
+        if is_built_in(tool) and not isinstance(tool.runs, BuiltIn):
+            raise BuiltInNameError(tool.id)
+        self._forget(tool.id)
         self._tools[tool.id] = tool
         self._ranks[tool.id] = len(self._tools) if rank is None else rank
         wanting = self._wanting.setdefault(tool.name, [])
@@ -62,7 +63,13 @@ class ToolRegistry:
         self._fallback = self._fallback_ids = None
 
     def remove(self, tool_id: str) -> bool:
-        """Take a tool out; a tool that it had shadowed gets the wire name back."""
+        """Take a tool out; a tool that it had shadowed gets the wire name back.
+
+        Kitbag's own tools stay.
+        """
+        return tool_id not in BUILT_IN_NAMES and self._forget(tool_id)
+
+    def _forget(self, tool_id: str) -> bool:
         tool = self._tools.pop(tool_id, None)
         if tool is None:
             return False
@@ -80,7 +87,8 @@ class ToolRegistry:
         if len(ids) > 1:
             raise AmbiguousNameError(name, sorted(ids))
         if not ids:
-            raise UnknownToolError(name, known=self._known_names(), count=len(self))
+            count = len(self._tools.keys() - BUILT_IN_NAMES)  # `kitbag list` shows these
+            raise UnknownToolError(name, known=self._known_names(), count=count)
         return self.named(self._tools[ids[0]])
 
     def problems(self) -> list[Problem]:
@@ -88,7 +96,7 @@ class ToolRegistry:
         found: list[Problem] = []
         for name, ids in self._wanting.items():
             taken = name in BUILT_IN_NAMES
-            losers = ids if taken else ids[:-1]
+            losers = [each for each in ids if each != name] if taken else ids[:-1]
             owner = "Kitbag's own tool" if taken else ids[-1]
             found += [self._collision(name, owner, loser) for loser in losers]
         return found
@@ -129,12 +137,19 @@ class ToolRegistry:
 
     def named(self, tool: Tool) -> Tool:
         """Return a registered tool under the wire name it really has."""
+        if is_built_in(tool):
+            return tool
         if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
             return tool
         return replace(tool, name=self._fallbacks()[tool.id])
 
     def _known_names(self) -> list[str]:
         return [*self._tools, *self._short]
+
+
+def is_built_in(tool: Tool) -> bool:
+    """Tell whether a tool is Kitbag's own: only those have such an id, without a skill in it."""
+    return tool.id in BUILT_IN_NAMES
 
 
 def _short_name(tool: Tool) -> str:

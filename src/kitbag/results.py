@@ -21,6 +21,24 @@ class ChangedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What a web service said about its answer; of its headers those that give nothing away."""
+
+    status: int
+    url: str  # where the answer came from, after all redirects
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Something a model is to see as it is, such as an image; `name` is what was asked for."""
+
+    name: str
+    type: str  # a media type, told from the bytes
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """One finished call.
 
@@ -29,7 +47,7 @@ class ToolResult:
     are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
     `warm` calls were forked from a process that was already running; where that was possible and
     was not done, `cold_because` says why. The result is the same. `timings` tell where the time
-    went, in milliseconds.
+    went, in milliseconds. `http` is there when a web service answered.
     """
 
     tool: str
@@ -48,10 +66,12 @@ class ToolResult:
     saved: tuple[Path, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
+    attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None
     warm: bool = False
     cold_because: str = ""
     timings: Timings = ()
+    http: HttpAnswer | None = None
 
     @property
     def is_error(self) -> bool:

@@ -70,6 +70,10 @@ def _base64(raw: bytes) -> Iterator[bytes]:
 
 
 def _json_escaped(text: str) -> Iterator[str]:
+    units = text.encode("utf-16-be", "surrogatepass")
+    escaped = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    yield escaped
+    yield escaped.upper().replace("U", "u")
     for ascii_only in (True, False):
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         for form in {once, once.replace("/", "\\/")}:

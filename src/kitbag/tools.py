@@ -41,10 +41,13 @@ class InlineScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """An executable: a path, or a URL it is fetched from."""
+    """An executable: a path, or a URL it is fetched from.
+
+    `url` and `sha256` may differ by platform: `{"linux-x86_64": …, "any": …}`.
+    """
 
     path: str | None = None
-    url: str | None = None
+    url: str | Mapping[str, str] | None = None
     args_template: str | None = None
     sha256: str | Mapping[str, str] | None = None
 
@@ -75,7 +78,15 @@ class Function:
     is_async: bool = False
 
 
-Runs = Script | InlineScript | Binary | Http | Stub | Function
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """One of Kitbag's own tools; `session` is what those of one session remember together."""
+
+    name: str
+    session: Any = field(repr=False, compare=False)
+
+
+Runs = Script | InlineScript | Binary | Http | Stub | Function | BuiltIn
 
 
 class Caller(Protocol):
@@ -92,6 +103,7 @@ _KINDS: dict[type, str] = {
     Http: "http",
     Stub: "stub",
     Function: "function",
+    BuiltIn: "built-in",
 }
 
 

@@ -4,10 +4,10 @@ import os
 import shlex
 from typing import assert_never
 
-from kitbag.tools import Binary, Function, Http, InlineScript, Script, Stub, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Stub, Tool
 
 
-def what_runs(tool: Tool) -> str:
+def what_runs(tool: Tool) -> str:  # noqa: PLR0911 - one for each kind
     """Return a command line, a request, or the name of a function."""
     match tool.runs:
         case Script(file=file, language=language):
@@ -16,12 +16,15 @@ def what_runs(tool: Tool) -> str:
         case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
             return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
         case Binary(path=path, url=url, args_template=template):
-            return " ".join(filter(None, (path or url, template)))
+            where = url if url is None or isinstance(url, str) else " or ".join(url.values())
+            return " ".join(filter(None, (path or where, template)))
         case Http(method=method, url=url):
             return f"{method} {url}"
         case Stub(skill=skill):
             return f"nothing: it says to load {skill}"
         case Function(call=call):
             return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
+        case BuiltIn(name=name):
+            return f"Kitbag's own {name}, in the workspace"
         case _:
             assert_never(tool.runs)

@@ -61,4 +61,7 @@ def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
     ran = kitbag("show", "gret")
 
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "error: no tool named 'gret'\nhint: did you mean 'greet' or 'greeter'?\n"
+    assert (
+        ran.err
+        == "error: no tool named 'gret'\nhint: did you mean 'greet' or 'grep' or 'greeter'?\n"
+    )

@@ -203,7 +203,10 @@ def test_a_bad_entry_has_its_line_even_behind_a_hint_and_loses_no_neighbour(
     [
         (["backend: {type: binary, path: jq}"], Binary(path="jq")),
         (
-            ["backend: {type: binary, path: /bin/echo, args_template: '-n ${text}'}"],
+            [
+                "backend: {type: binary, path: /bin/echo, args_template: '-n ${text}'}",
+                "parameters: {type: object, properties: {text: {type: string}}}",
+            ],
             Binary(path="/bin/echo", args_template="-n ${text}"),
         ),
         (
@@ -223,6 +226,7 @@ def test_a_bad_entry_has_its_line_even_behind_a_hint_and_loses_no_neighbour(
                 "  method: get",
                 "  headers: {Authorization: 'Bearer ${env:KEY}', X-Count: 3}",
                 '  body_template: \'{"a": "${a}"}\'',
+                "parameters: {type: object, properties: {id: {}, a: {}}}",
             ],
             Http(
                 url="https://example.com/${id}",

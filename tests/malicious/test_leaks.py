@@ -45,6 +45,7 @@ WAYS = {
     "HEX": s.encode().hex().upper(),
     "json": json.dumps(s),
     "json in json": json.dumps(json.dumps(s)),
+    "all escaped": "".join(f"\\\\u{ord(c):04X}" for c in s),
     "html": html.escape(s),
     "shell": shlex.quote(s),
     "escapes": s[:4] + "\\x1b[31m" + s[4:],
@@ -60,6 +61,10 @@ TELL = {
     "scripts/pieces.py": SAY + "import time\nfor piece in (s[:5], s[5:9], s[9:]):\n"
     "    print(piece, end='', flush=True)\n    time.sleep(0.05)\n",
     "scripts/edge.py": SAY + "n = int(sys.argv[1])\nprint('x' * n + s + 'y' * 3000)\n",
+    "scripts/edge_escapes.py": SAY + "def handler(args):\n"
+    "    half = ''.join(f'\\\\u{ord(c):04x}' for c in s[1:])\n"
+    "    text = '\"' + 'x' * args['n'] + s[0] + half + 'y' * 3000 + '\"'\n"
+    "    os.write(3, text.encode())\n    os._exit(0)\n",
     "scripts/edge_answer.py": SAY + "def handler(args):\n"
     "    return 'x' * args['n'] + s + 'y' * 3000\n",
     "scripts/names.py": SAY + "open(s.replace('/', '%2F'), 'w').write('x')\n"
@@ -168,8 +173,10 @@ def test_output_that_is_cut_inside_the_secret_shows_no_half_of_it(
 ) -> None:
     printed = manager.call("bad.edge", {"n": before})
     answered = manager.call("bad.edge_answer", {"n": before})
+    escaped = manager.call("bad.edge_escapes", {"n": before})
 
-    for result in (printed, answered):
+    for result in (printed, answered, escaped):
+        assert result.outcome == "ok"
         assert result.truncated
         everything = "".join(map(str, seen_of(result)))
         halves = [SECRET[:size] for size in range(6, len(SECRET))]

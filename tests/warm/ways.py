@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from kitbag.backends.confining import RUNNERS
 from kitbag.backends.interpreters import homes_of, interpreter_for
-from kitbag.backends.script import _RUNNERS, _shared
+from kitbag.backends.script import _shared
 from kitbag.backends.warmth import warm_process_for
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
@@ -116,7 +117,7 @@ class Ways:
             workspace=self.workspace,
             skill=self.skills,
             interpreters=homes,
-            readable=(_RUNNERS, PROGRAM.parents[1]),
+            readable=(RUNNERS, PROGRAM.parents[1]),
         )
         return run_blocking(self._engine.run(command, confinement))
 
@@ -146,7 +147,7 @@ class Ways:
         if given.installed:
             program = (str(self._python / "bin/python"), *program[1:])
         function = given.convention != "argv"
-        runner = (str(_RUNNERS / "call_python.py"), given.convention) if function else ()
+        runner = (str(RUNNERS / "call_python.py"), given.convention) if function else ()
         shared = _shared(script, None)
         own = {"KITBAG_SCRIPTS": str(file.parent), "KITBAG_ARGUMENTS": "stdin"}
         own |= {"KITBAG_ANSWER": "3"}

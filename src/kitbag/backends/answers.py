@@ -30,10 +30,11 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
     """Read the answer of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
     raw = call.redactor.data(ended.answer)
-    value = _returned(raw) if raw else _printed(stdout, ended.stdout)
+    # Once more, now that escapes are characters: what is cut below may be cut inside a secret.
+    value = call.redactor.value(_returned(raw)) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
     files, complete = changed_files(call.terms.workspace, started_ns)
-    whole = _save(call, raw) if is_cut else None
+    whole = _save(call, raw, value) if is_cut else None
     saved = (ended.stdout.saved_to, ended.stderr.saved_to, whole)
     return ToolResult(
         tool=call.tool.id,
@@ -63,12 +64,13 @@ def _returned(raw: bytes) -> Any:
     return _value(raw.decode("utf-8", "replace")) if len(raw) <= _LARGEST_VALUE else _NOTHING
 
 
-def _save(call: ToolCall, raw: bytes) -> Path | None:
+def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
     """Keep an answer that is too long for a model where long output is kept."""
     file = save_output(call.terms.workspace, "answer.json")
     if file is None:
         return None
-    file.write(raw)
+    is_secretive = call.given.secrets and value is not _NOTHING
+    file.write(json.dumps(value).encode() if is_secretive else raw)
     return file.close()
 
 

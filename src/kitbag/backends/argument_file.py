@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kitbag.backends.conventions import Delivery, variables
+from kitbag.backends.argument_variables import fits_variable
+from kitbag.backends.conventions import Delivery
 
 
 @contextmanager
 def argument_file(folder: Path, delivery: Delivery) -> Iterator[Path | None]:
     """Write the arguments into a file if no variable can hold them; remove it afterwards."""
-    if "TOOL_ARGS" in variables(delivery, {}):
+    if fits_variable(delivery.arguments):
         yield None
         return
     fd, name = tempfile.mkstemp(suffix=".json", dir=folder)

@@ -1,21 +1,16 @@
 """How arguments reach a script: its words, its standard input, its environment. Pure decisions."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kitbag.arguments import is_untyped
 from kitbag.argv import words
+from kitbag.backends.argument_variables import argument_variables, as_json
 from kitbag.calls import ToolCall
 from kitbag.errors import InvalidArgumentsError
 from kitbag.tools import Script
-
-# The kernel takes 128 KiB for one variable; what is larger goes into a file.
-_LARGEST_VARIABLE = 96 * 1024
-_MOST_VARIABLES = 512 * 1024
-_NOT_IN_NAMES = re.compile(r"[^A-Z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +30,7 @@ def delivery_of(call: ToolCall, script: Script) -> Delivery:
         arguments = {} if data is None else data
     if call.tool.declared_in == "tools.json" and isinstance(arguments, dict):
         arguments["__workDir"] = str(call.terms.workspace)
-    text = _json(arguments)
+    text = as_json(arguments)
     if script.convention in ("handler", "main"):
         return Delivery(stdin=_stdin(call, text), arguments=text)
     if script.convention == "argv":
@@ -45,12 +40,22 @@ def delivery_of(call: ToolCall, script: Script) -> Delivery:
     return Delivery(stdin=_stdin(call, text), arguments=text)
 
 
+def delivery_of_declared(call: ToolCall, words: tuple[str, ...] | None = None) -> Delivery:
+    """Decide what a program gets that is no file of a skill: `words`, or JSON on standard input."""
+    arguments = dict(call.arguments)
+    if call.tool.declared_in == "tools.json":
+        arguments["__workDir"] = str(call.terms.workspace)
+    text = as_json(arguments)
+    stdin = _stdin(call, text if words is None else "")
+    return Delivery(words=words or (), stdin=stdin, arguments=text)
+
+
 def _untyped(call: ToolCall) -> Delivery:
     """Pass `data` as JSON on standard input, and text or a list of texts also as words."""
     data = call.arguments.get("data")
     if isinstance(data, str) and _is_json_object(data):
         return Delivery(stdin=_stdin(call, data), arguments=data)
-    text = "{}" if data is None else _json(data)
+    text = "{}" if data is None else as_json(data)
     given: tuple[str, ...] = ()
     if isinstance(data, str):
         given = (data,)
@@ -62,19 +67,7 @@ def _untyped(call: ToolCall) -> Delivery:
 
 def variables(delivery: Delivery, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return TOOL_ARGS and TOOL_ARG_<NAME>, as far as they fit into an environment."""
-    found: dict[str, str] = {}
-    room = _MOST_VARIABLES
-    if len(delivery.arguments.encode()) <= _LARGEST_VARIABLE:
-        found["TOOL_ARGS"] = delivery.arguments
-    else:
-        found["TOOL_ARGS_OMITTED"] = "1"
-    for name, value in arguments.items():
-        text = value if isinstance(value, str) else _json(value)
-        size = len(text.encode())
-        if size <= min(room, _LARGEST_VARIABLE) and "\0" not in text:
-            found[f"TOOL_ARG_{_NOT_IN_NAMES.sub('_', name.upper())}"] = text
-            room -= size
-    return found
+    return argument_variables(delivery.arguments, arguments)
 
 
 def _words(call: ToolCall, script: Script) -> tuple[str, ...]:
@@ -92,10 +85,6 @@ def _refuse_nul(call: ToolCall, given: tuple[str, ...]) -> None:
 
 def _stdin(call: ToolCall, text: str) -> bytes:
     return text.encode() if call.stdin is None else call.stdin
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _is_json_object(text: str) -> bool:

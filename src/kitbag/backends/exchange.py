@@ -8,9 +8,14 @@ from functools import cache
 from pathlib import Path
 
 
+def process_folder() -> Path:
+    """Return a folder that only this process has, and no tool sees as a whole."""
+    return _base(os.getpid())
+
+
 @cache
 def _base(owner: int) -> Path:
-    """Return this process's own folder; a forked child, with another number, gets another."""
+    """Return the folder of one process; a forked child, with another number, gets another."""
     base = Path(tempfile.mkdtemp(prefix="kitbag-exchange-")).resolve()
     atexit.register(_remove, base, owner)
     return base

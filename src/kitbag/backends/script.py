@@ -3,32 +3,29 @@
 import os
 import stat
 import sys
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
-from kitbag.backends.conventions import Delivery, delivery_of, variables
+from kitbag.backends.call_variables import call_variables
+from kitbag.backends.confining import RUNNERS, Reach, confinement_of, refuse_planted
+from kitbag.backends.conventions import Delivery, delivery_of
 from kitbag.backends.exchange import exchange_folder
 from kitbag.backends.interpreters import homes_of, interpreter_for
+from kitbag.backends.python_variables import python_variables
 from kitbag.backends.warmth import warm_process_for
-from kitbag.calls import Terms, ToolCall
+from kitbag.calls import ToolCall
 from kitbag.environment import base_environment
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.ready import Environment
-from kitbag.environments.store import environments_directory
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.jobs import PROGRAM
 from kitbag.execution.shared import run_command
 from kitbag.reading import CannotReadError, require_inside
 from kitbag.results import ToolResult
 from kitbag.tools import Script
 from kitbag.workspace import file_clock_ns
 
-_RUNNERS = Path(__file__).with_name("runners")
 _ANSWER = "3"  # the descriptor after the standard streams
 
 
@@ -43,14 +40,8 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
         found = _environment(call, script, delivery, file)
         command = _command(call, script, program, delivery, _shared(script, packages), found)
         started_ns = file_clock_ns()
-        confinement = _confinement(
-            call.tool.home,
-            program[0],
-            call.terms,
-            folder,
-            packages.visible if packages else (),
-            _Reach.of(call),
-        )
+        programs = (packages.visible if packages else ()) or homes_of(program[0])
+        confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)
@@ -77,7 +68,7 @@ def _program(call: ToolCall, script: Script, packages: Environment | None) -> tu
     program = interpreter_for(script)
     if packages is not None and packages.python:
         return (packages.python, *program[1:])
-    _refuse_planted(program[0], call.terms.workspace)
+    refuse_planted(program[0], call.terms.workspace)
     return program
 
 
@@ -136,72 +127,8 @@ def _runner(script: Script) -> tuple[str, ...]:
     if script.convention not in ("handler", "main"):
         return ()
     if script.language == "python":
-        return (str(_RUNNERS / "call_python.py"), script.convention)
-    return (str(_RUNNERS / "call_node.mjs"),)
-
-
-def _refuse_planted(program: str, workspace: Path) -> None:
-    """Refuse an interpreter that a tool could have put there."""
-    if program != sys.executable and workspace in Path(program).parents:
-        raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reach:
-    """What a call was given that its confinement must leave open."""
-
-    readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
-    hosts: tuple[str, ...] = ()
-    skill: str = ""
-    unconfined: bool = False
-
-    @classmethod
-    def of(cls, call: ToolCall) -> "_Reach":
-        given = call.given
-        return cls(
-            readable=given.readable,
-            writable=given.writable,
-            hosts=() if call.is_unconfined else given.hosts,
-            skill=call.tool.skill,
-            unconfined=call.is_unconfined,
-        )
-
-
-_NOTHING_MORE = _Reach()
-
-
-@lru_cache(maxsize=1024)
-def _confinement(
-    home: str,
-    program: str,
-    terms: Terms,
-    exchange: Path,
-    visible: tuple[Path, ...],
-    reach: _Reach = _NOTHING_MORE,
-) -> Confinement:
-    workspace = terms.workspace
-    store = environments_directory()
-    kept = [Path(home), Path(sys.prefix).resolve(), *([store] if store else []), *terms.read_only]
-    inside = [path for path in kept if workspace in path.parents]
-    if Path(home) == workspace:
-        own = (Path(home) / name for name in ("scripts", "SKILL.md", "tools.json"))
-        inside += [path for path in own if path.exists()]
-    # A folder that something is mounted on cannot be renamed: without that, what is read-only
-    # could be moved aside, with the folders around it, and replaced.
-    around = {folder for path in inside for folder in path.parents if workspace in folder.parents}
-    return Confinement(
-        workspace=workspace,
-        skill=Path(home),
-        interpreters=visible or homes_of(program),
-        readable=(_RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
-        writable=(exchange, *reach.writable, *sorted(around - set(inside))),
-        network="hosts" if reach.hosts else "none",
-        hosts=reach.hosts,
-        skill_name=reach.skill if reach.hosts else "",
-        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
-        sandbox="off" if reach.unconfined else "on",
-    )
+        return (str(RUNNERS / "call_python.py"), script.convention)
+    return (str(RUNNERS / "call_node.mjs"),)
 
 
 def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
@@ -214,26 +141,15 @@ def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
     if programs:
         found["PATH"] = f"{programs}:{found['PATH']}"
     if script.language == "python":
-        # The skill is read-only, and the user's own packages are out of sight.
-        found |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
-        # Linear algebra starts its threads at import, and they would not survive a fork.
-        found["OPENBLAS_NUM_THREADS"] = "1"
+        found |= python_variables()
     return found
 
 
 def _environment(
     call: ToolCall, script: Script, delivery: Delivery, file: Path | None
 ) -> dict[str, str]:
-    tool = call.tool
-    scripts = f"{tool.home}/scripts"
-    found = variables(delivery, call.arguments) | {
-        "SKILL_NAME": tool.skill,
-        "SKILL_BASE_DIR": tool.home,
-        "SKILL_VERSION": tool.version.replace("\0", ""),
-        "KITBAG_WORKDIR": str(call.terms.workspace),
-    }
-    if file is not None:
-        found["TOOL_ARGS_FILE"] = str(file)
+    scripts = f"{call.tool.home}/scripts"
+    found = call_variables(call, delivery, file)
     if script.convention in ("handler", "main"):
         source = "stdin" if call.stdin is None else "file" if file else "variable"
         found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts, "KITBAG_ANSWER": _ANSWER}

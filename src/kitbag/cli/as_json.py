@@ -2,15 +2,16 @@
 
 import dataclasses
 import json
+from base64 import b64encode
 from typing import Any
 
 import click
 
 from kitbag.manager import SkillManager
 from kitbag.problems import Problem
-from kitbag.results import ToolResult
+from kitbag.results import Attachment, ToolResult
 from kitbag.skills import Skill
-from kitbag.tools import Script, Tool
+from kitbag.tools import BuiltIn, Script, Tool
 
 
 def print_json(value: Any) -> None:
@@ -76,6 +77,8 @@ def whole_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _runs(tool: Tool) -> dict[str, Any]:
+    if isinstance(tool.runs, BuiltIn):
+        return {"name": tool.runs.name}
     runs = dataclasses.asdict(tool.runs)
     if isinstance(tool.runs, Script) and tool.runs.plan is not None:
         runs["plan"] = [part._asdict() for part in tool.runs.plan]
@@ -96,7 +99,14 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "duration_ms": result.duration_ms,
         "protections": dict(result.protections),
+        **({"http": dataclasses.asdict(result.http)} if result.http else {}),
+        **({"attachments": [*map(_attachment, result.attachments)]} if result.attachments else {}),
     }
+
+
+def _attachment(attachment: Attachment) -> dict[str, str]:
+    data = b64encode(attachment.data).decode()
+    return {"name": attachment.name, "type": attachment.type, "data": data}
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:

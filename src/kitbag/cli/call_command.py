@@ -52,7 +52,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     watch = CommandWatch()
     manager = SkillManager(
-        *roots, workspace=workspace, on_progress=_say, approver=terminal_approver()
+        *roots,
+        workspace=workspace,
+        on_progress=_say,
+        approver=terminal_approver(),
+        builtins=True,
     )
     found = manager.get_tool(tool)
     watch.lap("read the skills")

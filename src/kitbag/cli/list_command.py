@@ -12,10 +12,11 @@ from kitbag.tools import Tool
 
 
 @click.command("list")
+@click.option("--builtin", is_flag=True, help="List Kitbag's own tools, too: bash, read, write …")
 @common_options
-def command(roots: tuple[Path, ...], as_json: bool) -> None:
+def command(builtin: bool, roots: tuple[Path, ...], as_json: bool) -> None:
     """List skills and their tools. Runs nothing."""
-    manager = manager_for(roots)
+    manager = manager_for(roots, builtins=builtin)
     if as_json:
         _print_json(manager)
     else:

@@ -25,8 +25,8 @@ def common_options(command: _Command) -> _Command:
     return root(as_json(command))
 
 
-def manager_for(roots: tuple[Path, ...]) -> SkillManager:
+def manager_for(roots: tuple[Path, ...], *, builtins: bool = False) -> SkillManager:
     """Return a manager that has looked below the roots, or in the usual folders."""
-    manager = SkillManager(*roots)
+    manager = SkillManager(*roots, builtins=builtins)
     manager.discover()
     return manager

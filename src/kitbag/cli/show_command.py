@@ -19,7 +19,7 @@ from kitbag.tools import Tool
 @common_options
 def command(name: str, roots: tuple[Path, ...], as_json: bool) -> None:
     """Show the skill or tool called NAME: what it takes, what it runs, what was noticed."""
-    manager = manager_for(roots)
+    manager = manager_for(roots, builtins=True)
     skill = _skill(manager, name)
     if skill is None:
         tool = _tool(manager, name)

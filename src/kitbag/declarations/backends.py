@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kitbag.declarations.declared import DeclarationError
+from kitbag.declarations.template_checks import require_args_template
+from kitbag.http.errors import PlanError
+from kitbag.http.plan import plan_of
 from kitbag.tools import Binary, Http, InlineScript, Runs
 
 INTERPRETERS = ("bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl")
@@ -49,26 +52,34 @@ def template_variables(value: Any) -> set[str]:
 def _legacy(entry: Mapping[str, Any]) -> Runs | None:
     if isinstance(entry.get("http"), dict):
         return _http(entry["http"])
-    path, url = _string(entry, "bin"), _string(entry, "url")
-    if not path and not url:
+    if not entry.get("bin") and not entry.get("url"):
         return None
-    template = _string(entry, "args_template")
-    return Binary(path=path or None, url=None if path else url, args_template=template or None)
+    return _binary({**entry, "path": entry.get("bin")})
 
 
 def _binary(backend: Mapping[str, Any]) -> Binary:
-    path, url = _string(backend, "path"), _string(backend, "url")
+    path, url = _string(backend, "path"), _by_platform(backend, "url")
     if not path and not url:
         raise DeclarationError("backend-invalid", "a binary backend needs `path` or `url`")
-    digest = backend.get("sha256")
-    if digest is not None and not isinstance(digest, str | dict):
-        raise DeclarationError("backend-invalid", "sha256 is not text or a mapping", ("sha256",))
+    template = _string(backend, "args_template")
+    require_args_template(template)
     return Binary(
         path=path or None,
         url=None if path else url,
-        args_template=_string(backend, "args_template") or None,
-        sha256=digest,
+        args_template=template or None,
+        sha256=_by_platform(backend, "sha256"),
     )
+
+
+def _by_platform(backend: Mapping[str, Any], key: str) -> str | dict[str, str] | None:
+    """Return a text, or one for each platform."""
+    value = backend.get(key)
+    if not isinstance(value, dict):
+        return _string(backend, key) or None
+    if not all(isinstance(each, str) for each in value.values()):
+        message = f"{key} is a mapping, but not of platforms to texts"
+        raise DeclarationError("backend-invalid", message, (key,))
+    return {str(platform): each for platform, each in value.items()}
 
 
 def _http(backend: Mapping[str, Any]) -> Http:
@@ -84,13 +95,19 @@ def _http(backend: Mapping[str, Any]) -> Http:
     if not isinstance(headers, dict):
         raise DeclarationError("backend-invalid", "headers are not a mapping", ("headers",))
     used = {"type", "url", "method", "headers", "body_template", "timeout_ms"}
-    return Http(
+    http = Http(
         url=url,
         method=method,
         headers={name: str(value) for name, value in headers.items()},
         body_template=_string(backend, "body_template") or None,
         extra={key: value for key, value in backend.items() if key not in used},
     )
+    try:
+        plan_of(http)
+    except PlanError as error:
+        at = tuple(error.at.split(".", 1)[:1]) if error.at else ()
+        raise DeclarationError("backend-invalid", f"{error}", at) from None
+    return http
 
 
 def _inline(backend: Mapping[str, Any]) -> InlineScript:

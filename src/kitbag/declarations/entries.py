@@ -10,11 +10,13 @@ from typing import Any, get_args
 
 from kitbag.declarations.backends import read_backend, template_variables
 from kitbag.declarations.declared import DeclarationError, Declared, Report
+from kitbag.declarations.http_doubts import report_doubts
 from kitbag.declarations.parameters import read_parameters, read_schema
 from kitbag.declarations.strict_yaml import YamlPath
+from kitbag.declarations.template_checks import check_places
 from kitbag.hidden_text import clean
 from kitbag.signatures.signature import JsonSchema
-from kitbag.tools import Effect
+from kitbag.tools import Effect, Http
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
@@ -53,6 +55,10 @@ def read_entries(
             if not _USUAL_NAME.match(tool.name):
                 message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
                 report.add("tool-name-unusual", "warning", message, at)
+            for code, severity, message in check_places(tool):
+                report.add(code, severity, message, at)
+            if isinstance(tool.runs, Http):
+                report_doubts(tool.runs, report, at)
     return list(declared.values())
 
 

@@ -15,11 +15,12 @@ from kitbag.problems import Problem
 from kitbag.signatures.signature import Interface
 from kitbag.signatures.usage_lines import usage_fits, usage_lines
 from kitbag.skills import Skill
-from kitbag.tools import Effect, Http, Runs, Script, Stub, Tool
+from kitbag.tools import Binary, Effect, Http, InlineScript, Runs, Script, Stub, Tool
 
 # Set by Kitbag for every call, so nobody needs to grant them.
 _OURS = ("TOOL_ARG", "SKILL_NAME", "SKILL_BASE_DIR", "SKILL_VERSION", "KITBAG_")
 _READING_METHODS = ("GET", "HEAD")
+_LONG_MS = 60_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class ToolMaker:
             runs=runs,
             output_schema=declared.output_schema,
             effects=declared.effects or _effects(runs),
-            timeout_ms=declared.timeout_ms,
+            timeout_ms=declared.timeout_ms or _timeout_ms(runs),
             variables=tuple(sorted({v for v in declared.variables if not v.startswith(_OURS)})),
             origin=runs.file if isinstance(runs, Script) else self.skill.file,
             declared_in=declared.source,
@@ -135,6 +136,11 @@ class ToolMaker:
                     )
                 )
         return lines
+
+
+def _timeout_ms(runs: Runs) -> int | None:
+    """Return what this kind of tool may take unless it says otherwise, in milliseconds."""
+    return _LONG_MS if isinstance(runs, Binary | InlineScript) else None
 
 
 def _effects(runs: Runs) -> tuple[Effect, ...]:

@@ -1,5 +1,6 @@
 """Names and addresses, with a resolver and a dialler that only remember: nothing is connected."""
 
+import asyncio
 import socket
 
 import pytest
@@ -152,6 +153,29 @@ async def test_a_name_that_no_resolver_knows_has_no_address() -> None:
 
     with pytest.raises(UnreachableError):
         await uplink.dial(Host("example.com", 80), Granted(hosts=("example.com",), skill=""))
+
+
+async def test_names_are_looked_up_in_turn() -> None:
+    looking: list[str] = []
+    most = 0
+
+    async def resolve(name: str) -> list[str]:
+        nonlocal most
+        looking.append(name)
+        most = max(most, len(looking))
+        await asyncio.sleep(0)
+        looking.remove(name)
+        return []
+
+    uplink, turn = Uplink(most=1, resolve=resolve), asyncio.Semaphore(2)
+    granted = Granted(hosts=("*.example.com",), skill="")
+    hosts = [Host(f"h{number}.example.com", 443) for number in range(9)]
+    dialled = [uplink.dial(host, granted, turn) for host in hosts]
+
+    ended = await asyncio.gather(*dialled, return_exceptions=True)
+
+    assert {type(error) for error in ended} == {UnreachableError}
+    assert most == 2
 
 
 async def test_the_operating_system_is_asked_for_names_of_this_machine() -> None:

@@ -21,10 +21,18 @@ _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class Connection:
-    """Serves one request, or one tunnel; `refuse` hears of each host that was not granted."""
+    """Serves one request, or one tunnel.
+
+    `refuse` hears of each host that was not granted; a name is looked up in `turn`.
+    """
 
     def __init__(
-        self, client: socket.socket, granted: Granted, uplink: Uplink, refuse: Callable[[str], None]
+        self,
+        client: socket.socket,
+        granted: Granted,
+        uplink: Uplink,
+        refuse: Callable[[str], None],
+        turn: asyncio.Semaphore | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._client = client
@@ -32,6 +40,7 @@ class Connection:
         self._granted = granted
         self._uplink = uplink
         self._refuse = refuse
+        self._turn = turn
 
     async def serve(self) -> None:
         """Return when the connection is closed, whatever either side did."""
@@ -60,7 +69,7 @@ class Connection:
             async with asyncio.timeout(_HEAD_SECONDS):
                 head, rest = await self._read_head()
             request = read_request(head)
-            self._server = await self._uplink.dial(request.host, self._granted)
+            self._server = await self._uplink.dial(request.host, self._granted, self._turn)
         except BadRequestError as error:
             await self._say(400, str(error))
         except RefusedHostError as error:

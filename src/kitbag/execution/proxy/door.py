@@ -9,6 +9,8 @@ from kitbag.execution.proxy.granted import Granted
 from kitbag.execution.proxy.uplink import Uplink
 
 _MOST_CONNECTIONS = 32  # of one call at a time; more wait
+_MOST_LOOK_UPS = 2  # of one call at a time: a slow name server is not to keep others waiting
+_MOST_WAITING = 256  # more than the kernel lets wait to be accepted
 _MOST_REFUSED = 64  # that a result can name
 # A program that does nothing but connect must not keep this loop from everything else.
 _MOST_AT_ONCE = 100
@@ -32,6 +34,7 @@ class Door:
         self._is_open = False
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._refused: dict[str, None] = {}
+        self._turn = asyncio.Semaphore(_MOST_LOOK_UPS)
         self._clock: asyncio.TimerHandle | None = None
         self._window = 0.0
         self._accepted = 0
@@ -45,7 +48,7 @@ class Door:
 
     def _receive(self) -> None:
         try:
-            _, fds, _, _ = socket.recv_fds(self._porch, 1, 1)
+            _, fds, _, _ = socket.recv_fds(self._porch, 1, 1, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             fds = []
         self._loop.remove_reader(self._porch.fileno())
@@ -132,7 +135,7 @@ class Door:
 
     def _serve(self, client: socket.socket) -> None:
         client.setblocking(False)
-        connection = Connection(client, self._granted, self._uplink, self._refuse)
+        connection = Connection(client, self._granted, self._uplink, self._refuse, self._turn)
         task = self._loop.create_task(connection.serve())
         self._connections[task] = connection
         task.add_done_callback(self._forget)
@@ -147,7 +150,9 @@ class Door:
             self._refused[host] = None
 
     def _drain(self) -> None:
-        """Drop connections that nobody accepted: whoever made them is dead."""
+        """Drop connections that nobody accepted: no call of now has made them."""
+        if self._listener is None:
+            return
         with contextlib.suppress(OSError):
-            while self._listener is not None:
+            for _ in range(_MOST_WAITING):
                 self._listener.accept()[0].close()

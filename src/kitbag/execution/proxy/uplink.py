@@ -15,7 +15,7 @@ Connect = Callable[[str, int], Awaitable[socket.socket]]
 
 _LOOK_UP_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
-_MOST_LOOK_UPS = 4  # a name server may keep each waiting, and a thread cannot be cancelled
+_MOST_LOOK_UPS = 16  # a name server may keep each waiting, and a thread cannot be cancelled
 _MOST_ADDRESSES = 8
 _MOST_CONNECTIONS = 512
 
@@ -55,8 +55,10 @@ class Uplink:
     def give_place_back(self) -> None:
         self._free += 1
 
-    async def dial(self, host: Host, granted: Granted) -> socket.socket:
-        """Return a connection to the host.
+    async def dial(
+        self, host: Host, granted: Granted, turn: asyncio.Semaphore | None = None
+    ) -> socket.socket:
+        """Return a connection to the host; names are looked up in `turn`, if there is one.
 
         What is dialled is the address that was checked, never the name again: it may lead
         elsewhere the next time it is asked for.
@@ -66,7 +68,7 @@ class Uplink:
             UnreachableError: it has no address, or nothing answers there.
         """
         granted.check_host(host)
-        addresses = [host.name] if host.is_address else await self._addresses(host.name)
+        addresses = [host.name] if host.is_address else await self._addresses(host.name, turn)
         for address in addresses:
             granted.check_address(host, address)
         assert host.port is not None
@@ -77,9 +79,9 @@ class Uplink:
                     return await self._connect(address, host.port)
         raise UnreachableError(f"nothing answers at {host}")
 
-    async def _addresses(self, name: str) -> Sequence[str]:
+    async def _addresses(self, name: str, turn: asyncio.Semaphore | None) -> Sequence[str]:
         try:
-            async with asyncio.timeout(_LOOK_UP_SECONDS):
+            async with asyncio.timeout(_LOOK_UP_SECONDS), turn or contextlib.nullcontext():
                 addresses = await self._resolve(name)
         except (OSError, UnicodeError):
             addresses = ()

@@ -1,0 +1,80 @@
+"""What a program that runs for a skill may reach: its skill, the workspace, what was given."""
+
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kitbag.calls import Terms, ToolCall
+from kitbag.downloads.store import programs_directory
+from kitbag.environments.store import environments_directory
+from kitbag.errors import UnsafeScriptError
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.jobs import PROGRAM
+
+RUNNERS = Path(__file__).with_name("runners")
+
+
+def refuse_planted(program: str, workspace: Path) -> None:
+    """Refuse an interpreter that a tool could have put there."""
+    if program != sys.executable and workspace in Path(program).parents:
+        raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a call was given that its confinement must leave open."""
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    skill: str = ""  # whom the hosts were granted to
+    unconfined: bool = False
+
+    @classmethod
+    def of(cls, call: ToolCall, *readable: Path) -> "Reach":
+        given = call.given
+        return cls(
+            readable=(*given.readable, *readable),
+            writable=given.writable,
+            hosts=() if call.is_unconfined else given.hosts,
+            skill=call.tool.skill,
+            unconfined=call.is_unconfined,
+        )
+
+
+@lru_cache(maxsize=1024)
+def confinement_of(
+    home: str,
+    programs: tuple[Path, ...],
+    terms: Terms,
+    exchange: Path,
+    reach: Reach,
+) -> Confinement:
+    """Return what a program of a skill may reach; `programs` are what it needs to run at all.
+
+    A skill that is only a text has no `home`.
+    """
+    workspace = terms.workspace
+    skill = Path(home) if home else None
+    stores = (skill, environments_directory(), programs_directory())
+    kept = [Path(sys.prefix).resolve(), *filter(None, stores), *terms.read_only]
+    inside = [path for path in kept if workspace in path.parents]
+    if skill == workspace:
+        own = (workspace / name for name in ("scripts", "SKILL.md", "tools.json"))
+        inside += [path for path in own if path.exists()]
+    # A folder that something is mounted on cannot be renamed: without that, what is read-only
+    # could be moved aside, with the folders around it, and replaced.
+    around = {folder for path in inside for folder in path.parents if workspace in folder.parents}
+    return Confinement(
+        workspace=workspace,
+        skill=skill,
+        interpreters=programs,
+        readable=(RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
+        writable=(exchange, *reach.writable, *sorted(around - set(inside))),
+        network="hosts" if reach.hosts else "none",
+        hosts=reach.hosts,
+        skill_name=reach.skill if reach.hosts else "",
+        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        sandbox="off" if reach.unconfined else "on",
+    )

@@ -1,0 +1,66 @@
+"""Running an inline script: text of a declaration, given to its interpreter in a file."""
+
+import sys
+from pathlib import Path
+
+from kitbag.backends.conventions import delivery_of_declared
+from kitbag.backends.inline_files import inline_file
+from kitbag.backends.interpreters import find_program, homes_of
+from kitbag.backends.programs import Program, run_program
+from kitbag.calls import ToolCall
+from kitbag.declarations.backends import INTERPRETERS
+from kitbag.environment import base_environment
+from kitbag.errors import InterpreterMissingError, UnknownInterpreterError
+from kitbag.results import ToolResult
+from kitbag.tools import InlineScript, Script
+
+# interpreter → the Debian package that has it
+_PACKAGES = {
+    "bash": "bash",
+    "sh": "dash",
+    "zsh": "zsh",
+    "node": "nodejs",
+    "ruby": "ruby",
+    "perl": "perl",
+}
+
+
+async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
+    """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
+    interpreter = _interpreter(inline.interpreter)
+    file = inline_file(call.tool.home, inline.interpreter, inline.text)
+    program = Program(
+        argv=(interpreter, *inline.interpreter_args, str(file)),
+        visible=homes_of(interpreter),
+        readable=(file.parent,),
+        variables=_variables(call, inline),
+        script=_as_script(inline, file),
+    )
+    return await run_program(call, program, delivery_of_declared(call))
+
+
+def _interpreter(name: str) -> str:
+    if name not in INTERPRETERS:
+        raise UnknownInterpreterError(name, INTERPRETERS)
+    if name.startswith("python"):
+        return sys.executable
+    found = find_program(name)
+    if not found:
+        raise InterpreterMissingError((name,), _PACKAGES[name])
+    return found
+
+
+def _variables(call: ToolCall, inline: InlineScript) -> dict[str, str]:
+    if not inline.interpreter.startswith("python"):
+        return {}
+    path = f"{Path(sys.executable).parent}:{base_environment()['PATH']}"
+    # As scripts have it: what the skill keeps in scripts/ can be imported.
+    importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
+    return {"PATH": path, **importable}
+
+
+def _as_script(inline: InlineScript, file: Path) -> Script | None:
+    """Return the script that a warm process can serve: Python only."""
+    if not inline.interpreter.startswith("python"):
+        return None
+    return Script(file=str(file), language="python", convention="stdin")

@@ -1,0 +1,41 @@
+"""What can go wrong with a program that has to be fetched: nothing of it ran."""
+
+from kitbag.errors import CallDeniedError, CommandStartError
+
+
+class DownloadError(CommandStartError):
+    """A program could not be fetched, or is not what it should be."""
+
+    code = "download"
+
+
+class HashDiffersError(DownloadError):
+    """What a server sent is not what was expected; it was thrown away."""
+
+    code = "hash_differs"
+
+    def __init__(self, url: str, expected: str, found: str) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            url,
+            f"its sha256 is {found}, not {expected}",
+            hint="the file was changed, or the declaration is out of date: ask its author",
+        )
+
+
+class PinNeededError(CallDeniedError):
+    """Nobody said which content is right, and nobody was there to be asked."""
+
+    code = "pin_needed"
+
+    def __init__(self, host: str, size_bytes: int, sha256: str, *, reason: str = "") -> None:
+        self.host = host
+        self.size_bytes = size_bytes
+        self.sha256 = sha256
+        because = f" ({reason})" if reason else ""
+        super().__init__(
+            f"a program of {size_bytes:,} bytes from {host} was not run: nobody vouched for it"
+            f"{because}",
+            hint=f"if it is the right one, add `sha256: {sha256}` to its backend",
+        )

@@ -1,0 +1,112 @@
+"""A program from the web, ready to be run: kept from earlier, or fetched and checked now."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kitbag.calls import OnProgress
+from kitbag.downloads.answers import Opener
+from kitbag.downloads.errors import DownloadError, HashDiffersError, PinNeededError
+from kitbag.downloads.fetching import Fetch, FetchLimits
+from kitbag.downloads.partial import Partial
+from kitbag.downloads.pins import PinQuestion, Pins, Vouch
+from kitbag.downloads.progress import Progress
+from kitbag.downloads.store import find_program, hash_of, keep_program, open_programs
+from kitbag.downloads.wanted import Wanted
+from kitbag.environments.locks import hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """For whom something is fetched, and how: `vouch` is asked where no hash is known."""
+
+    skill: str
+    home: str
+    opener: Opener
+    vouch: Vouch | None = None
+    on_progress: OnProgress | None = None
+    limits: FetchLimits = field(default_factory=FetchLimits)
+    pins: Pins = field(default_factory=Pins)
+
+
+async def program_for(wanted: Wanted, terms: Terms) -> Path:
+    """Return a whole file whose content is the expected one.
+
+    Raises:
+        DownloadError: it cannot be fetched, or is something else.
+        PinNeededError: no hash is known, and nobody vouched for what came.
+    """
+    root = open_programs()
+    known = await _known(root, wanted, terms)
+    if known is not None:
+        return known
+    place = root / "partial" / wanted.key
+    async with hold(place, _waiting(wanted, terms)):
+        # Whoever held the lock before may have fetched it.
+        known = await _known(root, wanted, terms)
+        if known is None:
+            known = await _fetched(root, place, wanted, terms)
+        shutil.rmtree(place, ignore_errors=True)
+        return known
+
+
+async def _known(root: Path, wanted: Wanted, terms: Terms) -> Path | None:
+    digest = wanted.sha256 or terms.pins.find(terms.home, wanted)
+    return await asyncio.to_thread(find_program, root, digest) if digest else None
+
+
+async def _fetched(root: Path, place: Path, wanted: Wanted, terms: Terms) -> Path:
+    partial = Partial(place)
+    was_there = partial.size() > 0
+    digest = await _fetch(wanted, partial, terms)
+    expected = wanted.sha256 or terms.pins.find(terms.home, wanted)
+    if was_there and expected not in (None, digest):
+        # The part from last time may have been of another file.
+        partial.discard()
+        digest = await _fetch(wanted, partial, terms)
+    if expected not in (None, digest):
+        partial.discard()
+        raise HashDiffersError(wanted.url, str(expected), digest)
+    if expected is None:
+        await _ask(wanted, partial, digest, terms)
+    try:
+        return keep_program(root, partial.file, digest)
+    except OSError as error:
+        raise DownloadError(wanted.url, (error.strerror or str(error)).lower()) from None
+
+
+async def _fetch(wanted: Wanted, partial: Partial, terms: Terms) -> str:
+    name = wanted.url.partition("?")[0].rpartition("/")[2] or wanted.host
+    progress = Progress(name[:80], terms.on_progress)
+    await Fetch(wanted, partial, terms.opener, terms.limits, progress).run()
+    return await asyncio.to_thread(_settled_hash, partial.file)
+
+
+def _settled_hash(file: Path) -> str:
+    """Return the hash of what is really on the disk."""
+    with file.open("ab") as opened:
+        os.fsync(opened.fileno())
+    return hash_of(file)
+
+
+async def _ask(wanted: Wanted, partial: Partial, digest: str, terms: Terms) -> None:
+    question = PinQuestion(
+        skill=terms.skill,
+        url=wanted.url,
+        host=wanted.host,
+        size_bytes=partial.size(),
+        sha256=digest,
+    )
+    is_vouched = terms.vouch is not None and await terms.vouch(question) is True
+    if not is_vouched:
+        partial.discard()
+        raise PinNeededError(wanted.host, question.size_bytes, digest)
+    terms.pins.keep(terms.home, wanted, question)
+
+
+def _waiting(wanted: Wanted, terms: Terms) -> Callable[[], None]:
+    tell = terms.on_progress or (lambda _: None)
+    return lambda: tell(f"waiting: somebody else is fetching {wanted.url}")

@@ -1,0 +1,1 @@
+"""Requests to web services: what is sent, where it may go, and how much of the answer is kept."""

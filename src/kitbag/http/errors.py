@@ -1,0 +1,38 @@
+"""What can go wrong between a request and its answer."""
+
+from kitbag.errors import CallDeniedError
+from kitbag.hosts import Host
+
+
+class InsideAddressError(CallDeniedError):
+    """A host that was granted leads to an address that was not: this machine, or its network."""
+
+    code = "address_refused"
+
+    def __init__(self, host: Host, address: str, *, skill: str = "NAME") -> None:
+        self.host = host
+        self.address = address
+        self.granting = str(Host(address, host.port, is_address=True))
+        super().__init__(
+            f"{host.name} leads to {address}, which is not on the internet: nothing was sent there",
+            hint=f"to allow it, run `kitbag trust {skill} --host {self.granting}`",
+        )
+
+
+class ExchangeError(Exception):
+    """A request that went out, or tried to, and got no answer that can be used.
+
+    `code` is what the result says; the message is for people and never holds a secret.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class PlanError(ValueError):
+    """A declaration that says no request; `at` is the field."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        self.at = at
+        super().__init__(f"{at}: {message}" if at else message)

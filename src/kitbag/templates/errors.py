@@ -1,0 +1,32 @@
+"""What is wrong with a template, or with a value that should fill it."""
+
+from kitbag.errors import KitbagError
+
+
+class TemplateError(KitbagError):
+    """A template that cannot be used; `position` counts characters from 0."""
+
+    code = "template"
+
+    def __init__(self, reason: str, position: int, *, hint: str = "") -> None:
+        self.reason = reason
+        self.position = position
+        super().__init__(f"{reason}, at character {position + 1} of the template", hint=hint)
+
+
+class FillError(KitbagError):
+    """A value that cannot stand where a template has its place.
+
+    `name` is the argument, or the environment variable when `is_variable`. The message never
+    holds the value: it may be a secret.
+    """
+
+    code = "template_value"
+
+    def __init__(
+        self, name: str, reason: str, *, is_variable: bool = False, hint: str = ""
+    ) -> None:
+        self.name = name
+        self.reason = reason
+        self.is_variable = is_variable
+        super().__init__(f"{name}: {reason}", hint=hint)

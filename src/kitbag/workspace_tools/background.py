@@ -1,0 +1,70 @@
+"""Looking at a command in the background, or starting one: what `bash` says of jobs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from kitbag.backends.interpreters import homes_of
+from kitbag.calls import ToolCall
+from kitbag.execution.command import Command
+from kitbag.execution.shared import run_command
+from kitbag.hidden_text import clean
+from kitbag.results import ToolResult
+from kitbag.workspace_tools.confined import confinement_of
+from kitbag.workspace_tools.jobs import Look
+from kitbag.workspace_tools.session import WorkspaceSession
+
+MakeCommand = Callable[[ToolCall, WorkspaceSession], Command]
+
+
+async def run_in_background(
+    call: ToolCall, session: WorkspaceSession, make: MakeCommand
+) -> ToolResult:
+    """Start a job, look at one, or end one."""
+    given = call.arguments
+    if "job" not in given:
+        return await _start(call, session, make(call, session))
+    if given.get("kill", False):
+        return _result(call, await session.jobs.end(given["job"]))
+    wait = min(given.get("timeout", 0) / 1000, call.limits.timeout_seconds)
+    return _result(call, await session.jobs.look(given["job"], wait))
+
+
+async def _start(call: ToolCall, session: WorkspaceSession, command: Command) -> ToolResult:
+    limits = replace(command.limits, timeout_seconds=session.jobs.seconds)
+    command = replace(command, limits=limits)
+    confinement = confinement_of(call, *homes_of(command.argv[0]))
+    job = await session.jobs.start(
+        call.arguments["command"], lambda take: run_command(command, confinement, take)
+    )
+    return ToolResult(
+        tool=call.tool.id,
+        outcome="ok",
+        content=f"started {job}; look at it with job={job!r}, end it with kill",
+        structured={"job": job, "running": True},
+        exit_code=0,
+    )
+
+
+def _result(call: ToolCall, look: Look) -> ToolResult:
+    state = "running" if look.is_running else _ended(look)
+    outcome: Literal["ok", "failed"] = "ok"
+    if not look.is_running and look.outcome not in ("ok", "cancelled"):
+        outcome = "failed"
+    text = call.redactor.text(look.text)
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=outcome,
+        content=clean("\n".join(filter(None, (text.removesuffix("\n"), f"[{look.id}: {state}]")))),
+        structured={"job": look.id, "running": look.is_running, "exit_code": look.exit_code},
+        exit_code=look.exit_code if not look.is_running else 0,
+        stdout=text,
+    )
+
+
+def _ended(look: Look) -> str:
+    if look.outcome == "cancelled":
+        return "ended as asked"
+    if look.exit_code is None:
+        return look.outcome
+    return f"ended with exit code {look.exit_code}"

@@ -1,0 +1,119 @@
+"""`read`: a file of the workspace with line numbers, a part of it, or an image."""
+
+from dataclasses import dataclass
+
+from kitbag.calls import ToolCall
+from kitbag.hidden_text import clean
+from kitbag.results import Attachment
+from kitbag.workspace_files import OpenFile
+from kitbag.workspace_paths import ToolFaultError
+from kitbag.workspace_tools.answer import Answer
+from kitbag.workspace_tools.definition import Definition, number, text
+from kitbag.workspace_tools.images import LONGEST_MAGIC, image_type
+from kitbag.workspace_tools.lines import LongLines, count_lines, next_line, skip_lines
+from kitbag.workspace_tools.protected import files_of
+from kitbag.workspace_tools.session import WorkspaceSession
+from kitbag.workspace_tools.text_forms import as_utf8, is_binary
+
+DEFINITION = Definition(
+    name="read",
+    description="Read a file of the workspace: its lines with their numbers, or an image.",
+    parameters={
+        "file_path": text("the file, relative to the workspace or absolute inside it"),
+        "offset": number("lines to leave out at the start (0: from the first)", default=0),
+        "limit": number("lines to show at most", minimum=1, default=2000),
+        "encoding": text("how the text is encoded, when it is not UTF-8 or UTF-16 with a mark"),
+    },
+    required=("file_path",),
+)
+
+_LARGEST_IMAGE = 5 * 1024 * 1024  # what model providers take
+_NUMBER_WIDTH = 6
+
+
+def run(call: ToolCall, session: WorkspaceSession) -> Answer:
+    """Return the lines asked for, and say where to go on."""
+    path = call.arguments["file_path"]
+    with files_of(call).reading(path) as opened:
+        session.saw(call.terms.workspace, opened.path, opened.stamp)
+        start = opened.file.read(LONGEST_MAGIC)
+        opened.file.seek(0)
+        if kind := image_type(start):
+            return _image(opened, kind)
+        if is_binary(opened.file, call.arguments.get("encoding")):
+            hint = "it is not text; `bash` has programs that look into such files"
+            raise ToolFaultError(
+                "unsupported", f"{path!r} is binary, {opened.size:,} bytes", hint=hint
+            )
+        lines = as_utf8(opened.file, call.arguments.get("encoding"), path)
+        return _lines(call, opened, lines)
+
+
+def _image(opened: OpenFile, kind: str) -> Answer:
+    if opened.size > _LARGEST_IMAGE:
+        hint = f"make it smaller than {_LARGEST_IMAGE:,} bytes"
+        raise ToolFaultError("unsupported", f"{opened.path!r} has {opened.size:,} bytes", hint=hint)
+    data = opened.file.read(_LARGEST_IMAGE)
+    return Answer(
+        text=f"{opened.path}: {kind}, {len(data):,} bytes",
+        structured={"path": opened.path, "type": kind, "bytes": len(data)},
+        attachments=(Attachment(name=opened.path, type=kind, data=data),),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The lines that are shown, from `first` on, and how many there are in all."""
+
+    first: int
+    rows: list[str]
+    total: int
+    hides: bool
+
+    @property
+    def after(self) -> int:
+        return self.first + len(self.rows)
+
+
+def _lines(call: ToolCall, opened: OpenFile, file: LongLines) -> Answer:
+    offset, limit = call.arguments.get("offset", 0), call.arguments.get("limit", 2000)
+    shown = _show(file, offset, limit, call.limits.keep_bytes)
+    is_more = shown.after < shown.total
+    return Answer(
+        text="\n".join([*shown.rows, *_notes(offset, shown)]),
+        structured={
+            "path": opened.path,
+            "first_line": shown.first + 1,
+            "lines": len(shown.rows),
+            "total_lines": shown.total,
+            "next_offset": shown.after if is_more else None,
+        },
+        truncated=is_more,
+    )
+
+
+def _show(file: LongLines, offset: int, limit: int, keep_bytes: int) -> _Shown:
+    first = skip_lines(file, offset)
+    rows, size, read, hides = list[str](), 0, 0, False
+    while len(rows) < limit and (line := next_line(file)) is not None:
+        read += 1
+        visible = clean(line).replace("\n", "\\r")  # a carriage return inside a line
+        row = f"{first + read:>{_NUMBER_WIDTH}}\t{visible}"
+        size += len(row.encode("utf-8", "replace")) + 1
+        if size > keep_bytes and rows:
+            break
+        hides = hides or len(visible) < len(line)
+        rows.append(row)
+    return _Shown(first=first, rows=rows, total=first + read + count_lines(file), hides=hides)
+
+
+def _notes(offset: int, shown: _Shown) -> list[str]:
+    if shown.total == 0:
+        return ["[the file is empty]"]
+    if offset >= shown.total:
+        return [f"[the file has {shown.total:,} lines: offset {offset:,} is past its end]"]
+    notes = ["[characters that are not seen were left out]"] if shown.hides else []
+    if shown.after < shown.total:
+        said = f"lines {shown.first + 1:,} to {shown.after:,} of {shown.total:,}"
+        notes.append(f"[{said}; go on with offset {shown.after}]")
+    return notes

@@ -1,0 +1,87 @@
+"""What a failed call is told besides its own words."""
+
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager, ToolExecutor, tool
+from kitbag.needs import Need
+from kitbag.trust.grants import Grants
+from tests.conftest import WriteSkill
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+def content_of(home: Path, workspace: Path, name: str = "demo.x") -> str:
+    return SkillManager(home.parent, workspace=workspace, cache=False).call(name).content
+
+
+def test_a_script_that_misses_a_variable_is_told_the_command(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = "import os\nos.environ['HOME'], os.environ['API_KEY'], os.environ['OTHER_KEY']\n"
+    home = write_skill(files={"scripts/x.py": script})
+
+    content = content_of(home, workspace)
+
+    command = f"kitbag trust demo --secret API_KEY --secret OTHER_KEY --root {home.parent}"
+    assert "KeyError: 'API_KEY'" in content
+    assert content.endswith(
+        f"note: it reads API_KEY, OTHER_KEY, which were not given to it: `{command}`"
+    )
+
+
+def test_a_variable_that_it_was_given_is_not_mentioned(
+    write_skill: WriteSkill, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "hunter2hunter2")
+    home = write_skill(files={"scripts/x.py": "import os\nos.environ['API_KEY']\n1/0\n"})
+    skill = SkillManager(home.parent, cache=False).get_skill("demo")
+    Grants().grant(skill, [Need(kind="secret", value="API_KEY")])
+
+    assert "note:" not in content_of(home, workspace)
+
+
+def test_a_script_that_misses_a_package_is_told_the_command(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": "import quokka_of_nowhere\n"})
+
+    content = content_of(home, workspace)
+
+    command = f"kitbag trust demo --package quokka-of-nowhere --root {home.parent}"
+    assert content.splitlines()[-1].startswith("note: it imports what no file declares")
+    assert content.endswith(f"`{command}`") or "quokka_of_nowhere --root" in content
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["import os\nprint(os.environ.get('API_KEY'))\n", "print('No module named nothing')\n"],
+)
+def test_a_call_that_went_well_has_no_notes(
+    script: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    assert "note:" not in content_of(write_skill(files={"scripts/x.py": script}), workspace)
+
+
+def test_a_module_of_its_own_that_is_missing_is_no_package(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": "__import__('json.nothing')\n"})
+
+    assert "note:" not in content_of(home, workspace)
+
+
+def test_a_function_that_fails_has_no_notes() -> None:
+    @tool
+    def fail() -> None:
+        raise ModuleNotFoundError("No module named 'x'")
+
+    result = ToolExecutor([fail]).execute_sync("fail")
+
+    assert result.content == "ModuleNotFoundError: No module named 'x'"

@@ -1,0 +1,349 @@
+"""Whether a call may run, and what it is given: policy, grants, a yes, secrets."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kitbag import Policy, SkillManager, tool
+from kitbag.calls import Given, Terms, ToolCall
+from kitbag.errors import CallDeniedError, KitbagError, SkillUnreadableError, ToolRestrictionError
+from kitbag.limits import Limits
+from kitbag.needs import Need
+from kitbag.permits import Permit, Permits
+from kitbag.policy import Answer, Condition, Equals, Question, Rule
+from kitbag.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
+from kitbag.trust.grants import Grants
+from tests.conftest import WriteSkill
+
+MakeCall = Callable[..., ToolCall]
+ECHO = {"scripts/echo.py": "print(1)\n", "scripts/typed.py": "import json, sys\n"}
+VALUES = {"K_1": "hunter2hunter2", "K_2": "sesamesesame"}
+
+
+def vault(_: str | None, name: str) -> str | None:
+    return VALUES.get(name)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def call_of(write_skill: WriteSkill, workspace: Path, tmp_path: Path) -> MakeCall:
+    """Write a skill and make a call of its tool."""
+
+    def make(front: str = "", sandbox: Any = "on", **facts: Any) -> ToolCall:
+        if not (tmp_path / "skills").exists():
+            write_skill(front=f"name: demo\ndescription: d\n{front}", files=ECHO)
+        found = SkillManager(tmp_path / "skills", cache=False).get_tool("demo.echo")
+        terms = Terms(workspace=workspace, sandbox=sandbox)
+        usual: dict[str, Any] = {"tool": found, "terms": terms, "limits": Limits()}
+        return ToolCall(**{"arguments": {}} | usual | facts)
+
+    return make
+
+
+def kitbag_block(**asks: Any) -> str:
+    inner = ", ".join(f"{key}: {value}" for key, value in asks.items())
+    return f"metadata: {{kitbag: {{{inner}}}}}\n"
+
+
+def grant(call: ToolCall, *needs: Need, **options: Any) -> None:
+    skill = SkillManager(Path(call.tool.home).parent, cache=False).get_skill("demo")
+    Grants().grant(skill, needs, **options)
+
+
+async def test_a_call_that_needs_nothing_is_given_nothing(call_of: MakeCall) -> None:
+    call = call_of()
+
+    permit = await Permits(policy=Policy()).permit(call)
+
+    digest = SkillManager(Path(call.tool.home).parent).get_skill("demo").digest
+    assert permit == Permit(digest=digest)
+
+
+async def test_a_grant_gives_everything_that_it_names(call_of: MakeCall, tmp_path: Path) -> None:
+    call = call_of()
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    grant(
+        call,
+        Need(kind="secret", value="K_1"),
+        Need(kind="secret", value="UNSET_AND_NOT_NEEDED"),
+        Need(kind="read", value=str(tmp_path / "in")),
+        Need(kind="read", value=str(tmp_path / "not there")),
+        Need(kind="write", value=str(tmp_path / "out")),
+        Need(kind="host", value="api.example"),
+        Need(kind="packages", value="quokka==1.0"),
+        Need(kind="unconfined"),
+    )
+
+    permit = await Permits(policy=Policy(), secrets=vault).permit(call)
+
+    assert permit.given == Given(
+        secrets={"K_1": "hunter2hunter2"},
+        readable=(tmp_path / "in",),
+        writable=(tmp_path / "out",),
+        hosts=("api.example",),
+        packages=("quokka==1.0",),
+        unconfined=True,
+    )
+    assert (permit.decision, permit.approved_by) == ("allowed", "a grant")
+    assert permit.redactor.text("hunter2hunter2") == "[redacted K_1]"
+
+
+@pytest.mark.promise("grant-10")
+@pytest.mark.parametrize("value", [None, ""])
+async def test_a_needed_secret_without_a_value_is_an_error(
+    value: str | None, call_of: MakeCall
+) -> None:
+    call = call_of(kitbag_block(secrets="[K_1]"))
+    grant(call, Need(kind="secret", value="K_1"))
+
+    with pytest.raises(SecretUnsetError, match="K_1 is granted but not set"):
+        await Permits(policy=Policy(), secrets=lambda _, __: value).permit(call)
+
+
+async def test_a_rule_that_gives_a_need_is_named_on_record(call_of: MakeCall) -> None:
+    rule = Rule(verdict="allow", tools=["demo.*"], needs=["secret:K_1"], name="keys")
+    call = call_of(kitbag_block(secrets="[K_1]"))
+
+    permit = await Permits(policy=Policy(rules=[rule]), secrets=vault).permit(call)
+
+    assert permit.given.secrets == {"K_1": "hunter2hunter2"}
+    assert permit.approved_by == "rule 'keys' allows it"
+
+
+async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> None:
+    call = call_of()
+    grant(call, Need(kind="secret", value="K_1"))
+    values = dict(VALUES)
+    permits = Permits(policy=Policy(), secrets=lambda _, name: values.get(name))
+
+    first, second = [(await permits.permit(call)).redactor for _ in range(2)]
+    values["K_1"] = "another one"
+    third = (await permits.permit(call)).redactor
+
+    assert first is second
+    assert third.text("another one") == "[redacted K_1]"
+
+
+def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
+    call_of: MakeCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.permits._MOST_REDACTORS", 1)
+    call = call_of()
+    grant(call, Need(kind="secret", value="K_1"))
+    local = threading.local()
+    permits = Permits(policy=Policy(), secrets=lambda _, __: str(local.value))
+
+    def work(number: int) -> set[str]:
+        local.value = f"secret value {number}"
+        found = [asyncio.run(permits.permit(call)).redactor for _ in range(50)]
+        return {redactor.text(local.value) for redactor in found}
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(work, range(4)))
+
+    assert said == [{"[redacted K_1]"}] * 4
+
+
+@pytest.mark.parametrize(("remember", "times"), [("once", 2), ("session", 1), ("always", 1)])
+async def test_a_yes_to_a_function_lasts_no_longer_than_the_executor(
+    remember: Any, times: int, call_of: MakeCall
+) -> None:
+    @tool(effects=("destructive",))
+    def wipe() -> None: ...
+
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(yes=True, remember=remember)
+
+    call = replace(call_of(), tool=wipe)
+    permits = Permits(policy=Policy(), approver=approve)
+    decisions = [(await permits.permit(call)).approved_by for _ in range(2)]
+
+    assert decisions == ["the approver", "the approver" if times == 2 else "an earlier yes"]
+    assert (len(asked), asked[0].digest, Grants().list()) == (times, "", [])
+
+
+async def test_always_is_for_the_tool_and_not_for_a_new_need(call_of: MakeCall) -> None:
+    answers = [Answer(yes=True, remember="always"), Answer(yes=False, reason="no more")]
+    call = call_of(kitbag_block(secrets="[K_1]"))
+    ask_always = Policy(rules=[Rule(verdict="ask", tools=["demo.echo"])])
+    permits = Permits(policy=ask_always, approver=lambda _: answers.pop(0), secrets=vault)
+
+    first = await permits.permit(call)
+    second = await permits.permit(call)
+    file = Path(call.tool.home) / "SKILL.md"
+    file.write_text(file.read_text().replace("[K_1]", "[K_1, K_2]"))
+
+    assert (first.approved_by, second.approved_by) == ("the approver", "an earlier yes")
+    with pytest.raises(CallDeniedError, match="no more"):
+        await permits.permit(call)
+
+
+async def test_a_question_shows_all_that_was_said_without_granted_secrets(
+    call_of: MakeCall,
+) -> None:
+    asked: list[Question] = []
+
+    def refuse(question: Question) -> bool:
+        asked.append(question)
+        return False
+
+    policy = Policy(rules=[Rule(verdict="ask", reason="look")])
+    call = call_of(arguments={"data": "hunter2hunter2"}, stdin=b"sesamesesame hunter2hunter2")
+    grant(call, Need(kind="secret", value="K_1"))
+
+    with pytest.raises(CallDeniedError):
+        await Permits(policy=policy, approver=refuse, secrets=vault).permit(call)
+
+    said = {"data": "[redacted K_1]", "<stdin>": "sesamesesame [redacted K_1]"}
+    assert asked[0].arguments == said
+    assert asked[0].runs == f"python scripts/echo.py of {call.tool.home}"
+
+
+INPUTS: list[tuple[bytes | None, str]] = [
+    (None, "allowed"),
+    (b'{"force": false}', "allowed"),
+    (b'{"force": true}', "denied"),
+    (b"[" * 100_000, "allowed"),
+    (b"\xff not text", "allowed"),
+]
+
+
+@pytest.mark.parametrize(("stdin", "decision"), INPUTS)
+async def test_what_a_script_reads_instead_of_its_arguments_is_judged_like_them(
+    stdin: bytes | None, decision: str, call_of: MakeCall
+) -> None:
+    forced = Condition(argument="data.force", test=Equals(True))
+    policy = Policy(rules=[Rule(verdict="deny", when=[forced])])
+    call = call_of(arguments={"data": {}}, stdin=stdin)
+
+    try:
+        found = (await Permits(policy=policy).permit(call)).decision
+    except CallDeniedError:
+        found = "denied"
+
+    assert found == decision
+
+
+async def test_a_typed_script_that_reads_its_input_is_judged_by_the_object(
+    call_of: MakeCall,
+) -> None:
+    forced = Condition(argument="force", test=Equals(True))
+    policy = Policy(rules=[Rule(verdict="deny", when=[forced])])
+    call = call_of(arguments={"force": False}, stdin=b'{"force": true}')
+    typed = {"type": "object", "properties": {"force": {"type": "boolean"}}}
+
+    with pytest.raises(CallDeniedError):
+        await Permits(policy=policy).permit(
+            replace(call, tool=replace(call.tool, input_schema=typed))
+        )
+
+
+async def test_a_restricted_skill_is_refused_before_anything_is_looked_at(
+    call_of: MakeCall,
+) -> None:
+    call = call_of("allowed-tools: Read\n")
+
+    with pytest.raises(ToolRestrictionError):
+        await Permits(policy=Policy()).permit(call)
+    permit = await Permits(policy=Policy(allowed_tools="advice")).permit(call)
+
+    assert permit.decision == "allowed"
+
+
+async def test_running_without_a_sandbox_was_said_by_the_caller(call_of: MakeCall) -> None:
+    permit = await Permits(policy=Policy()).permit(call_of(sandbox="off"))
+
+    assert permit.given == Given(unconfined=True)
+
+
+@pytest.mark.promise("call-5")
+async def test_a_skill_that_changed_during_the_question_is_refused(call_of: MakeCall) -> None:
+    call = call_of(kitbag_block(secrets="[K_1]"))
+
+    def change(_: Question) -> bool:
+        (Path(call.tool.home) / "new").touch()
+        return True
+
+    with pytest.raises(SkillChangedError):
+        await Permits(policy=Policy(), approver=change, secrets=vault).permit(call)
+
+
+@pytest.mark.promise("call-2")
+async def test_a_need_that_is_never_granted_is_a_reason_beside_the_others(
+    call_of: MakeCall,
+) -> None:
+    call = call_of(kitbag_block(write="[/]", secrets="[K_1]", hosts="['not a host']"))
+
+    with pytest.raises(CallDeniedError) as caught:
+        await Permits(policy=Policy(), approver=lambda _: True).permit(call)
+
+    assert [reason.partition(":")[0] for reason in caught.value.reasons[-2:]] == [
+        "cannot grant host not a host",
+        "cannot grant writing /",
+    ]
+    assert "K_1" in str(caught.value)
+
+
+def test_a_refusal_goes_on_record_with_the_digest_and_without_granted_secrets(
+    call_of: MakeCall,
+) -> None:
+    call = call_of()
+    grant(call, Need(kind="secret", value="K_1"))
+    permits = Permits(policy=Policy(), secrets=vault)
+
+    denied = permits.refusal(call, CallDeniedError("no"))
+    unset = permits.refusal(call, SecretUnsetError("demo", ["K_1"]))
+
+    assert (denied.decision, unset.decision) == ("denied", "allowed")
+    assert denied.redactor.text("hunter2hunter2") == "[redacted K_1]"
+    assert len(denied.digest) == 64
+
+
+def test_a_refusal_of_a_skill_that_is_gone_is_on_record_too(call_of: MakeCall) -> None:
+    call = call_of()
+    (Path(call.tool.home) / "scripts/echo.py").unlink()
+    for path in sorted(Path(call.tool.home).rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    Path(call.tool.home).rmdir()
+
+    refusal = Permits(policy=Policy()).refusal(call, SkillUnreadableError("x", "gone"))
+
+    assert refusal == Permit(decision="allowed")
+
+
+@pytest.mark.promise("grant-6")
+async def test_grants_that_cannot_be_believed_stop_the_call(
+    call_of: MakeCall, tmp_path: Path
+) -> None:
+    (tmp_path / "grants").mkdir()
+    (tmp_path / "grants").chmod(0o777)
+
+    with pytest.raises(GrantStoreError) as caught:
+        await Permits(policy=Policy(), grants=Grants(tmp_path)).permit(call_of())
+
+    assert isinstance(caught.value, KitbagError)
+
+
+def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None:
+    permits = Permits(policy=Policy(), grants=Grants(tmp_path / "state"))
+
+    before = permits.has_consent
+    Grants(tmp_path / "state").give_consent()
+
+    assert (before, permits.has_consent) == (False, True)
