@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
 
 # Languages whose scripts the tests check with their own interpreters: command=package
@@ -20,7 +21,11 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+$(BENCH): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
 $(PROGRAMS): $(READY) tests/programs.txt
@@ -46,8 +51,8 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli environments journal test_examples.py test_docs.py \
-  test_executor_ends.py test_spine_load.py test_index_damage.py
+THOROUGH := properties escapes execution backends cli environments journal node warm test_examples.py \
+  test_docs.py test_executor_ends.py test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
 	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
@@ -61,7 +66,7 @@ reference: $(READY)  ## write docs/reference/cli.md from the commands
 demo: $(READY)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py
 
-bench: $(READY)  ## how fast, as ratios against peers and the bare operating system
+bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating system
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py

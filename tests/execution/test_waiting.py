@@ -75,6 +75,7 @@ async def test_a_program_that_waits_hears_what_its_call_is(
     assert (ended.outcome, ended.warm, ended.cold_because) == ("ok", True, "")
 
 
+@pytest.mark.promise("warm-8")
 @pytest.mark.parametrize(
     ("ending", "expected"),
     [

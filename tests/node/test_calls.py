@@ -31,6 +31,7 @@ def declare(manager: SkillManager, name: str) -> None:
     (home / "tools.json").write_text(json.dumps([tool | {"input_schema": schema}]))
 
 
+@pytest.mark.promise("warm-7")
 def test_a_call_sees_its_own_arguments_and_nothing_of_the_call_before(
     manager_of: NewManager,
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_timeout_before_node_is_ready_is_a_timeout(manager_of: NewManager) -> 
     assert manager.call("quick").structured == 1
 
 
+@pytest.mark.promise("warm-8")
 @pytest.mark.parametrize("written", ["0\\n", "x", "rr", "9" * 300 + "\\n", "\\n", "1\\n2"])
 def test_what_a_handler_writes_to_the_line_of_orders_cannot_hang_its_call(
     manager_of: NewManager, written: str

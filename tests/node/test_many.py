@@ -33,6 +33,7 @@ def workspace_of(manager: SkillManager) -> Path:
     return manager.roots[0].parent / "workspace"
 
 
+@pytest.mark.promise("warm-7")
 def test_calls_that_follow_each_other_at_once_each_have_a_fresh_node(
     manager_of: NewManager,
 ) -> None:
@@ -53,6 +54,7 @@ async def test_fifty_calls_at_once_each_get_their_own_answer(manager_of: NewMana
     assert len(waiting_in(workspace_of(manager))) <= 3
 
 
+@pytest.mark.promise("warm-6")
 def test_a_node_that_was_killed_while_it_waited_is_replaced(manager_of: NewManager) -> None:
     manager = manager_of(WHO)
     manager.call("who")

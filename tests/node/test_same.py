@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolResult
-from tests.node.cases import SAME
+from kitbag import Limits, SkillManager, ToolResult
+from tests.node.cases import FS, SAME, handler
+from tests.node.conftest import NewManager
 
 _PROCESS_ID = re.compile(r"\(node:\d+\)")
 
@@ -36,3 +37,24 @@ def test_a_handler_gives_the_same_warm_and_cold(
     assert (started.warm, first.warm, second.warm) == (False, True, True)
     assert facts(first) == facts(started)
     assert facts(second) == facts(started)
+
+
+DIFFERENT = handler(
+    "const clock = performance.now();",
+    "const words = readFileSync('/proc/self/cmdline', 'utf8').split('\\0');",
+    "const pipes = process.getActiveResourcesInfo().filter((name) => name === 'PipeWrap');",
+    "return [clock > 0, words.includes('--wait'), pipes.length];",
+    before=FS,
+)
+
+
+def test_what_differs_is_what_the_page_of_limits_says(manager_of: NewManager) -> None:
+    manager = manager_of({"different.mjs": DIFFERENT})
+    workspace = manager.roots[0].parent / "workspace"
+    limits = Limits(cpu_seconds=60)
+    cold = SkillManager(*manager.roots, workspace=workspace, cache=False, limits=limits)
+
+    served, started = manager.call("different"), cold.call("different")
+
+    assert (served.warm, served.structured) == (True, [True, True, 2])
+    assert (started.warm, started.structured) == (False, [True, False, 0])
