@@ -235,6 +235,7 @@ class Shelf:
         self._starting.pop(slot, None)
         if slot in self._idle:
             self._idle.remove(slot)  # no call ran in it
+            slot.close()
         else:
             self._keeper.lost(slot)
 

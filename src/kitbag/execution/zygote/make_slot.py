@@ -45,7 +45,12 @@ def make_warm_slot(
     names = ("mnt", "net") if config["proxy_port"] else ("mnt",)
     own = tuple(map(_open_namespace, names))  # /proc may be covered next
     leftovers = _mount_view(config, limits, root)
-    wire.send(nest, wire.READY, own)
+    try:
+        wire.send(nest, wire.READY, own)
+    except OSError:
+        # The nursery is gone before it began: the call is lost, and nothing of it is alive.
+        wire.send(sock, wire.LOST + b" 1")
+        os._exit(0)
     for fd in own:
         os.close(fd)
     # Outside Landlock: it lets a process signal only its own domain, and the calls that this one
