@@ -6,8 +6,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 PROGRAMS := build/programs/.ready
 
-# Languages whose scripts the tests check with their own interpreters: command=package
-INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash
+# Programs that tests compare with, the interpreters of scripts above all: command=package
+INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
 .PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
 all: lint types test docs
@@ -46,7 +46,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli environments journal test_examples.py test_docs.py \
+THOROUGH := properties escapes execution backends cli environments journal workspace_tools test_examples.py test_docs.py \
   test_executor_ends.py test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -70,6 +70,7 @@ bench: $(READY)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/journal.py
 	$(BIN)/python bench/redaction.py
 	$(BIN)/python bench/grants.py
+	$(BIN)/python bench/grep.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

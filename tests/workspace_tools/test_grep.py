@@ -139,7 +139,8 @@ async def test_a_match_may_go_over_several_lines(grep: Grep) -> None:
 async def test_all_pages_together_are_all_lines(grep: Grep, workspace: Path) -> None:
     for name in ("a", "b"):
         (workspace / name).write_text("".join(f"hit {n}\n" for n in range(25)))
-    seen, offset = list[tuple[str, int]](), 0
+    seen = list[tuple[str, int]]()
+    offset: int | None = 0
 
     while offset is not None:
         answer = await grep("hit", head_limit=7, offset=offset)

@@ -62,7 +62,8 @@ def test_a_long_line_is_cut_between_characters(use: Use, workspace: Path) -> Non
 def test_all_pages_together_are_the_file(use: Use, workspace: Path) -> None:
     lines = [f"line {n} {'x' * (n % 90)}" for n in range(5000)]
     (workspace / "f").write_text("\n".join(lines) + "\n")
-    seen, offset = list[str](), 0
+    seen = list[str]()
+    offset: int | None = 0
 
     while offset is not None:
         result = use("read", file_path="f", offset=offset)
