@@ -110,3 +110,16 @@ def test_a_tool_that_lacks_something_says_so_beside_its_description(
     ran = kitbag("list")
 
     assert ran.out == "demo.run\tdata?\tRun it. [not ready: no-such-program is not installed]\n"
+
+
+def test_list_shows_kitbags_own_tools_when_asked(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+    write_skill("greeter", files={"scripts/greet.py": f'"""Greet."""\n{GREET}'})
+
+    ran = kitbag("list", "--builtin")
+    as_json = kitbag("list", "--builtin", "--json")
+
+    names = ["bash", "read", "write", "edit", "grep", "glob", "ls", "greeter.greet"]
+    assert [line.split("\t")[0] for line in ran.out.splitlines()] == names
+    assert ran.err == "1 skill, 8 tools\n"
+    assert [tool["id"] for tool in as_json.json["tools"]] == names
+    assert as_json.json["tools"][1]["kind"] == "built-in"

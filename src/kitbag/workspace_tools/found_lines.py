@@ -3,7 +3,7 @@
 import json
 import os
 from base64 import b64decode
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -26,8 +26,11 @@ class FoundFile:
         return [line for line in self.lines if line.is_match]
 
 
-def read_found(output: bytes) -> list[FoundFile]:
-    """Return the files in which something was found, by path; binary ones are left out."""
+def read_found(output: bytes, most: int = 0) -> list[FoundFile]:
+    """Return the files in which something was found, by path; binary ones are left out.
+
+    Of each file at most so many lines count, unless `most` is 0.
+    """
     files: dict[str, FoundFile] = {}
     for row in output.splitlines():
         message = json.loads(row)
@@ -39,7 +42,16 @@ def read_found(output: bytes) -> list[FoundFile]:
             files[_path(data)].lines += _lines(data, is_match=message["type"] == "match")
         elif message["type"] == "end" and data["binary_offset"] is not None:
             files.pop(_path(data), None)
-    return [files[path] for path in sorted(files) if files[path].matches]
+    found = [files[path] for path in sorted(files)]
+    if most:
+        found = [_capped(file, most) for file in found]
+    return [file for file in found if file.matches]
+
+
+def _capped(file: FoundFile, most: int) -> FoundFile:
+    # ripgrep stops at so many, but goes on to show the lines around the last of them.
+    places = [place for place, line in enumerate(file.lines) if line.is_match]
+    return file if len(places) <= most else replace(file, lines=file.lines[: places[most]])
 
 
 def _path(data: dict[str, Any]) -> str:

@@ -4,7 +4,8 @@ from typing import Any
 
 from kitbag.calls import ToolCall
 from kitbag.execution.command import Ended
-from kitbag.workspace_paths import ToolFaultError, find_place, not_found
+from kitbag.workspace_files import WorkspaceFiles
+from kitbag.workspace_paths import OutsideWorkspaceError, ToolFaultError, find_place, not_found
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, switch, text
 from kitbag.workspace_tools.file_types import FILE_TYPES
@@ -12,7 +13,7 @@ from kitbag.workspace_tools.found_lines import FoundFile, read_found
 from kitbag.workspace_tools.pages import page_of
 from kitbag.workspace_tools.protected import files_of
 from kitbag.workspace_tools.search.patterns import PathPattern, PatternError
-from kitbag.workspace_tools.search.searching import Search
+from kitbag.workspace_tools.search.searching import SNIFFED, Search, is_binary
 from kitbag.workspace_tools.search.walking import is_left_out
 from kitbag.workspace_tools.searches import ripgrep, run_search
 
@@ -55,8 +56,8 @@ async def search_with(call: ToolCall, program: str) -> tuple[Answer, Ended]:
     """Search with the ripgrep at `program`, or with Python when that is ""."""
     search = _search(call)
     ended = await run_search(call, search, program)
-    found = read_found(ended.stdout.data)
-    if search.globs:
+    found = _without_binary(call, read_found(ended.stdout.data, search.most), search.most)
+    if search.globs or search.path != ".":
         found = _without_ignored(call, found, search.path)
     return page_of(found, call, partial=_is_partial(ended)), ended
 
@@ -86,6 +87,8 @@ def _most(given: dict[str, Any], mode: str) -> int:
     """Return how many lines of one file can matter: one more than can be shown, to know it."""
     if mode == "files":
         return 1
+    if given.get("multiline", False):
+        return 0  # matches would be counted, not lines
     return given.get("offset", 0) + given.get("head_limit", 250) + 1 if mode == "content" else 0
 
 
@@ -111,8 +114,22 @@ def _globs(given: dict[str, Any]) -> list[str]:
     return globs
 
 
+def _without_binary(call: ToolCall, found: list[FoundFile], most: int) -> list[FoundFile]:
+    # Where ripgrep has found enough it does not say whether the file is text.
+    files = files_of(call)
+    return [file for file in found if not most or len(file.matches) < most or _is_text(files, file)]
+
+
+def _is_text(files: WorkspaceFiles, found: FoundFile) -> bool:
+    try:
+        with files.reading(found.path) as opened:
+            return not is_binary(opened.file.read(SNIFFED))
+    except (ToolFaultError, OutsideWorkspaceError):
+        return False  # it has just gone
+
+
 def _without_ignored(call: ToolCall, found: list[FoundFile], start: str) -> list[FoundFile]:
-    # A glob makes ripgrep search files that .gitignore leaves out.
+    # A glob makes ripgrep search files that .gitignore leaves out, and so does a folder.
     with files_of(call).listing(".") as (top, _):
         return [
             file for file in found if file.path == start or not is_left_out(top, file.path, start)

@@ -29,6 +29,8 @@ _RIPGREP = (
     "--no-ignore-dot",
     "--no-ignore-exclude",
     "--no-ignore-global",
+    # Before version 15 it misread anchored rules of the folders above; they are applied here.
+    "--no-ignore-parent",
 )
 
 
@@ -41,7 +43,7 @@ def ripgrep(workspace: Path) -> str:
 async def run_search(call: ToolCall, search: Search, program: str) -> Ended:
     """Search with ripgrep at `program`, or with Python when that is ""."""
     ended = await _with_ripgrep(call, search, program) if program else None
-    if ended is None or _is_too_old(ended):
+    if ended is None or not _has_understood(ended):
         ended = await _with_python(call, search)
     if ended.outcome == "timed_out":
         hint = "name a folder or a glob, or simplify the pattern"
@@ -59,9 +61,12 @@ async def run_search(call: ToolCall, search: Search, program: str) -> Ended:
     return ended
 
 
-def _is_too_old(ended: Ended) -> bool:
-    """Tell whether ripgrep did not know one of the options."""
-    return ended.exit_code == _TROUBLE and "wasn't expected" in ended.stderr.text
+def _has_understood(ended: Ended) -> bool:
+    """Tell whether ripgrep did its work: one too old does not know an option, or breaks down."""
+    if ended.outcome not in ("ok", "failed"):
+        return True
+    is_unknown = ended.exit_code == _TROUBLE and "wasn't expected" in ended.stderr.text
+    return ended.exit_code in (0, _NO_MATCH, _TROUBLE) and not is_unknown
 
 
 def _last_line(text: str) -> str:

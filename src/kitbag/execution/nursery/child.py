@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kitbag.execution.nursery.program import Program
     from kitbag.execution.nursery.variables import Variables
 
+_PEEK, _DO_NOT_WAIT = 0x02, 0x40
 _REHEARSALS = 20  # until the interpreter has specialised what it runs
 
 
@@ -40,12 +41,21 @@ class Child:
         for _ in range(_REHEARSALS):
             rehearse()
 
+    def _is_wanted(self) -> bool:
+        """Tell whether a call is there already."""
+        try:
+            self._jobs.recv(1, _PEEK | _DO_NOT_WAIT)
+        except BlockingIOError:
+            return False
+        return True
+
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
         self._nest.close()
         close_witness()
         os.setsid()
-        rehearse()  # pages are copied when first written to: better while nobody waits
+        if not self._is_wanted():
+            rehearse()  # pages are copied when first written to: better while nobody waits
         message = wire.receive(self._jobs)
         if message is None:
             os._exit(0)

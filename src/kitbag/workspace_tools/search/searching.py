@@ -14,6 +14,7 @@ from kitbag.workspace_tools.search.ignoring import Rule, read_rule
 from kitbag.workspace_tools.search.walking import Walk
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+SNIFFED = 65_536  # as much as ripgrep reads at once
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -62,7 +63,9 @@ class Search:
         if lines[-1] == "":
             lines.pop()
         found = self._numbers(text, lines, expression)
-        if not found:
+        # ripgrep goes on to the end unless it has found enough, and a NUL there is one, too.
+        is_capped = bool(self.most) and len(found) >= self.most
+        if not found or ("\0" in text and not is_capped):
             return
         where = {"path": {"text": path}}
         _say(output, "begin", where)
@@ -134,7 +137,7 @@ class Filters:
 
 
 def read_text(path: str) -> "str | None":
-    """Return the text of a file; None when it is binary, or cannot be read."""
+    """Return the text of a file; None when it is binary at its start, or cannot be read."""
     try:
         descriptor = os.open(path, _OPEN)
     except OSError:
@@ -143,10 +146,17 @@ def read_text(path: str) -> "str | None":
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         data = file.read()
+    return None if is_binary(data[:SNIFFED]) else _decoded(data)
+
+
+def is_binary(start: bytes) -> bool:
+    """Tell whether a file is no text, by its first bytes."""
+    return b"\0" in start and "\0" in _decoded(start)
+
+
+def _decoded(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
-    if b"\0" in data:
-        return None
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
 
