@@ -51,13 +51,9 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-<<<<<<< HEAD
-THOROUGH := properties escapes execution backends cli environments journal node warm test_examples.py \
-  test_docs.py test_executor_ends.py test_spine_load.py test_index_damage.py
-=======
-THOROUGH := properties escapes execution backends cli environments journal workspace_tools test_examples.py test_docs.py \
-  test_executor_ends.py test_spine_load.py test_index_damage.py
->>>>>>> work-builtin
+THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
+  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
+  test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
 	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
@@ -80,12 +76,9 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/journal.py
 	$(BIN)/python bench/redaction.py
 	$(BIN)/python bench/grants.py
-<<<<<<< HEAD
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
-=======
 	$(BIN)/python bench/grep.py
->>>>>>> work-builtin
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel
