@@ -42,6 +42,7 @@ def test_what_settings_name_on_this_machine_can_be_read(
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "ca.pem").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
     config = tmp_path / "home/.config/pip/pip.conf"
     config.write_text(
         f"[global]\nfind-links = {tmp_path}/wheels\n  {tmp_path}/absent\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 
 from kitbag.execution.nursery.newborn import forget_parent, start_afresh, take_streams
 from kitbag.execution.nursery.preparation import close_witness
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kitbag.execution.nursery.program import Program
     from kitbag.execution.nursery.variables import Variables
 
-_PEEK, _DO_NOT_WAIT = 0x02, 0x40
+_MOMENT_MS = 4
 _REHEARSALS = 20  # until the interpreter has specialised what it runs
 
 
@@ -42,12 +43,10 @@ class Child:
             rehearse()
 
     def _is_wanted(self) -> bool:
-        """Tell whether a call is there already."""
-        try:
-            self._jobs.recv(1, _PEEK | _DO_NOT_WAIT)
-        except BlockingIOError:
-            return False
-        return True
+        """Tell whether a call comes within a moment."""
+        poll = select.poll()
+        poll.register(self._jobs.fileno(), select.POLLIN)
+        return bool(poll.poll(_MOMENT_MS))
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
@@ -55,7 +54,9 @@ class Child:
         close_witness()
         os.setsid()
         if not self._is_wanted():
-            rehearse()  # pages are copied when first written to: better while nobody waits
+            # Pages are copied when first written to: better while nobody waits. In a crowd the
+            # next call is there at once, and rehearsing would only keep the processor from it.
+            rehearse()
         message = wire.receive(self._jobs)
         if message is None:
             os._exit(0)

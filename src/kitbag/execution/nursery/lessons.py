@@ -45,16 +45,15 @@ class Lessons:
             and file.startswith((sys.base_prefix + os.sep, sys.prefix + os.sep))
         )
 
-    def learn(self, load: Callable[[list[str]], bool]) -> None:
-        """In the nursery: load what the last call wrote, if a trial shows no harm."""
+    def learn(self, load: Callable[[list[str]], bool]) -> bool:
+        """In the nursery: load what the last call wrote, if a trial shows no harm; whether so."""
         if not self._left:
-            return
+            return False
         self._left -= 1
         text = self._board[:].rstrip(b"\0").decode(errors="replace")
         self._board[:] = bytes(_BOARD_BYTES)
         names = [name for name in text.split("\n") if name]
-        if names and _in_a_child(lambda: load(names)):
-            load(names)
+        return bool(names) and _in_a_child(lambda: load(names)) and load(names)
 
 
 def _in_a_child(trial: Callable[[], bool]) -> bool:

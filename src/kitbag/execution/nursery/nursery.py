@@ -43,18 +43,24 @@ class Nursery:
             return None
         self._child.rehearse()
         self._nest.send(wire.READY)
+        self._settle()
         while True:
             pid = self._fork()
             if pid == 0:
                 return self._child.serve()
             if not self._tell_end_of(pid):
                 return None
-            self._lessons.learn(self._preparation.load_more)
+            if self._lessons.learn(self._preparation.load_more):
+                self._settle()
 
-    def _fork(self) -> int:
+    def _settle(self) -> None:
+        """Set apart what is there, so that what a call has made can be told from it."""
         self._lessons.begin()
         gc.collect()
-        gc.freeze()  # what a call has made can then be told from what was there
+        gc.freeze()
+
+    def _fork(self) -> int:
+        gc.freeze()
         return os.fork()
 
     def _tell_end_of(self, pid: int) -> bool:
