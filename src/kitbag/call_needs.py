@@ -1,13 +1,15 @@
 """What one tool needs beyond confinement, read from its skill and remembered by content."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from kitbag.declarations.skill_md import read_skill_md
 from kitbag.needs import Need
 from kitbag.reading import CannotReadError
 from kitbag.skills import Skill
-from kitbag.tools import Function, Tool
+from kitbag.tools import Function, Script, Tool
 from kitbag.trust.asks import asks_of
+from kitbag.trust.package_asks import package_needs, propose_packages
 from kitbag.walk import skill_file_in
 
 _MOST_KNOWN = 4096
@@ -15,9 +17,14 @@ _IN_BODY = "(## Configuration)"
 
 
 class CallNeeds:
-    """Answers per tool; a skill is read again when a byte of it has changed."""
+    """Answers per tool; a skill is read again when a byte of it has changed.
 
-    def __init__(self) -> None:
+    With `proposes`, where somebody can be asked, what a script imports, no file declares and this
+    Python does not have is a need, too: without it the call could only fail.
+    """
+
+    def __init__(self, *, proposes: bool = False) -> None:
+        self._proposes = proposes
         self._known: dict[tuple[str, str], tuple[Need, ...]] = {}
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
@@ -29,10 +36,31 @@ class CallNeeds:
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            skill = skill_of(tool)
-            asked = asks_of(skill, [tool]) if skill else ()
-            known = self._known[key] = tuple(need for need in asked if _is_needed(need, tool))
+            known = self._known[key] = self._read(tool)
         return known
+
+    def _read(self, tool: Tool) -> tuple[Need, ...]:
+        skill = skill_of(tool)
+        if skill is None:
+            return ()
+        declared = [need for need in asks_of(skill, [tool]) if _is_needed(need, tool)]
+        proposed = _packages_to_propose(skill, tool) if self._proposes else ()
+        return (*declared, *proposed)
+
+
+def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
+    if not isinstance(tool.runs, Script) or tool.runs.language != "python":
+        return ()
+    proposals = propose_packages(skill, [tool])
+    return package_needs(each for each in proposals if not _is_there(each.imported))
+
+
+def _is_there(module: str) -> bool:
+    """Tell whether this Python finds a module; looked up, not loaded."""
+    try:
+        return find_spec(module.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _is_needed(need: Need, tool: Tool) -> bool:

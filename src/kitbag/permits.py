@@ -73,7 +73,7 @@ class Permits:
         self._secrets = secrets
         self._session = session
         self._roots = tuple(roots)
-        self._needs = CallNeeds()
+        self._needs = CallNeeds(proposes=approver is not None)
         self._said: set[_Said] = set()
         self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
 

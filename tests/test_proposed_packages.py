@@ -1,0 +1,51 @@
+"""Packages that nobody declared: shown to whoever can be asked, before a call that needs them."""
+
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.errors import CallDeniedError
+from kitbag.needs import Need
+from kitbag.policy.approval import Question
+from tests.conftest import WriteSkill
+
+SCRIPT = '"""Count."""\nimport json\nimport nothing_like_it\n\nprint(1)\n'
+
+
+@pytest.fixture
+def root(write_skill: WriteSkill) -> Path:
+    return write_skill("demo", files={"scripts/count.py": SCRIPT}).parent
+
+
+def test_an_approver_is_shown_packages_that_nobody_declared(root: Path, tmp_path: Path) -> None:
+    asked: list[Question] = []
+
+    def refuse(question: Question) -> bool:
+        asked.append(question)
+        return False
+
+    with pytest.raises(CallDeniedError, match="nothing_like_it"):
+        SkillManager(root, workspace=tmp_path, approver=refuse).call("demo.count")
+
+    assert [need.value for need in asked[0].needs] == ["nothing_like_it"]
+    assert isinstance(asked[0].needs[0], Need)
+    assert asked[0].needs[0].kind == "packages"
+
+
+def test_where_nobody_can_be_asked_the_failed_call_names_the_command(
+    root: Path, tmp_path: Path
+) -> None:
+    result = SkillManager(root, workspace=tmp_path).call("demo.count")
+
+    assert result.outcome == "failed"
+    assert "kitbag trust demo --package nothing_like_it" in result.content
+
+
+def test_what_is_installed_is_not_asked_for(write_skill: WriteSkill, tmp_path: Path) -> None:
+    script = '"""Count."""\nimport yaml\n\nprint(1)\n'
+    root = write_skill("demo", files={"scripts/count.py": script}).parent
+
+    result = SkillManager(root, workspace=tmp_path, approver=lambda _: False).call("demo.count")
+
+    assert result.content == "1"
