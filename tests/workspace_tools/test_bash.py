@@ -1,6 +1,5 @@
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -90,6 +89,13 @@ def test_a_command_means_what_it_means_to_bash(command: str, stdout: str, use: U
     result = use("bash", command=command)
 
     assert (result.outcome, result.stdout, result.stderr) == ("ok", stdout, "")
+
+
+def test_standard_input_is_empty_unless_the_host_gives_one(workspace: Path) -> None:
+    executor = ToolExecutor(built_in_tools(), workspace=workspace, house=House(journal=False))
+
+    assert executor.execute_sync("bash", {"command": "cat"}).stdout == ""
+    assert executor.execute_sync("bash", {"command": "cat"}, stdin="given").stdout == "given"
 
 
 def test_a_mistake_is_shown_without_anything_of_ours(use: Use) -> None:
@@ -219,17 +225,20 @@ def test_a_job_outlives_the_loop_that_started_it(workspace: Path) -> None:
 
 
 _HOST = """
-import sys, time
+import gc, os, sys, time
 from kitbag.executor import ToolExecutor
 from kitbag.workspace_tools.running import built_in_tools
 executor = ToolExecutor(built_in_tools(), workspace=sys.argv[1])
 command = "while :; do date +%s%N > beat; sleep 0.05; done"
 executor.execute_sync("bash", {"command": command, "background": True})
+while not os.path.exists("beat"):
+    time.sleep(0.01)
 print("started", flush=True)
 if sys.argv[2] == "killed":
     time.sleep(60)
 if sys.argv[2] == "forgotten":
     del executor
+    gc.collect()
     time.sleep(60)
 """
 
@@ -238,31 +247,18 @@ if sys.argv[2] == "forgotten":
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "exit", "forgotten"])
 def test_no_job_outlives_its_host_or_its_session(end: str, workspace: Path) -> None:
-    host = subprocess.Popen([sys.executable, "-c", _HOST, workspace, end], stdout=subprocess.PIPE)
-    assert host.stdout is not None
-    assert host.stdout.readline() == b"started\n"
-    if end == "exit":
-        host.wait()
-    else:
-        deadline = time.monotonic() + 20
-        while end == "killed" and not (workspace / "beat").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+    words = [sys.executable, "-c", _HOST, str(workspace), end]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=workspace) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"started\n"
         if end == "killed":
-            host.send_signal(signal.SIGKILL)
+            host.kill()
+        if end != "forgotten":
             host.wait()
 
-    beat = workspace / "beat"
-    before = None
-    for _ in range(100):
-        now = beat.read_text() if beat.exists() else ""
-        if now == before:
-            break
-        before = now
-        time.sleep(0.3)
-    else:
-        pytest.fail("it is still running")
-    if host.poll() is None:
+        beats = [""]
+        while (beat := (workspace / "beat").read_text()) != beats[-1]:
+            beats.append(beat)
+            assert len(beats) < 50, "it is still running"
+            time.sleep(0.3)
         host.kill()
-    host.wait()
-    host.stdout.close()

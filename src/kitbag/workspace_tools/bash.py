@@ -95,6 +95,7 @@ def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
         argv=(_bash(call), "--noprofile", "--norc", "-c", _RUN_AND_REPORT, "bash", line),
         env={**base_environment(), "KITBAG_WORKDIR": str(call.terms.workspace)},
         cwd=folder,
+        stdin=call.stdin or b"",
         limits=call.limits,
         answers=True,
         new_filter=call.redactor.stream if call.given.secrets else None,

@@ -1,5 +1,6 @@
 """`grep`: lines of the workspace that fit a regular expression."""
 
+import asyncio
 from typing import Any
 
 from kitbag.calls import ToolCall
@@ -17,6 +18,8 @@ from kitbag.workspace_tools.search.searching import SNIFFED, Search, is_binary
 from kitbag.workspace_tools.search.walking import is_left_out
 from kitbag.workspace_tools.searches import ripgrep, run_search
 
+# One would do, but a file that ripgrep has not read to its end must be opened here once more.
+_ENOUGH = 8
 _AROUND = {"maximum": 100, "default": 0}
 
 DEFINITION = Definition(
@@ -54,12 +57,17 @@ async def run(call: ToolCall) -> tuple[Answer, Ended]:
 
 async def search_with(call: ToolCall, program: str) -> tuple[Answer, Ended]:
     """Search with the ripgrep at `program`, or with Python when that is ""."""
-    search = _search(call)
+    search = await asyncio.to_thread(_search, call)
     ended = await run_search(call, search, program)
+    # In a thread: there may be a great deal to read.
+    return await asyncio.to_thread(_answer, call, search, ended), ended
+
+
+def _answer(call: ToolCall, search: Search, ended: Ended) -> Answer:
     found = _without_binary(call, read_found(ended.stdout.data, search.most), search.most)
     if search.globs or search.path != ".":
         found = _without_ignored(call, found, search.path)
-    return page_of(found, call, partial=_is_partial(ended)), ended
+    return page_of(found, call, partial=_is_partial(ended))
 
 
 def _is_partial(ended: Ended) -> bool:
@@ -86,7 +94,7 @@ def _search(call: ToolCall) -> Search:
 def _most(given: dict[str, Any], mode: str) -> int:
     """Return how many lines of one file can matter: one more than can be shown, to know it."""
     if mode == "files":
-        return 1
+        return _ENOUGH
     if given.get("multiline", False):
         return 0  # matches would be counted, not lines
     return given.get("offset", 0) + given.get("head_limit", 250) + 1 if mode == "content" else 0

@@ -138,7 +138,8 @@ def _row(path: str, line: FoundLine) -> str:
 
 
 def _cut(line: FoundLine) -> str:
-    text = clean(line.text).replace("\n", "\\r")
+    text = clean(line.text)
+    text = text.replace("\n", "\\r") if "\n" in text else text
     if len(text) <= _LONGEST_LINE:
         return text
     return f"{text[:_LONGEST_LINE]} [... {len(text) - _LONGEST_LINE:,} characters left out ...]"

@@ -1,5 +1,6 @@
 """What Kitbag's own tools remember from one call to the next."""
 
+import threading
 from collections import OrderedDict
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class WorkspaceSession:
     def __init__(self, *, most_jobs: int = 8, job_seconds: float = 3600.0) -> None:
         self._folders: dict[Path, str] = {}
         self._seen: OrderedDict[tuple[Path, str], Stamp] = OrderedDict()
+        self._lock = threading.Lock()
         self.jobs = Jobs(most=most_jobs, seconds=job_seconds)
 
     def folder(self, workspace: Path) -> str:
@@ -30,10 +32,11 @@ class WorkspaceSession:
 
     def saw(self, workspace: Path, path: str, stamp: Stamp) -> None:
         """Remember a file as it is now known to whoever calls."""
-        self._seen[workspace, path] = stamp
-        self._seen.move_to_end((workspace, path))
-        while len(self._seen) > _MOST_SEEN:
-            self._seen.popitem(last=False)
+        with self._lock:  # tools that read and write files run in threads
+            self._seen[workspace, path] = stamp
+            self._seen.move_to_end((workspace, path))
+            while len(self._seen) > _MOST_SEEN:
+                self._seen.popitem(last=False)
 
     def seen(self, workspace: Path, path: str) -> Stamp | None:
         """Return what the file was when it was last read or written here, if it was."""

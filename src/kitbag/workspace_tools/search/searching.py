@@ -161,5 +161,5 @@ def _decoded(data: bytes) -> str:
 
 
 def _say(output: TextIO, kind: str, data: "dict[str, Any]") -> None:
-    output.write(json.dumps({"type": kind, "data": data}))
+    output.write(json.dumps({"type": kind, "data": data}, separators=(",", ":")))
     output.write("\n")
