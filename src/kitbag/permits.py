@@ -132,7 +132,7 @@ class Permits:
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=is_ours or call.terms.sandbox == "on",
+            confined=isinstance(tool.runs, Function) or call.terms.sandbox == "on",
             first_use=grant is None and not is_ours,
             effects=tool.effects,
             arguments=call.arguments,
