@@ -248,18 +248,18 @@ def test_large_arguments_with_the_secret_leave_no_file(
     assert list(workspace.iterdir()) in ([], [workspace / ".kitbag"])
 
 
-def test_spans_do_not_hold_it(manager_of: MakeManager, grant: Grant) -> None:
-    from opentelemetry import trace
+def test_spans_do_not_hold_it(
+    manager_of: MakeManager, grant: Grant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
+    provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
+    # Not the provider of the process: that can be set once only, and is another test's.
+    monkeypatch.setattr("kitbag.telemetry._tracer", lambda: provider.get_tracer("kitbag"))
     telemetry = Telemetry(enabled=True, content=True)
     manager = manager_of(TELL, telemetry=telemetry)
     grant(manager, secrets="API_KEY")
