@@ -469,6 +469,7 @@ async def test_the_settings_in_the_home_of_the_user_hold(
 ) -> None:
     for name in ("PIP_CONFIG_FILE", "PIP_INDEX_URL", "UV_DEFAULT_INDEX"):
         monkeypatch.delenv(name)
+    monkeypatch.delenv("XDG_CONFIG_HOME")
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     from tests.environments.registry import wheel

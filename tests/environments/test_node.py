@@ -281,7 +281,9 @@ async def test_a_handler_is_called_with_its_packages(
     caller = home / "scripts/call.mjs"
     answer = tmp_path / "workspace/answer"
     caller.write_text(
-        f"process.env.KITBAG_ANSWER = '{answer}'; process.env.KITBAG_ARGUMENTS = 'stdin';\n"
+        "import { openSync } from 'node:fs';\n"
+        f"process.env.KITBAG_ANSWER = String(openSync('{answer}', 'w'));\n"
+        "process.env.KITBAG_ARGUMENTS = 'stdin';\n"
         f"process.argv[2] = '{home}/scripts/x.mjs'; await import('{RUNNERS}/call_node.mjs');\n"
     )
 

