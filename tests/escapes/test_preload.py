@@ -12,7 +12,7 @@ from kitbag.execution.engine import Engine
 from tests.escapes.preloads import HOSTILE, REACHING_OUT, hostile, reaching_out
 from tests.execution.warm_calls import Skill, below, until, with_module
 
-pytestmark = [pytest.mark.escape, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.escape, pytest.mark.timeout(240)]
 
 SCRIPT = "import stranger\nprint('ran')\n"
 MakeSkill = Callable[..., Skill]
@@ -60,8 +60,8 @@ async def test_a_hostile_module_harms_the_calls_of_its_own_skill_at_most(
     await call_good("print('fine')")
     before = descriptors(), len(below())
 
-    for _ in range(3):
-        async with asyncio.timeout(60):
+    for _ in range(2):
+        async with asyncio.timeout(100):
             theirs = asyncio.gather(
                 *(call_bad(SCRIPT, limits={"timeout_seconds": 1}) for _ in "ab")
             )

@@ -75,7 +75,7 @@ def test_nothing_is_installed_without_a_yes(packages: Registry, manager_of: Make
     assert packages.asked == []
 
 
-def test_the_names_of_packages_come_from_a_grant_and_not_from_the_skill(
+def test_packages_that_nobody_declared_are_installed_when_the_approver_was_shown_them(
     packages: Registry, manager_of: MakeManager
 ) -> None:
     asked: list[Question] = []
@@ -87,5 +87,6 @@ def test_the_names_of_packages_come_from_a_grant_and_not_from_the_skill(
     manager = manager_of(USE, approver=approve, policy=Policy.strict())
     result = manager.call("bad.use")
 
-    assert (len(asked), result.outcome) == (1, "failed")
-    assert packages.asked == []
+    assert (len(asked), result.outcome) == (1, "ok")
+    assert [need.kind for need in asked[0].needs] == ["packages"]
+    assert packages.asked != []
