@@ -9,37 +9,11 @@ import pytest
 
 from kitbag import Policy
 from kitbag.errors import CallDeniedError
-from kitbag.http.addresses import is_public
 from kitbag.http.errors import ExchangeError, InsideAddressError
 from kitbag.http.guard import Granted, Guard
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
-
-_INSIDE = """
-0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1
-172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.51.100.7 203.0.113.9
-224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 168.63.129.16
-:: ::1 ::127.0.0.1 ::ffff:127.0.0.1 ::ffff:7f00:1 ::ffff:0:127.0.0.1 64:ff9b::7f00:1
-64:ff9b::169.254.169.254 64:ff9b:1::a00:1 64:ff9b:1::808:808 2002:7f00:1:: 2002:a9fe:a9fe::1
-2001::1 2001:0:4136:e378:8000:63bf:3fff:fdd2 2001:db8::1 100::1 3fff::1 5f00::1 fc00::1
-fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 localhost 127.1 0x7f000001 2130706433
-"""
-_OUTSIDE = """
-1.1.1.1 8.8.8.8 172.15.255.255 172.32.0.1 100.128.0.1 192.167.255.255 198.20.0.1 223.255.255.255
-2606:4700:4700::1111 2001:4860:4860::8888 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1
-"""
-INSIDE, OUTSIDE = _INSIDE.split(), _OUTSIDE.split()
-
-
-@pytest.mark.promise("http-1")
-@pytest.mark.parametrize("address", INSIDE)
-def test_an_address_that_leads_inside_is_not_public(address: str) -> None:
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize("address", OUTSIDE)
-def test_an_address_on_the_internet_is_public(address: str) -> None:
-    assert is_public(address)
+from tests.test_addresses import INSIDE
 
 
 class Recorder(httpcore2.AsyncMockBackend):
@@ -90,7 +64,7 @@ async def test_the_address_that_was_checked_is_dialled() -> None:
 
 
 @pytest.mark.promise("http-1")
-@pytest.mark.parametrize("address", [a for a in INSIDE if a[0].isdigit() or ":" in a])
+@pytest.mark.parametrize("address", INSIDE)
 async def test_a_granted_name_that_leads_inside_is_refused(address: str) -> None:
     recorder, names = Recorder(), Names([address])
 

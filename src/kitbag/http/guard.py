@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import httpcore2
 
+from kitbag.addresses import is_public
 from kitbag.hosts import Host, covers_host, is_private_name, read_host
-from kitbag.http.addresses import is_public
 from kitbag.http.errors import ExchangeError, InsideAddressError
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, replace
 
-from kitbag.execution.proxy.addresses import is_inside
+from kitbag.addresses import is_public
 from kitbag.hosts import Host, covers_host, is_private_name
 
 _WEB = (80, 443)
@@ -37,7 +37,7 @@ class Granted:
         a name that only this machine or its network knows was granted exactly, with what it
         leads to.
         """
-        if not is_inside(address) or (not asked.is_address and is_private_name(asked.name)):
+        if is_public(address) or (not asked.is_address and is_private_name(asked.name)):
             return
         there = Host(address, asked.port, is_address=True)
         if not self._covers(there):
