@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "reading addresses",
+    "reading addresses json_values",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
@@ -33,7 +33,7 @@ LAYERS = [
     "trust",
     "secrets",
     "calls arguments workspace workspace_paths workspace_files execution policy",
-    "backends environments downloads",
+    "backends environments downloads kept_folders",
     "workspace_tools",
     "call_needs what_runs pinning",
     "permits",

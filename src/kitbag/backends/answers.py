@@ -9,12 +9,12 @@ from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
+from kitbag.json_values import NO_VALUE, json_value
 from kitbag.needs import Need
 from kitbag.results import ToolResult
 from kitbag.trust.errors import trust_command
 from kitbag.workspace import changed_files
 
-_NOTHING = object()
 _LARGEST_VALUE = 1024 * 1024
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(
@@ -23,7 +23,6 @@ _DENIED = re.compile(
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
-_JSON_STARTS = tuple('{["-0123456789tfn')
 
 
 def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
@@ -41,7 +40,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
         outcome=ended.outcome,
         script=call.tool.origin.removeprefix(f"{call.tool.home}/"),
         content=clean(_content(call, ended, said, stderr)),
-        structured=None if value is _NOTHING else value,
+        structured=None if value is NO_VALUE else value,
         exit_code=ended.exit_code,
         stdout=stdout,
         stderr=stderr,
@@ -61,7 +60,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
 
 def _returned(raw: bytes) -> Any:
     # Half a gigabyte of small values fits into sixteen megabytes of text.
-    return _value(raw.decode("utf-8", "replace")) if len(raw) <= _LARGEST_VALUE else _NOTHING
+    return json_value(raw.decode("utf-8", "replace")) if len(raw) <= _LARGEST_VALUE else NO_VALUE
 
 
 def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
@@ -69,37 +68,20 @@ def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
     file = save_output(call.terms.workspace, "answer.json")
     if file is None:
         return None
-    is_secretive = call.given.secrets and value is not _NOTHING
+    is_secretive = call.given.secrets and value is not NO_VALUE
     file.write(json.dumps(value).encode() if is_secretive else raw)
     return file.close()
 
 
 def _printed(stdout: str, captured: Captured) -> Any:
-    if captured.truncated or not stdout.lstrip().startswith(_JSON_STARTS):
-        return _NOTHING
-    return _value(stdout)
-
-
-def _value(text: str) -> Any:
-    """Return the JSON value that a text spells, if it does."""
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-        if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # halves of characters are no text
-    except (ValueError, RecursionError):
-        return _NOTHING
-    return value
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+    return NO_VALUE if captured.truncated else json_value(stdout)
 
 
 def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, bool]:
     """Return the answer as a model reads it, and whether it had to be cut."""
     if not raw:
         return stdout.removesuffix("\n"), False
-    if value is _NOTHING:
+    if value is NO_VALUE:
         text = raw.decode("utf-8", "replace")
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

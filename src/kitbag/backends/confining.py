@@ -6,11 +6,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from kitbag.calls import Terms, ToolCall
-from kitbag.downloads.store import programs_directory
-from kitbag.environments.store import environments_directory
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.jobs import PROGRAM
+from kitbag.kept_folders import around, kept_folders
 
 RUNNERS = Path(__file__).with_name("runners")
 
@@ -57,21 +56,16 @@ def confinement_of(
     """
     workspace = terms.workspace
     skill = Path(home) if home else None
-    stores = (skill, environments_directory(), programs_directory())
-    kept = [Path(sys.prefix).resolve(), *filter(None, stores), *terms.read_only]
-    inside = [path for path in kept if workspace in path.parents]
+    own: tuple[Path, ...] = (skill,) if skill else ()
     if skill == workspace:
-        own = (workspace / name for name in ("scripts", "SKILL.md", "tools.json"))
-        inside += [path for path in own if path.exists()]
-    # A folder that something is mounted on cannot be renamed: without that, what is read-only
-    # could be moved aside, with the folders around it, and replaced.
-    around = {folder for path in inside for folder in path.parents if workspace in folder.parents}
+        own = tuple(workspace / name for name in ("scripts", "SKILL.md", "tools.json"))
+    inside = kept_folders(terms, *own)
     return Confinement(
         workspace=workspace,
         skill=skill,
         interpreters=programs,
         readable=(RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
-        writable=(exchange, *reach.writable, *sorted(around - set(inside))),
+        writable=(exchange, *reach.writable, *around(inside, workspace)),
         network="hosts" if reach.hosts else "none",
         hosts=reach.hosts,
         skill_name=reach.skill if reach.hosts else "",

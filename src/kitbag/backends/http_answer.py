@@ -7,9 +7,9 @@ from typing import Any, Literal
 from kitbag.calls import ToolCall
 from kitbag.execution.command import TIMED_OUT, Captured
 from kitbag.hidden_text import clean
-from kitbag.http.json_values import NO_VALUE, json_value
 from kitbag.http.receiving import Received
 from kitbag.http.shapes import Shape
+from kitbag.json_values import NO_VALUE, json_value
 from kitbag.results import HttpAnswer, ToolResult
 
 # What a caller acts on next: whither, when again, where the next page is.

@@ -10,9 +10,9 @@ import httpcore2
 
 from kitbag.http.decoding import Recoder, unpacker_for
 from kitbag.http.errors import ExchangeError
-from kitbag.http.json_values import NO_VALUE, json_value
 from kitbag.http.pieces import Cutter, cutter_for
 from kitbag.http.shapes import Shape
+from kitbag.json_values import NO_VALUE, json_value
 
 _LARGEST_VALUE = 1024 * 1024
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kitbag.calls import Terms, ToolCall
 from kitbag.execution.confinement import Confinement
-from kitbag.workspace_tools.protected import read_only_folders
+from kitbag.kept_folders import around, kept_folders
 
 
 def confinement_of(call: ToolCall, *visible: Path) -> Confinement:
@@ -18,14 +18,12 @@ def _confinement(
     terms: Terms, visible: tuple[Path, ...], writable: tuple[Path, ...], unconfined: bool
 ) -> Confinement:
     workspace = terms.workspace
-    inside = read_only_folders(terms)
-    # A folder that something is mounted on cannot be moved aside, with what is read-only in it.
-    around = {folder for path in inside for folder in path.parents if workspace in folder.parents}
+    inside = kept_folders(terms)
     return Confinement(
         workspace=workspace,
         interpreters=visible,
         readable=inside,
-        writable=(*writable, *sorted(around - set(inside))),
+        writable=(*writable, *around(inside, workspace)),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox="off" if unconfined else "on",
     )
