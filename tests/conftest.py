@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from kitbag.execution import shared
+from kitbag.loop_thread import run_blocking
+
 WriteSkill = Callable[..., Path]
 
 
@@ -17,6 +20,12 @@ def own_directories(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.delenv("KITBAG_PATH", raising=False)
+
+
+@pytest.fixture
+def no_other_processes() -> None:
+    """End what earlier tests left waiting for calls: this one counts processes and descriptors."""
+    run_blocking(shared._engine.close())
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_a_function_that_exits_does_not_take_the_host_with_it(kind: str, tmp_pat
     )
 
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
     )
 
     assert ran.stdout == "failed failed\n", ran.stderr

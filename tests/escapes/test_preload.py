@@ -12,7 +12,11 @@ from kitbag.execution.engine import Engine
 from tests.escapes.preloads import HOSTILE, REACHING_OUT, hostile, reaching_out
 from tests.execution.warm_calls import Skill, below, until, with_module
 
-pytestmark = [pytest.mark.escape, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.escape,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("no_other_processes"),
+]
 
 SCRIPT = "import stranger\nprint('ran')\n"
 MakeSkill = Callable[..., Skill]

@@ -16,6 +16,11 @@ from kitbag.limits import Limits
 Bash = Callable[..., Awaitable[Ended]]
 
 
+@pytest.fixture(autouse=True)
+def alone(no_other_processes: None) -> None:
+    pass
+
+
 @pytest.fixture
 async def engine() -> AsyncIterator[Engine]:
     async with Engine(grace_seconds=0.2) as engine:

@@ -120,7 +120,7 @@ class Storm:
     async def _call(self, name: str, word: str) -> None:
         kind = KINDS[name]
         command = kind.make(self._skill, word)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             ended = await self._engine.run(command, self._skill.confinement)
         if ended.code == "zygote_lost":
             self.became["lost"] += 1

@@ -423,7 +423,7 @@ async def test_a_tool_that_abuses_its_proxy_leaves_nothing_behind(
     ended = await reach(PYTHON, "-c", code, str(web), hosts=hosts, limits={"timeout_seconds": 20})
     url = f"http://127.0.0.1:{web}/after"
     after = await reach(PYTHON, "-c", URLLIB, url, hosts=hosts)
-    await until(lambda: (_descriptors(), len(asyncio.all_tasks())) == (before, tasks))
+    await until(lambda: _descriptors() <= before and len(asyncio.all_tasks()) <= tasks)
 
     assert ended.outcome in ("ok", "timed_out"), ended.stderr.text
     assert len(ended.refused_hosts) <= 64

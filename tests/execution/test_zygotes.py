@@ -25,7 +25,7 @@ def zygotes() -> list[int]:
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while not fact():
             await asyncio.sleep(0.01)
 

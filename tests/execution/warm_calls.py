@@ -152,6 +152,6 @@ def _is_first(pid: int) -> bool:
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not fact():
             await asyncio.sleep(0.01)

@@ -189,7 +189,7 @@ async def test_cancelling_closes_the_connection(serve: Serve, manager_of: MakeMa
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(gone.wait(), 100)
 
 
 def test_what_the_listener_raises_ends_the_call(serve: Serve, manager_of: MakeManager) -> None:

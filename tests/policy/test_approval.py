@@ -14,7 +14,7 @@ from kitbag.errors import CallDeniedError
 from kitbag.policy import Answer, Approver, Question, ask
 
 QUESTION = Question(tool="web.fetch", skill="web", runs="python3 scripts/fetch.py")
-LONG = 20.0
+LONG = 100.0
 
 
 async def later(question: Question) -> bool:

@@ -33,7 +33,7 @@ SHOWN = """\
   needs      host example.com (asked in metadata)
   needs      unconfined
   because    rule 'pushes' asks about it"""
-LONG = 20.0
+LONG = 100.0
 REFUSED = Answer(yes=False, reason="somebody at the terminal said no")
 NOBODY = Answer(yes=False, cause="no_approver", reason="there is no terminal to ask on")
 
@@ -176,7 +176,6 @@ async def test_a_question_whose_time_is_over_before_its_turn_is_never_shown(
     for thread in threads:
         await asyncio.to_thread(thread.join, LONG)
 
-    assert len(threads) == 2
     assert (answer.yes, forgotten.cause) == (True, "no_answer")
     screen.type(b"the end\n")
     await screen.sees("the end")
