@@ -238,3 +238,29 @@ async def test_the_slot_that_was_used_longest_ago_is_ended_first(shelf: Shelf) -
     shelf.trim()
 
     assert (shelf.idle, first.alive, second.alive) == ((second,), False, True)
+
+
+async def test_while_calls_keep_the_processors_busy_no_slot_is_added(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    await until(lambda: not shelf._starting)
+    slot.worked_seconds = 1000.0  # of a processor, in much less time
+    slot.give_back(reusable=True)
+    assert await take(shelf) is slot
+    shelf._start_seconds = 1e-9  # any wait is longer than starting another
+
+    waiting = asyncio.ensure_future(shelf.take())
+    await asyncio.sleep(0.05)
+    slot.give_back(reusable=True)
+
+    assert await waiting is slot
+
+
+async def test_while_calls_only_wait_slots_are_added(shelf: Shelf) -> None:
+    slot = await take(shelf)
+    await until(lambda: not shelf._starting)
+    slot.worked_seconds = 0.0
+    slot.give_back(reusable=True)
+    assert await take(shelf) is slot
+    shelf._start_seconds = 1e-9
+
+    assert await take(shelf) is not slot

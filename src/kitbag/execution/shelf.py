@@ -14,6 +14,7 @@ from kitbag.execution.waiting import WaitingSlot
 AnySlot = Slot | WaitingSlot
 
 _REMEMBERED = 0.2  # how much the last call counts in what calls usually take
+_BUSY_SHARE = 0.5  # of the processors that calls use themselves, when starting them uses the rest
 
 
 class Keeper(Protocol):
@@ -33,8 +34,9 @@ class Shelf:
     Of those that serve one call and are then started again, at most `most_spare` are kept ready:
     one more each time that a call found none. 0 stands for those that need no starting again.
 
-    A call waits when one of those that run should be done sooner than a new slot. No more are
-    started at once than there are processors: starting is work, and they would only be later.
+    A call waits when one of those that run should be done sooner than a new slot, or when those
+    that run keep the processors busy. No more are started at once than there are processors:
+    starting is work, and they would only be later.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Shelf:
         self._keeper = keeper
         self._start_seconds = start_seconds
         self._usual_seconds = start_seconds
+        self._usual_work = 0.0  # of a processor, in seconds
+        self._processors = os.cpu_count() or 1
         self._most_spare = most_spare
         self._spare = 0
         self._idle: list[AnySlot] = []
@@ -122,9 +126,11 @@ class Shelf:
         count = len(self._busy)
         if not count or not self._start_seconds:
             return True
-        if len(self._starting) >= (os.cpu_count() or 1):
+        if len(self._starting) >= self._processors:
             return False
         usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
+        if count * self._usual_work > usual * self._processors * _BUSY_SHARE:
+            return False
         return waiting * usual / count > self._start_seconds
 
     def _new(self) -> AnySlot:
@@ -202,6 +208,7 @@ class Shelf:
         self._keeper.used()
         place = self._next_in_line()
         if reusable and (place is not None or self._has_room()) and _renewed(slot):
+            slot.in_crowd = place is not None
             if place is not None:
                 self._busy[slot] = now
                 place.set_result(slot)
@@ -229,6 +236,7 @@ class Shelf:
         started = self._busy.pop(slot, now)
         if self._starting.pop(slot, None) is None:
             self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
+            self._usual_work += _REMEMBERED * (slot.worked_seconds - self._usual_work)
         self._finished_at = now
 
     def lose(self, slot: AnySlot) -> None:

@@ -65,6 +65,8 @@ class Slot:
         self.door = door  # by which its calls reach hosts
         self.alive = True
         self.idle_since = 0.0
+        self.in_crowd = False  # whether other calls wait for a slot
+        self.worked_seconds = 0.0  # of a processor, by its last call
         loop.add_reader(sock.fileno(), self._read)
 
     @property
@@ -91,7 +93,10 @@ class Slot:
             env.setdefault("TMPDIR", self.temporary)
         job = (self._calls, list(command.argv), env, str(command.cwd))
         try:
-            wire.send_value(self._jobs or self._sock, wire.RUN, job, streams.theirs)
+            if self._jobs is None:
+                wire.send_value(self._sock, wire.RUN, job, streams.theirs)
+            else:
+                wire.send_value(self._jobs, wire.RUN, (*job, int(self.in_crowd)), streams.theirs)
         except OSError:
             self.drop()
         return self._answer
@@ -138,6 +143,8 @@ class Slot:
                 reply = Lost(call=reply.call)  # what ended was a child that only waited
             if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
                 self.close()  # it is ending by itself, and nothing of the call is alive
+            if isinstance(reply, Finished):
+                self.worked_seconds = reply.user_seconds + reply.system_seconds
             self._set(reply)
 
     def _prepared(self, reply: Ready | Unfit) -> None:

@@ -67,6 +67,8 @@ class WaitingSlot:
         self._orders: socket.socket | None = None
         self._slot = make(_Place(self, owner))
         self.idle_since = loop.time()
+        self.in_crowd = False
+        self.worked_seconds = 0.0
         try:
             self._prepare()
         except OSError:

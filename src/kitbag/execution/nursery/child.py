@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import select
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kitbag.execution.nursery.variables import Variables
 
 _MOMENT_MS = 4
+_IN_A_CROWD_MS = 100  # the next call is there as soon as the host comes to sending it
 _REHEARSALS = 20  # until the interpreter has specialised what it runs
 
 
@@ -37,6 +39,7 @@ class Child:
         self._variables = variables
         self._program = program
         self._skipped = skipped  # words of a command that started the interpreter
+        self._crowd = mmap.mmap(-1, 1)  # shared by all children: whether others waited with it
 
     def rehearse(self) -> None:
         for _ in range(_REHEARSALS):
@@ -46,7 +49,7 @@ class Child:
         """Tell whether a call comes within a moment."""
         poll = select.poll()
         poll.register(self._jobs.fileno(), select.POLLIN)
-        return bool(poll.poll(_MOMENT_MS))
+        return bool(poll.poll(_IN_A_CROWD_MS if self._crowd[0] else _MOMENT_MS))
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
@@ -54,13 +57,13 @@ class Child:
         close_witness()
         os.setsid()
         if not self._is_wanted():
-            # Pages are copied when first written to: better while nobody waits. In a crowd the
-            # next call is there at once, and rehearsing would only keep the processor from it.
+            # Pages are copied when first written to: better while nobody waits. In a crowd
+            # rehearsing would only keep the processor from other calls.
             rehearse()
         message = wire.receive(self._jobs)
         if message is None:
             os._exit(0)
-        _, argv, environment, folder = message.value()
+        _, argv, environment, folder, self._crowd[0] = message.value()
         self._jobs.close()
         take_streams(message.fds)
         os.chdir(folder)
