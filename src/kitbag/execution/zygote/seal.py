@@ -27,7 +27,7 @@ class Seal:
         self,
         config: Fields,
         limits: Fields,
-        guarded: tuple[int, ...],
+        guarded: tuple[int, ...] | None,
         temporary: list[str],
     ) -> None:
         self._limits = limits

@@ -25,7 +25,8 @@ _TCP = (0, 6)
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
 _CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_PRIO_USER = 2
+_PRIO_PROCESS, _PRIO_USER = 0, 2
+_ONESELF = (0,)
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 
 TYPE_CHECKING = False
@@ -74,11 +75,19 @@ _SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 
 
-def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str, list[Instruction]]:
+def _alter(guarded: tuple[int, ...] | None) -> list[Instruction]:
+    if guarded is None:
+        return _only(errno.EPERM, _ONESELF)
+    return _never(0, guarded, errno.EPERM)
+
+
+def arms(
+    network: str, guarded: tuple[int, ...] | None, shared_pids: bool
+) -> dict[str, list[Instruction]]:
     """Return what is done about each system call by name.
 
-    `guarded` are processes a tool must not touch; with `shared_pids` it could also name them,
-    or everybody, as the target of a signal.
+    `guarded` are processes a tool must not touch, None all but itself; with `shared_pids` it
+    could also name them, or everybody, as the target of a signal.
     """
     table = {name: _refuse(errno.EPERM) for name in DENIED}
     table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
@@ -90,9 +99,11 @@ def arms(network: str, guarded: tuple[int, ...], shared_pids: bool) -> dict[str,
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
     table["setpriority"] = _never(0, (_PRIO_USER,), errno.EPERM)
+    if guarded is None:
+        table["setpriority"] = _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
-        table[name] = _never(0, guarded, errno.EPERM)
-    if shared_pids:
+        table[name] = _alter(guarded)
+    if shared_pids and guarded is not None:
         targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
             table[name] = _never(0, targets, errno.EPERM)

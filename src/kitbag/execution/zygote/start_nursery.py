@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from kitbag.execution.zygote.fields import Fields
 
-_FIRST_PROCESS = 1
 # The program finds its slot, its jobs and what it prints at 3, 4 and 5; all else is closed.
 _ROOM = 32  # descriptors are moved here first, out of the way of their final places
 
@@ -30,7 +29,8 @@ def start_nursery(
     nursery: Fields = limits["nursery"]
     os.chdir(nursery["cwd"])
     _arrange((nest.fileno(), jobs))
-    seal = Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY))
+    # Slots have numbers here, and its user: what changes another process is refused altogether.
+    seal = Seal(config, limits, None, list(own_view.TEMPORARY))
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
     seal.apply()
