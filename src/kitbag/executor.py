@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -30,7 +31,7 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Hosted, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
 
@@ -79,6 +80,11 @@ class ToolExecutor:
         self._house = house or House()
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
+    @property
+    def workspace(self) -> Path:
+        """Where tools work and may write."""
+        return Path(self._workspace or Path.cwd())
+
     async def execute(
         self,
         name: str,
@@ -108,6 +114,12 @@ class ToolExecutor:
             outcome.result = result
         watch.lap("record")
         return replace(result, timings=watch.timings)
+
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
+        """Return an executor of other tools under the same terms and in the same house."""
+        other = copy(self)
+        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
+        return other
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
@@ -180,7 +192,7 @@ def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-async def _run(call: ToolCall) -> ToolResult:
+async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
@@ -192,6 +204,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case Hosted() as hosted:
+            return await hosted.run(call)
         case BuiltIn() as built_in:
             return await run_built_in(call, built_in)
         case _:
