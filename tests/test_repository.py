@@ -35,7 +35,7 @@ LAYERS = [
     "calls arguments workspace workspace_paths workspace_files execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning",
+    "call_needs what_runs pinning permit secret_values",
     "permits",
     "recording notes ungranted",
     "house",

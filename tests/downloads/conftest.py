@@ -3,13 +3,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kitbag.calls import Vouch
 from kitbag.downloads.fetching import FetchLimits
-from kitbag.downloads.pins import Pins, Vouch
 from kitbag.downloads.programs import Terms
 from kitbag.downloads.wanted import Wanted, wanted_for
 from kitbag.downloads.web import web_opener
@@ -108,7 +107,7 @@ MakeTerms = Callable[..., Terms]
 
 
 @pytest.fixture
-def terms_for(server: Server, tmp_path: Path) -> MakeTerms:
+def terms_for(server: Server) -> MakeTerms:
     def make(
         *hosts: str,
         vouch: Vouch | None = None,
@@ -119,12 +118,10 @@ def terms_for(server: Server, tmp_path: Path) -> MakeTerms:
         granted = hosts or (server.host,)
         return Terms(
             skill=skill,
-            home=str(tmp_path / skill),
             opener=web_opener(skill, granted),
             vouch=vouch,
             on_progress=None if lines is None else lines.append,
             limits=FetchLimits(**limits),
-            pins=Pins(),
         )
 
     return make

@@ -1,7 +1,6 @@
 """Fetched programs: what is run is whole, is what was expected, and comes from where it may."""
 
 import asyncio
-import os
 import stat
 import subprocess
 import sys
@@ -11,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from kitbag.calls import Fetched
 from kitbag.downloads.errors import DownloadError, HashDiffersError, PinNeededError
-from kitbag.downloads.pins import PinQuestion, Pins
 from kitbag.downloads.programs import program_for
 from kitbag.downloads.store import open_programs, programs_directory
 from kitbag.downloads.wanted import wanted_for
 from kitbag.downloads.web import web_opener
+from kitbag.errors import CallDeniedError
 from kitbag.http.errors import InsideAddressError
 from kitbag.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
@@ -275,64 +275,28 @@ async def test_a_name_that_nobody_knows_is_an_error_with_the_next_step(
 async def test_without_a_hash_somebody_is_asked_with_host_size_and_hash(
     server: Server, terms_for: MakeTerms
 ) -> None:
-    asked: list[PinQuestion] = []
+    asked: list[Fetched] = []
 
-    async def yes(question: PinQuestion) -> bool:
-        asked.append(question)
-        return True
+    async def yes(fetched: Fetched) -> None:
+        asked.append(fetched)
 
     path = await program_for(server.wanted(), terms_for(vouch=yes))
-    again = await program_for(server.wanted(), terms_for())
 
-    assert path == again
-    [question] = asked
-    assert (question.host, question.size_bytes, question.sha256) == (
-        *(server.host, len(server.body)),
-        server.digest,
-    )
-    assert question.text == (
-        f"run a program of 23 bytes from {server.host} for demo? sha256 {server.digest}"
-    )
+    assert path == open_programs() / server.digest / "program"
+    assert asked == [Fetched(url=server.url, host=server.host, size_bytes=23, sha256=server.digest)]
+    assert str(asked[0]) == f"a program of 23 bytes from {server.host}, sha256 {server.digest}"
 
 
 @pytest.mark.promise("get-6")
 async def test_without_a_yes_nothing_is_kept(server: Server, terms_for: MakeTerms) -> None:
-    async def no(_: PinQuestion) -> bool:
-        return False
+    async def no(_: Fetched) -> None:
+        raise CallDeniedError("no")
 
-    for vouch in (None, no):
-        with pytest.raises(PinNeededError) as caught:
+    for vouch, error in ((None, PinNeededError), (no, CallDeniedError)):
+        with pytest.raises(error):
             await program_for(server.wanted(), terms_for(vouch=vouch))
-        assert caught.value.hint.endswith(f"add `sha256: {server.digest}` to its backend")
         assert not (open_programs() / server.digest).exists()
-
-
-@pytest.mark.promise("get-6")
-async def test_a_pinned_program_that_changes_at_its_source_is_refused(
-    server: Server, terms_for: MakeTerms
-) -> None:
-    async def yes(_: PinQuestion) -> bool:
-        return True
-
-    path = await program_for(server.wanted(), terms_for(vouch=yes))
-    path.unlink()
-    server.body, server.etag = b"#!/bin/sh\necho evil\n", '"evil"'
-
-    with pytest.raises(HashDiffersError):
-        await program_for(server.wanted(), terms_for(vouch=yes))
-
-
-async def test_a_damaged_pin_is_asked_for_again(server: Server, terms_for: MakeTerms) -> None:
-    async def yes(_: PinQuestion) -> bool:
-        return True
-
-    terms = terms_for(vouch=yes)
-    await program_for(server.wanted(), terms)
-    folder = Path(os.environ["XDG_STATE_HOME"]) / "kitbag/pins"
-    for damage in ("{", "[]", '{"sha256": 1}'):
-        [file] = folder.glob("*.json")
-        file.write_text(damage)
-        assert Pins().find(terms.home, server.wanted()) is None
+        assert left_over() == []
 
 
 async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms) -> None:
@@ -354,7 +318,7 @@ from kitbag.downloads.web import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))
-print(asyncio.run(program_for(wanted, Terms(skill="demo", home="/x", opener=opener))))
+print(asyncio.run(program_for(wanted, Terms(skill="demo", opener=opener))))
 """
 
 

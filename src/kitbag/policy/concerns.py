@@ -68,6 +68,7 @@ def _reason(need: Need) -> str:
         "read": f"to read {value}",
         "write": f"to write {value}",
         "packages": f"the packages {value}",
+        "program": f"to run the program {value}",
         "unconfined": "to run without confinement",
     }[need.kind]
     return f"it needs {wants}{asked}, which was not granted"
