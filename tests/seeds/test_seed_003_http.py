@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kitbag import Policy, SkillManager
+from kitbag.checks.report import check_skills
 from tests.conftest import WriteSkill
 from tests.http.servers import Seen, Server, Writer, reply
 
@@ -120,6 +121,17 @@ def test_the_whisper_example_with_its_fix_sends_the_audio(
     assert manager.problems == []
     assert result.structured == {"text": "hello"}
     assert server.seen[0].target == "/v1/audio/transcriptions"
+
+
+def test_a_hard_coded_key_is_bad_practice_that_check_finds(write_skill: WriteSkill) -> None:
+    bad = "sk-proj-" + "Zq81LmXw0Pt7RvKc52YdHs93BnUe"  # in two pieces: nobody's key
+    front = WEATHER.format(url="https://api.example.com").replace("${env:API_KEY}", bad)
+    root = write_skill("weather", front=front).parent
+
+    [problem] = check_skills([root], False, lambda *_: None).problems
+
+    assert problem.code == "hardcoded-secret"
+    assert bad not in problem.message
 
 
 def _work(tmp_path: Path) -> Path:
