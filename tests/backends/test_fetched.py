@@ -23,6 +23,7 @@ from kitbag.trust.grants import Grants
 from kitbag.trust.programs import pin_of
 from tests.backends.conftest import Download
 from tests.conftest import WriteSkill
+from tests.http.conftest import LOCAL
 
 MakeManager = Callable[..., SkillManager]
 
@@ -41,7 +42,7 @@ def manager_of(write_skill: WriteSkill, tmp_path: Path, download: Download) -> M
             front = f"name: demo\ndescription: d\ntools: {json.dumps([tool])}\n"
             written.append(write_skill(front=front))
             (tmp_path / "workspace").mkdir()
-        options = {"policy": Policy.trusting()} | options
+        options = {"policy": LOCAL} | options
         return SkillManager(
             written[0].parent, workspace=tmp_path / "workspace", cache=False, **options
         )
@@ -58,6 +59,10 @@ class Asked(list[Question]):
     def __call__(self, question: Question) -> bool | Answer:
         self.append(question)
         return self.reply
+
+
+def with_rule(rule: Rule) -> Policy:
+    return Policy(mode="trusting", rules=[*LOCAL.rules, rule])
 
 
 def programs() -> list[Path]:
@@ -192,13 +197,11 @@ def test_a_skill_that_changes_while_somebody_is_asked_is_not_run(manager_of: Mak
 def test_a_rule_can_vouch_or_forbid(download: Download, manager_of: MakeManager) -> None:
     asked = Asked()
     deny = Rule(verdict="deny", needs=["program"])
-    with pytest.raises(CallDeniedError, match="denies it"):
-        manager_of(policy=Policy(mode="trusting", rules=[deny]), approver=asked).call("x", {})
-
     allow = Rule(verdict="allow", needs=[f"program:https://{download.host}/*"])
-    result = manager_of(policy=Policy(mode="trusting", rules=[allow]), approver=asked).call(
-        "x", {"a": "1"}
-    )
+
+    with pytest.raises(CallDeniedError, match="denies it"):
+        manager_of(policy=with_rule(deny), approver=asked).call("x", {})
+    result = manager_of(policy=with_rule(allow), approver=asked).call("x", {"a": "1"})
 
     assert (result.stdout, asked) == ("[1]", [])
     [grant] = Grants().list()

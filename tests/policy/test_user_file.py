@@ -203,12 +203,13 @@ speed = 3
         ),
         (
             "policy-value 13: rules 2: examples: match 1: needs: 'iron' is no need: write one of "
-            "secret, host, read, write, packages, unconfined, or like 'host:api.example.com'"
+            "secret, host, read, write, packages, program, unconfined, or like "
+            "'host:api.example.com'"
         ),
         "policy-value 13: rules 2: examples: match 1: arguments: must be a table, not 3",
         (
             "policy-rule 13: rules 2: 'gold' is no need: write one of secret, host, read, write, "
-            "packages, unconfined, or like 'host:api.example.com'"
+            "packages, program, unconfined, or like 'host:api.example.com'"
         ),
         (
             "policy-value 21: limits 1: timeout_seconds: timeout_seconds must be a number above "

@@ -7,10 +7,11 @@ import pytest
 from kitbag import SkillManager
 from kitbag.errors import CallDeniedError, CommandStartError, InvalidArgumentsError
 from kitbag.needs import Need
-from kitbag.policy import Policy, Question
+from kitbag.policy import Question
 from kitbag.trust.asks import asks_of
 from tests.backends.conftest import Download, certificate, download
 from tests.conftest import WriteSkill
+from tests.http.conftest import LOCAL
 
 __all__ = ["certificate", "download"]
 
@@ -140,7 +141,7 @@ def test_the_pdf_example_is_fetched_once_and_run(
         asked.append(question)
         return True
 
-    manager = SkillManager(root, workspace=work, policy=Policy.trusting(), approver=yes)
+    manager = SkillManager(root, workspace=work, policy=LOCAL, approver=yes)
     first = manager.call("pdf-extract", {"file_path": "my report.pdf"})
     second = manager.call("pdf-extract", {"file_path": "b.pdf"})
 
