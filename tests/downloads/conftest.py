@@ -28,6 +28,7 @@ class Server:
     status: int = 200
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     gate: threading.Event | None = None
+    held_after_bytes: bool = False  # the gate is behind the bytes, not before them
 
     @property
     def host(self) -> str:
@@ -66,10 +67,12 @@ class Handler(BaseHTTPRequestHandler):
         rest = self.told.body[start or 0 :]
         more = {} if start is None else {"Content-Range": self._range(start)}
         self._begin(self.told.status if start is None else 206, len(rest), more)
-        if self.told.gate is not None:
-            self.told.gate.wait(10)
+        if self.told.gate is not None and not self.told.held_after_bytes:
+            self.told.gate.wait(60)
         cut = self.told.cut_at.pop(0) if self.told.cut_at else len(rest)
         self.wfile.write(rest[:cut])
+        if self.told.gate is not None and self.told.held_after_bytes:
+            self.told.gate.wait(60)
         self.close_connection = True
 
     def _start(self, asked: str | None) -> int | None:

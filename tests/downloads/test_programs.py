@@ -5,7 +5,9 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -71,14 +73,33 @@ async def test_a_program_that_was_changed_on_the_disk_is_not_run(
     assert len(server.asked) == 2
 
 
-async def test_two_skills_with_one_basename_do_not_share_a_program(
+@pytest.mark.promise("get-1")
+async def test_what_one_skill_fetched_is_not_what_another_gets_by_the_same_name(
     server: Server, terms_for: MakeTerms
 ) -> None:
-    first = await program_for(server.wanted(server.digest), terms_for())
-    server.body = b"#!/bin/sh\necho other\n"
-    second = await program_for(server.wanted(server.digest), terms_for(skill="other"))
+    good, evil = server.body, b"#!/bin/sh\necho evil\n"
+    expected = server.digest
+    server.body = evil
+    planted = await program_for(server.wanted(server.digest), terms_for(skill="evil"))
+    with pytest.raises(HashDiffersError):
+        await program_for(server.wanted(expected), terms_for())
 
-    assert first.read_bytes() != second.read_bytes()
+    server.body = good
+    own = await program_for(server.wanted(expected), terms_for())
+
+    assert planted == open_programs() / sha256(evil).hexdigest() / "program"
+    assert own == open_programs() / expected / "program"
+    assert (planted.read_bytes(), own.read_bytes()) == (evil, good)
+
+
+@pytest.mark.promise("get-6")
+async def test_what_was_vouched_for_elsewhere_is_not_taken_without_a_yes(
+    server: Server, terms_for: MakeTerms
+) -> None:
+    await program_for(server.wanted(server.digest), terms_for(skill="other"))
+
+    with pytest.raises(PinNeededError):
+        await program_for(server.wanted(), terms_for())
 
 
 @pytest.mark.promise("get-3")
@@ -323,12 +344,42 @@ print(asyncio.run(program_for(wanted, Terms(skill="demo", opener=opener))))
 
 
 @pytest.mark.slow
+@pytest.mark.promise("get-3")
+async def test_after_a_kill_in_the_middle_nothing_counts_and_the_next_call_goes_on(
+    server: Server,
+) -> None:
+    server.body = bytes(range(256)) * 4_000
+    server.cut_at, server.gate = [500_000], threading.Event()
+    server.held_after_bytes = True
+    place = open_programs() / "partial" / server.wanted(server.digest).key / "unfinished"
+    words = [sys.executable, "-c", PROCESS, server.host, server.digest]
+    killed = subprocess.Popen(words, stdout=subprocess.PIPE)
+    await until(lambda: place.exists() and place.stat().st_size == 500_000)
+    killed.kill()
+    assert killed.communicate(timeout=60)[0] == b""
+    assert not (open_programs() / server.digest).exists()
+    server.gate.set()
+    server.held_after_bytes = False
+
+    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+
+    assert server.asked == [("/tool", None), ("/tool", "bytes=500000-")]
+    assert Path(said.strip()).read_bytes() == server.body
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.slow
 async def test_two_processes_at_once_fetch_once(server: Server) -> None:
     server.body = b"x" * 3_000_000
     words = [sys.executable, "-c", PROCESS, server.host, server.digest]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
 
-    said = [process.communicate(timeout=25)[0] for process in started]
+    said = [process.communicate(timeout=60)[0] for process in started]
 
     assert said == [f"{open_programs() / server.digest / 'program'}\n"] * 3
     assert server.asked == [("/tool", None)]
