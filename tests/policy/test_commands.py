@@ -101,6 +101,12 @@ def test_what_is_no_text_is_in_doubt(value: object) -> None:
     assert REMOVE.holds(value, cautious=False) is expected
 
 
+def test_no_command_makes_a_call_wait() -> None:
+    for text in ("sudo " + "a " * 2000, "a= " * 1300, "'" + " " * 4000 + "'", "sudo '" * 600):
+        Command("a* b* c* *").holds(text, cautious=True)
+    assert REMOVE.holds("sudo " + "a " * 2000, cautious=True)
+
+
 _SOME = st.text(alphabet="rmx '\"\\;&|$(){}`*\n<>=#/", max_size=14)
 
 

@@ -7,6 +7,7 @@ text, also behind `sudo`, `env` or `sh -c`, and whatever cannot be told without 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from kitbag.policy.argument_tests import text_of
@@ -15,6 +16,7 @@ from kitbag.policy.patterns import matcher
 
 # Nobody reads a longer one before saying yes to it.
 _LONGEST = 4_096
+_MOST_STARTS = 256  # past them a call would wait for its policy
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 # Words behind which another command stands, sooner or later.
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"})
@@ -50,7 +52,9 @@ class Command:
             return cautious
         found = read_command(text)
         if cautious:
-            return _is_in_doubt(found) or any(map(self._may_be, _starts(found.commands)))
+            starts = list(islice(_starts(found.commands), _MOST_STARTS))
+            is_too_much = len(starts) == _MOST_STARTS
+            return is_too_much or _is_in_doubt(found) or any(map(self._may_be, starts))
         if found.is_doubtful or not found.is_single or len(found.commands) != 1:
             return False
         return self._is(found.commands[0])
@@ -90,13 +94,13 @@ def _fits(fits: Callable[[str], object], word: Word) -> bool:
 def _starts(commands: Sequence[Sequence[Word]]) -> Iterator[Sequence[Word]]:
     """Yield everything that may be a command: each, and behind wrappers all that follows."""
     for words in commands:
-        behind_wrapper = False
+        is_first, behind_wrapper = True, False
         for place, word in enumerate(words):
-            is_first = all(_ASSIGNMENT.match(each.text) for each in words[:place])
             if is_first or behind_wrapper:
                 yield words[place:]
                 yield from _inside(word, behind_wrapper=behind_wrapper)
             behind_wrapper = behind_wrapper or (is_first and _name(word) in _WRAPPERS)
+            is_first = is_first and _ASSIGNMENT.match(word.text) is not None
 
 
 def _inside(word: Word, *, behind_wrapper: bool) -> Iterator[Sequence[Word]]:
