@@ -86,3 +86,4 @@ def test_the_fork_handlers_of_the_hosts_libraries_write_into_no_output(workspace
     ran = subprocess.run([sys.executable, "-c", HOST, workspace], capture_output=True, check=False)
 
     assert ran.returncode == 0, ran.stderr.decode()
+    assert ran.stdout == b""  # not even where it would not be seen
