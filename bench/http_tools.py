@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 
 from kitbag import Policy, SkillManager
+from kitbag.policy import Rule
 
 BODY = b'{"city": "Paris", "temperature": 21, "wind": [1, 2, 3]}'
 REPLY = (
@@ -31,6 +32,9 @@ tools:
 """
 
 
+LOCAL = Policy(rules=[Rule(verdict="allow", needs=["host"])])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=500)
@@ -45,7 +49,7 @@ def race(folder: Path, rounds: int) -> None:
     home.mkdir(parents=True)
     workspace.mkdir()
     (home / "SKILL.md").write_text(SKILL.format(port=port))
-    manager = SkillManager(folder / "skills", workspace=workspace, policy=Policy.trusting())
+    manager = SkillManager(folder / "skills", workspace=workspace, policy=LOCAL)
     times = asyncio.run(rounds_of(manager, f"http://127.0.0.1:{port}/v1/Paris", rounds))
     bare = times["httpx2, await"]
     for name, taken in times.items():

@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "reading addresses json_values",
+    "reading addresses json_values workspace_paths workspace_files",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
@@ -32,10 +32,10 @@ LAYERS = [
     "tool_records tool_reading readiness registry",
     "trust",
     "secrets",
-    "calls arguments workspace workspace_paths workspace_files execution policy",
+    "calls arguments workspace execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning",
+    "call_needs what_runs pinning permit secret_values",
     "permits",
     "recording notes ungranted",
     "house",

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -24,13 +25,13 @@ from kitbag.house import House
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.policy.policy import Policy
 from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Runs, Script, Tool
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
 
@@ -101,7 +102,10 @@ class ToolExecutor:
         permit = await self._permit(call)
         watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
-            ran = await self._run(replace(call, given=permit.given, redactor=permit.redactor))
+            vouch = partial(self._house.permits.vouch, call)
+            ran = await self._run(
+                replace(call, given=permit.given, redactor=permit.redactor, vouch=vouch)
+            )
             result = redact_result(
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
@@ -200,7 +204,7 @@ async def _run(call: ToolCall) -> ToolResult:
 
 def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
-    found = limits or Limits()
+    found = limits or Limits(timeout_seconds=_usual_seconds(tool.runs))
     if tool.timeout_ms is not None:
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
@@ -209,6 +213,17 @@ def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Po
     if timeout is not None:
         found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
     return found
+
+
+def _usual_seconds(runs: Runs) -> float:
+    """Return what a tool of this kind may take when nobody says otherwise."""
+    match runs:
+        case Binary() | InlineScript():
+            return 60.0
+        case BuiltIn(name="bash"):
+            return 120.0
+        case _:
+            return Limits().timeout_seconds
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolSource:

@@ -8,7 +8,7 @@ from kitbag.calls import ToolCall
 from kitbag.journal.endings import ending_of_error, ending_of_result
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Started
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.redaction import Redactor
 from kitbag.results import ToolResult
 from kitbag.telemetry import SpanFacts, Telemetry, tool_span

@@ -17,6 +17,8 @@ from kitbag.hidden_text import clean
 from kitbag.results import ToolResult
 from kitbag.tools import Function
 
+_MOST_CAUSES = 5
+
 
 async def run_function(call: ToolCall, function: Function) -> ToolResult:
     """Call a function; what it returns is the answer, what it raises a failed result."""
@@ -30,7 +32,7 @@ async def run_function(call: ToolCall, function: Function) -> ToolResult:
         if isinstance(error, TimeoutError) and clock.expired():
             words = f"timed out after {limit:g} s"
             return _failed(call, started, "timed_out", words, exit_code=124)
-        return _failed(call, started, "failed", f"{type(error).__name__}: {error}", exit_code=1)
+        return _failed(call, started, "failed", _told(error), exit_code=1)
     if isinstance(value, ToolResult):
         return value
     text, structured = _written(value)
@@ -79,6 +81,17 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
     threading.Thread(target=run, name="kitbag-function", daemon=True).start()
     return await future
+
+
+def _told(error: BaseException) -> str:
+    """Return what was raised, and what it was raised from."""
+    told, seen = list[str](), set[int]()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen and len(told) < _MOST_CAUSES:
+        seen.add(id(found))
+        told.append(f"{type(found).__name__}: {found}")
+        found = found.__cause__
+    return "\nbecause of ".join(told)
 
 
 def _written(value: Any) -> tuple[str, Any]:

@@ -11,7 +11,7 @@ import httpcore2
 from kitbag.http.decoding import Recoder, unpacker_for
 from kitbag.http.errors import ExchangeError
 from kitbag.http.pieces import Cutter, cutter_for
-from kitbag.http.shapes import Shape
+from kitbag.http.shapes import MOST_EVENTS, Shape
 from kitbag.json_values import NO_VALUE, json_value
 
 _LARGEST_VALUE = 1024 * 1024
@@ -113,7 +113,9 @@ class Receiver:
             value = json_value(piece)
             self.received.values.append(piece if value is NO_VALUE else value)
         self.received.events += 1
-        self.done = self.received.events >= shape.max_events
+        self.done = self.received.events == shape.max_events
+        if self.received.events > MOST_EVENTS:
+            raise ExchangeError("output_limit", f"it sent more than {MOST_EVENTS:,} pieces")
 
     def _keep(self, data: bytes) -> None:
         if not data:
