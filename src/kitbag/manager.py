@@ -70,7 +70,7 @@ class SkillManager:
         self._caller = _Caller(self)
         self.source = AddedTools(_Source(self), caller=self._caller)
         if define_tools:
-            self._own_tools += _authoring_tools(self, self.roots[-1] if named else Path("skills"))
+            self._own_tools += _authoring_tools(self)
         self._executor_of = partial(
             _executor,
             self.source,
@@ -238,14 +238,17 @@ def _built_in_tools() -> list[Tool]:
     return built_in_tools()
 
 
-def _authoring_tools(manager: SkillManager, root: Path) -> list[Tool]:
+def _authoring_tools(manager: SkillManager) -> list[Tool]:
     # Here, so that finding and listing skills does not load what makes them.
     from kitbag.authoring.tools import tools_that_save_in
 
     def names() -> list[str]:
         return manager.list_skills(include_qualified=True)
 
-    return tools_that_save_in(root.absolute(), manager.source, names, manager.discover)
+    # Of the usual folders the first one of the project: `skills`, where anybody would look.
+    usual = Path("skills").absolute()
+    root = usual if usual in manager.roots else manager.roots[-1]
+    return tools_that_save_in(root, manager.source, names, manager.discover)
 
 
 def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":

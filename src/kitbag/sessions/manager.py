@@ -131,7 +131,7 @@ class SessionManager:
 
     async def problems(self, session_id: str) -> list[Problem]:
         """Return what was noticed about the skills that a session uses."""
-        return (await self._open(session_id)).skills.problems()
+        return (await self._open(session_id)).problems()
 
     async def execute(
         self,
@@ -255,7 +255,7 @@ class SessionManager:
             if live is None or not _is_same(live.row, row):
                 live = self._live[session_id] = self._maker.make(row)
         if live.version != row.version:
-            live.catch_up(row.version, self._store.skills(session_id))
+            live.catch_up(self._store)
         return live
 
     def _row(self, session_id: str) -> Row:

@@ -4,16 +4,19 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from itertools import chain
 from typing import Any
 
 from kitbag.added_tools import AddedTools
 from kitbag.backends.leftovers import forget_skill, forget_workspace
 from kitbag.execution.shared import end_programs_in
 from kitbag.executor import ToolExecutor
+from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.sessions.errors import SessionEndedError
-from kitbag.sessions.store import Row
+from kitbag.sessions.store import Row, SessionStore
 from kitbag.text_skills.active import ActiveSkills
+from kitbag.text_skills.errors import SkillTextError
 from kitbag.workspace_tools.session import WorkspaceSession
 
 MakeExecutor = Callable[[AddedTools], ToolExecutor]
@@ -37,6 +40,7 @@ class Session:
         self._running: Running = {}
         self._lock = threading.Lock()
         self._ended = False
+        self._lost: tuple[Problem, ...] = ()
         self._at_end: list[Callable[[], None]] = [self.skills.close]
 
     def at_end(self, close: Callable[[], None]) -> None:
@@ -69,15 +73,30 @@ class Session:
                 del self._running[task]
             over.set_result(None)
 
-    def catch_up(self, version: int, texts: dict[str, str]) -> None:
+    def catch_up(self, store: SessionStore) -> None:
         """Use the skills that are on disk, and no others."""
+        # Read while nobody changes anything: otherwise a newer skill would give way to an older.
         with self.changing:
-            for name in self.skills.names():
-                if name not in texts:
-                    self.skills.remove(name)
-            for name, text in texts.items():
-                self.skills.use(name, text)
+            version = store.get(self.row.id).version
+            if version == self.version:
+                return
+            texts = store.skills(self.row.id)
+            for name in [name for name in self.skills.names() if name not in texts]:
+                self.skills.remove(name)
+            self._lost = tuple(chain.from_iterable(map(self._use, texts, texts.values())))
             self.version = version
+
+    def problems(self) -> list[Problem]:
+        """Return what was noticed about its skills."""
+        return [*self.skills.problems(), *self._lost]
+
+    def _use(self, name: str, text: str) -> tuple[Problem, ...]:
+        try:
+            self.skills.use(name, text)
+        except SkillTextError as error:
+            # It could be used when it came; a session must not be lost with one of its skills.
+            return error.problems or (_unusable(name, error),)
+        return ()
 
     async def end(self) -> None:
         """End every call and every process; let go of every folder but the workspace."""
@@ -102,3 +121,7 @@ class Session:
             task.get_loop().call_soon_threadsafe(task.cancel)
         for over in running.values():
             await asyncio.wrap_future(over)
+
+
+def _unusable(name: str, error: SkillTextError) -> Problem:
+    return Problem(path=name, code="skill-unreadable", severity="error", message=str(error))
