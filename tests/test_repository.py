@@ -30,6 +30,8 @@ LAYERS = [
     "plugins walk index digest",
     "records discovery",
     "tool_records tool_reading readiness registry",
+    "added_tools",
+    "text_skills",
     "trust",
     "secrets",
     "calls arguments workspace execution policy",
@@ -41,7 +43,8 @@ LAYERS = [
     "house",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",
-    "manager",
+    "authoring",
+    "manager sessions",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}

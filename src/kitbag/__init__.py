@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kitbag.policy.policy import Policy
     from kitbag.registry import ToolRegistry
     from kitbag.results import ToolResult
+    from kitbag.sessions.manager import SessionManager
     from kitbag.skills import Skill
     from kitbag.tools import Tool
 
@@ -19,6 +20,7 @@ __all__ = [
     "KitbagError",
     "Limits",
     "Policy",
+    "SessionManager",
     "Skill",
     "SkillManager",
     "Tool",
@@ -32,6 +34,7 @@ _HOMES = {
     "KitbagError": "kitbag.errors",
     "Limits": "kitbag.limits",
     "Policy": "kitbag.policy.policy",
+    "SessionManager": "kitbag.sessions.manager",
     "Skill": "kitbag.skills",
     "SkillManager": "kitbag.manager",
     "Tool": "kitbag.tools",

@@ -40,6 +40,15 @@ def state_directory() -> Path | None:
     return home / ".local" / "state" / "kitbag" if home else None
 
 
+def data_directory() -> Path | None:
+    """Return where a user's own files are kept (`XDG_DATA_HOME`, else `~/.local/share`), if any."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".local" / "share" / "kitbag" if home else None
+
+
 def default_roots(project: Path | None = None) -> list[Path]:
     """Return the folders that are searched when none are named, later ones overriding earlier."""
     named = os.environ.get("KITBAG_PATH", "")

@@ -5,13 +5,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
+from kitbag.added_tools import AddedTools, ToolSource
 from kitbag.arguments import check_arguments
 from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
 from kitbag.backends.http import run_http
 from kitbag.backends.inline import run_inline
+from kitbag.backends.leftovers import forget_skill
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -31,15 +33,21 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Runs, Script, Tool
+from kitbag.text_skills.active import ActiveSkills
+from kitbag.text_skills.reading import name_in
+from kitbag.tools import (
+    Binary,
+    BuiltIn,
+    Function,
+    Http,
+    InlineScript,
+    Runs,
+    Script,
+    Tool,
+    definition_of,
+)
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
-
-
-class ToolSource(Protocol):
-    """Whatever finds a tool by name: a registry, or the skills of a manager."""
-
-    def get(self, name: str) -> Tool: ...
 
 
 class ToolExecutor:
@@ -72,6 +80,7 @@ class ToolExecutor:
         if sandbox not in ("on", "off"):
             raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
         self._source = _source_of(tools, self)
+        self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
@@ -79,6 +88,28 @@ class ToolExecutor:
         self._on_progress = on_progress
         self._house = house or House()
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
+
+    def register_skill_tools(self, skill_md: str) -> list[str]:
+        """Add the tools that the text of a SKILL.md declares; return the names they have.
+
+        A tool that has such a name already steps back, and comes back when the new one goes;
+        Kitbag's own tools never do. The same text again changes nothing, another text with the
+        same skill name takes the place of the earlier one.
+        """
+        return self.skills.use(name_in(skill_md), skill_md)
+
+    def unregister_tools(self, names: Iterable[str]) -> list[str]:
+        """Take out tools that `register_skill_tools` added; return the names that are gone."""
+        return self.skills.remove_tools(names)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Every tool that `execute` finds, in a stable order."""
+        return list(self._source)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return what a model is shown of every tool: name, description and parameters."""
+        return [definition_of(tool) for tool in self._source]
 
     async def execute(
         self,
@@ -95,12 +126,16 @@ class ToolExecutor:
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
         watch = Stopwatch()
-        tool = self._source.get(name)
-        watch.lap("find the tool")
-        call = self._call(tool, args, stdin, timeout, on_output, watch)
-        watch.lap("check the arguments")
+        with self.skills.holding(name) as tool:
+            watch.lap("find the tool")
+            call = self._call(tool, args, stdin, timeout, on_output, watch)
+            watch.lap("check the arguments")
+            result = await self._recorded(call)
+        return replace(result, timings=watch.timings)
+
+    async def _recorded(self, call: ToolCall) -> ToolResult:
         permit = await self._permit(call)
-        watch.lap("ask the policy")
+        call.watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
             vouch = partial(self._house.permits.vouch, call)
             ran = await self._run(
@@ -110,8 +145,8 @@ class ToolExecutor:
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
             outcome.result = result
-        watch.lap("record")
-        return replace(result, timings=watch.timings)
+        call.watch.lap("record")
+        return result
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
@@ -226,12 +261,13 @@ def _usual_seconds(runs: Runs) -> float:
             return Limits().timeout_seconds
 
 
-def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolSource:
-    if isinstance(tools, ToolRegistry):
+def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:
+    if isinstance(tools, AddedTools):
+        tools.caller = tools.caller or executor
         return tools
-    if isinstance(tools, Iterable):
-        registry = ToolRegistry()
-        for tool in tools:
-            registry.register(replace(tool, caller=executor))
-        return registry
-    return tools
+    if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
+        return AddedTools(tools, caller=executor)
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(replace(tool, caller=executor))
+    return AddedTools(registry, caller=executor)

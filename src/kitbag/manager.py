@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kitbag.activation import activate
+from kitbag.added_tools import AddedTools
 from kitbag.arguments import script_arguments
 from kitbag.catalogue import Catalogue
 from kitbag.discovery import Discovered, find_skills
@@ -36,6 +37,8 @@ class SkillManager:
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
     searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
     adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
+    `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
+    `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -54,6 +57,7 @@ class SkillManager:
         journal: bool = True,
         telemetry: "Telemetry | None" = None,
         builtins: bool = False,
+        define_tools: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
@@ -63,9 +67,13 @@ class SkillManager:
         self._machine = Machine()
         self._catalogue: Catalogue | None = None
         self._own_tools = _built_in_tools() if builtins else []
+        self._caller = _Caller(self)
+        self.source = AddedTools(_Source(self), caller=self._caller)
+        if define_tools:
+            self._own_tools += _authoring_tools(self)
         self._executor_of = partial(
             _executor,
-            _Source(self),
+            self.source,
             workspace=None if workspace is None else Path(workspace),
             limits=limits,
             sandbox=sandbox,
@@ -94,7 +102,7 @@ class SkillManager:
         boundaries = [os.path.realpath(root) for root in self.roots]
         discovered = [self._find(root, boundaries) for root in self.roots]
         self._catalogue = Catalogue(
-            discovered, self._index, self._machine, _Caller(self), self._own_tools
+            discovered, self._index, self._machine, self._caller, self._own_tools
         )
 
     async def adiscover(self) -> None:
@@ -135,7 +143,7 @@ class SkillManager:
 
     def get_tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name when it is unique."""
-        return self._found().tool(name)
+        return self.source.owner_of(name) or self._found().tool(name)
 
     def call(
         self,
@@ -191,8 +199,7 @@ class SkillManager:
     @property
     def tools(self) -> list[Tool]:
         """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
-        catalogue = self._found()
-        return [*self._own_tools, *catalogue.tools_of(catalogue.skills.values())]
+        return list(self.source)
 
     @property
     def problems(self) -> list[Problem]:
@@ -231,7 +238,20 @@ def _built_in_tools() -> list[Tool]:
     return built_in_tools()
 
 
-def _executor(source: "_Source", *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
+def _authoring_tools(manager: SkillManager) -> list[Tool]:
+    # Here, so that finding and listing skills does not load what makes them.
+    from kitbag.authoring.tools import tools_that_save_in
+
+    def names() -> list[str]:
+        return manager.list_skills(include_qualified=True)
+
+    # Of the usual folders the first one of the project: `skills`, where anybody would look.
+    usual = Path("skills").absolute()
+    root = usual if usual in manager.roots else manager.roots[-1]
+    return tools_that_save_in(root, manager.source, names, manager.discover)
+
+
+def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
     # Here, so that finding and listing skills does not load what runs them.
     from kitbag.executor import ToolExecutor
     from kitbag.house import House
@@ -260,6 +280,11 @@ class _Source:
 
     def get(self, name: str) -> Tool:
         return self._manager._found().find(name)  # noqa: SLF001 - two halves of one class
+
+    def __iter__(self) -> Iterator[Tool]:
+        catalogue = self._manager._found()  # noqa: SLF001 - as above
+        yield from self._manager._own_tools  # noqa: SLF001 - as above
+        yield from catalogue.tools_of(catalogue.skills.values())
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:

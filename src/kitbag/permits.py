@@ -188,6 +188,7 @@ class Permits:
             needs=case.request.needs,
             reasons=decision.reasons,
             digest=case.request.digest,
+            session=self._session or "",
         )
         return await ask(self._approver, question, self.policy.answer_seconds)
 

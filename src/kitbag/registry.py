@@ -11,7 +11,10 @@ from kitbag.problems import Problem
 from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
-BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+AUTHORING_NAMES = frozenset(("define_tool", "remove_tool"))
+BUILT_IN_NAMES = (
+    frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls")) | AUTHORING_NAMES
+)
 
 
 class ToolRegistry:

@@ -80,10 +80,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIn:
-    """One of Kitbag's own tools; `session` is what those of one session remember together."""
+    """One of Kitbag's own tools; `session` is what those of one session remember together.
+
+    `run` is what a call does, for a tool that is not one of those that work in the workspace.
+    """
 
     name: str
     session: Any = field(repr=False, compare=False)
+    run: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
 
 Runs = Script | InlineScript | Binary | Http | Stub | Function | BuiltIn
@@ -176,6 +180,15 @@ class Tool:
         if self.caller is None:
             raise UnboundToolError(self.id)
         return self.caller
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return what a model is shown of a tool."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.input_schema,
+    }
 
 
 def bind(tool: Tool, caller: Caller) -> None:

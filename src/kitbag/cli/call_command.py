@@ -14,9 +14,11 @@ from kitbag.cli.options import common_options
 from kitbag.cli.progress import progress_of
 from kitbag.cli.timings import CommandWatch, timings_as_text
 from kitbag.manager import SkillManager
+from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
+_DEFINE = "Allow define_tool and remove_tool, which make tools and save them as skills."
 _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it says otherwise."
 
 
@@ -32,6 +34,7 @@ _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it 
     metavar="DIR",
     help="Where the tool works and may write; the current folder unless told otherwise.",
 )
+@click.option("--define-tools", is_flag=True, help=_DEFINE)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -41,6 +44,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     pass_stdin: bool,
     timeout: float | None,
     workspace: Path | None,
+    define_tools: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
@@ -57,7 +61,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         on_progress=shown,
         approver=shown.approver,
         builtins=True,
+        define_tools=define_tools,
     )
+    if tool in AUTHORING_NAMES and not define_tools:
+        raise click.UsageError(f"{tool} is off unless it is asked for: --define-tools")
     found = manager.get_tool(tool)
     watch.lap("read the skills")
     arguments = _arguments(found, pairs, text)

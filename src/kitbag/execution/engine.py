@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -152,6 +153,12 @@ class Engine:
             self._machine = await asyncio.to_thread(probe)
         chosen = self._plans[confinement] = plan(confinement, self._machine)
         return chosen
+
+    async def forget(self, workspace: Path) -> None:
+        """End what waits for calls in a workspace, and drop what is known about it."""
+        self._plans = {each: p for each, p in self._plans.items() if each.workspace != workspace}
+        if self._loop is asyncio.get_running_loop():
+            await self._pool.end_idle_in(workspace)
 
     async def close(self) -> None:
         """End all zygotes; a call that still runs or waits is lost."""

@@ -34,6 +34,7 @@ class Question:
     needs: tuple[Need, ...] = ()
     reasons: tuple[str, ...] = ()
     digest: str = ""
+    session: str = ""  # whose call it is, where there are sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
