@@ -59,6 +59,7 @@ class Permits:
         self.policy = policy
         self._approver = approver
         self._grants = grants or Grants()
+        self._session = session
         self._secrets = SecretValues(secrets, session)
         self._roots = tuple(roots)
         self._needs = CallNeeds(proposes=approver is not None)
