@@ -29,7 +29,7 @@ LAYERS = [
     "declarations",
     "plugins walk index digest",
     "records discovery",
-    "tool_records tool_reading readiness registry",
+    "tool_records tool_reading readiness registry skill_copies skill_versions",
     "trust",
     "secrets",
     "calls arguments workspace workspace_paths workspace_files execution policy",
@@ -41,6 +41,8 @@ LAYERS = [
     "house",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",
+    "library",
+    "watching",
     "manager",
     "cli",
 ]

@@ -39,7 +39,7 @@ async def _file(call: ToolCall, binary: Binary) -> Path:
     wanted = wanted_for(binary.url, binary.sha256, this_platform())
     tool, hosts = call.tool, call.given.hosts
     opener = web_opener(tool.skill, hosts)
-    terms = Terms(skill=tool.skill, home=tool.home, opener=opener, on_progress=call.on_progress)
+    terms = Terms(skill=tool.skill, home=tool.place, opener=opener, on_progress=call.on_progress)
     file = await program_for(wanted, terms)
     call.watch.lap("fetch the program")
     return file
