@@ -29,7 +29,7 @@ LAYERS = [
     "declarations",
     "plugins walk index digest",
     "records discovery",
-    "tool_records tool_reading readiness registry skill_copies skill_versions",
+    "tool_records tool_reading readiness fallback_names registry skill_copies skill_versions",
     "trust",
     "secrets",
     "calls arguments workspace workspace_paths workspace_files execution policy",

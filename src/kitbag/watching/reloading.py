@@ -14,7 +14,7 @@ from kitbag.skills import Skill
 from kitbag.watching.changes import Changes, changes_between
 from kitbag.watching.reading import ChangingError, VersionReader
 from kitbag.watching.stamps import Stamps, look, touched
-from kitbag.watching.unfinished import what_was_lost
+from kitbag.watching.unfinished import has_lost_scripts, what_was_lost
 
 _PATIENCE_SECONDS = 3.0
 
@@ -128,14 +128,14 @@ class Reloading:
                 chosen.append(version.skill)
         problems = [*part.problems, *self._held_in(chosen)]
         problems += filter(None, (self._versions[skill.file].uncopied for skill in chosen))
-        return replace(part, skills=tuple(chosen), problems=tuple(problems))
+        # What keeps a SKILL.md from being served was found by discovery, too.
+        return replace(part, skills=tuple(chosen), problems=tuple(dict.fromkeys(problems)))
 
     def _version(self, found: _Found) -> SkillVersion | None:
         """Return the version to serve of one skill, None when there is none."""
         served = self._versions.get(found.file)
         if found.skill is None:
             return self._without(found, served)
-        self._missing.pop(found.file, None)
         if served is not None and not found.is_touched:
             return served
         read = self._read(found.skill, found.noticed)
@@ -145,6 +145,9 @@ class Reloading:
         if served is not None and lost:
             self._hold(found.file, lost)
             return served
+        if served is not None and has_lost_scripts(served, read) and self._may_return(found.file):
+            return served
+        self._missing.pop(found.file, None)
         self._held.pop(found.file, None)
         is_same = served is not None and _is_same(served, read)
         return served if is_same else read
@@ -170,11 +173,15 @@ class Reloading:
             self._missing.pop(found.file, None)
             self._hold(found.file, list(found.noticed))
             return served
-        now = time.monotonic()
-        if now - self._missing.setdefault(found.file, now) < self._missing_seconds:
+        if self._may_return(found.file):
             return served
         del self._missing[found.file]
         return None
+
+    def _may_return(self, file: str) -> bool:
+        """Tell whether what is missing of a skill has not been so for long."""
+        now = time.monotonic()
+        return now - self._missing.setdefault(file, now) < self._missing_seconds
 
     def _hold(self, file: str, lost: list[Problem]) -> None:
         reasons = (
@@ -186,7 +193,7 @@ class Reloading:
         held = Problem(
             path=path, code="half-written", severity="warning", message=message, line=line
         )
-        self._held[file] = (held,)
+        self._held[file] = (held, *lost)
 
 
 def _is_same(served: SkillVersion, read: SkillVersion) -> bool:

@@ -22,6 +22,13 @@ def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:
     return [*lost, *_broken_scripts(before, after)]
 
 
+def has_lost_scripts(before: SkillVersion, after: SkillVersion) -> bool:
+    """Tell whether tools are gone because their scripts are: for good, or while they are saved."""
+    there = {tool.id for tool in after.tools.tools}
+    gone = [tool.runs for tool in before.tools.tools if tool.id not in there]
+    return any(isinstance(runs, Script) and not runs.path.exists() for runs in gone)
+
+
 def _key(problem: Problem) -> tuple[str, str]:
     return problem.path, problem.code
 

@@ -102,10 +102,10 @@ class SkillWatcher:
             self._stop.wait()
 
     def __enter__(self) -> Self:
+        self._stop.clear()
         with self._turn:
             self._served.watched_by(self)
             self._begin()
-        self._stop.clear()
         self._thread = threading.Thread(target=self._watch, name="kitbag-watch", daemon=True)
         self._thread.start()
         return self
@@ -115,6 +115,7 @@ class SkillWatcher:
         reader = VersionReader(self._served.index, self._copies)
         seconds = self._timing.missing_seconds
         self._reloading = Reloading(self._served, reader, missing_seconds=seconds)
+        self._settle()
         self._reloading.reload()  # what is there is no news
 
     def __exit__(
