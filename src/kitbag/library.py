@@ -11,6 +11,7 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.reading import follow_links_anew
 from kitbag.tools import Caller, Tool
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class SkillLibrary:
 
     def discovered(self) -> list[Discovered]:
         """Return what lies below each root."""
+        follow_links_anew()
         boundaries = [os.path.realpath(root) for root in self.roots]
         return [self._find(root, boundaries) for root in self.roots]
 

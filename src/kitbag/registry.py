@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
@@ -18,7 +17,6 @@ BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls
 # Comparing a wrong name with a hundred thousand takes a second: of more names than this, only those
 # are compared that begin alike.
 _MOST_COMPARED = 4_096
-_ALIKE = 2  # letters
 
 
 class ToolRegistry:
@@ -186,11 +184,13 @@ class ToolRegistry:
         return len(self._tools) - sum(name in self._tools for name in BUILT_IN_NAMES)
 
     def _names_like(self, name: str) -> list[str]:
-        names = [*list(self._tools), *list(self._short)]
-        if len(names) > _MOST_COMPARED:
-            alike = (each for each in names if each.startswith(name[:_ALIKE]))
-            return list(islice(alike, _MOST_COMPARED)) or names[:1]
-        return names
+        alike = [*list(self._tools), *list(self._short)]
+        for length in range(1, len(name) + 1):
+            if len(alike) <= _MOST_COMPARED:
+                break
+            closer = [each for each in alike if each.startswith(name[:length])]
+            alike = closer or alike[:_MOST_COMPARED]
+        return alike[:_MOST_COMPARED]
 
 
 def _owner(claims: dict[str, int]) -> str:

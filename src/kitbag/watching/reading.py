@@ -1,5 +1,7 @@
 """Reads one version of a skill, with a copy of its files: all of them as of one moment."""
 
+from collections.abc import Iterable
+
 from kitbag.declarations.skill_tools import SkillTools
 from kitbag.digest import digest_of
 from kitbag.errors import SkillUnreadableError
@@ -23,11 +25,18 @@ class VersionReader:
     def __init__(self, index: Index, copies: SkillCopies) -> None:
         self._index = index
         self._copies = copies
+        self._prepared: dict[str, SkillTools] = {}  # by the path of a SKILL.md
+
+    def prepare(self, skills: Iterable[Skill]) -> None:
+        """Read the tools of skills that will be read next: many at once cost less."""
+        by_name = {skill.name: skill for skill in skills}
+        read = read_tools(by_name.values(), self._index, {})
+        self._prepared = {by_name[name].file: tools for name, tools in read.items()}
 
     def read(self, skill: Skill, noticed: tuple[Problem, ...], stamps: Stamps) -> SkillVersion:
         """Read a skill that was found after `stamps` were taken, or raise ChangingError."""
         home = str(skill.home)
-        tools = read_tools([skill], self._index, {})[skill.name]
+        tools = self._tools(skill)
         copy, uncopied = self._copy(home) if _run_files(tools) else (None, None)
         version = SkillVersion(
             skill=skill,
@@ -46,7 +55,7 @@ class VersionReader:
         """Read a skill whose files do not keep still: its calls run whatever is there."""
         return SkillVersion(
             skill=skill,
-            tools=read_tools([skill], self._index, {})[skill.name],
+            tools=self._tools(skill),
             digest="",
             noticed=noticed,
             uncopied=_not_copied(str(skill.home), "they never stop changing"),
@@ -55,6 +64,10 @@ class VersionReader:
     def tidy(self) -> None:
         """Remove copies that nobody needs any more."""
         self._copies.tidy()
+
+    def _tools(self, skill: Skill) -> SkillTools:
+        found = self._prepared.pop(skill.file, None)
+        return found or read_tools([skill], self._index, {})[skill.name]
 
     def _copy(self, home: str) -> tuple[SkillCopy | None, Problem | None]:
         try:

@@ -13,7 +13,7 @@ from kitbag.skill_versions import SkillVersion
 from kitbag.skills import Skill
 from kitbag.watching.changes import Changes, changes_between
 from kitbag.watching.reading import ChangingError, VersionReader
-from kitbag.watching.stamps import Stamps, look, touched
+from kitbag.watching.stamps import Stamps, touched
 from kitbag.watching.unfinished import has_lost_scripts, what_was_lost
 
 _PATIENCE_SECONDS = 3.0
@@ -73,9 +73,11 @@ class Reloading:
         """Tell whether everything is as it was when it was last read."""
         return stamps == self._stamps
 
-    def reload(self) -> Changes | None:
-        """Read what changed, publish what is whole; None when it is what was served already."""
-        stamps = look(self._serving.roots)
+    def reload(self, stamps: Stamps) -> Changes | None:
+        """Read what changed, publish what is whole; None when it is what was served already.
+
+        `stamps` were taken a moment ago; whatever changed since is noticed by the next ones.
+        """
         homes = self._touched_homes(stamps)
         self._stamps = stamps
         self._were_changing, self._changing = self._changing, {}
@@ -113,44 +115,61 @@ class Reloading:
         """Replace what is half-written in one root by what was whole."""
         skills = {skill.file: skill for skill in part.skills}
         known = [file for file, each in self._versions.items() if each.skill.source == root]
+        problems = _Problems(part.problems)
+        files = _in_place(list(skills), known)
+        found = [self._look_at(file, skills.get(file), problems, homes) for file in files]
+        unread = (each.skill for each in found if each.skill and not self._is_as_before(each))
+        self._reader.prepare(unread)
         chosen: list[Skill] = []
-        for file in _in_place(list(skills), known):
-            home = os.path.realpath(os.path.dirname(file))
-            found = _Found(
-                file=file,
-                skill=skills.get(file),
-                noticed=tuple(each for each in part.problems if each.path == file),
-                is_touched=home in homes or file in self._missing or file in self._were_changing,
-            )
-            version = self._version(found)
+        for each in found:
+            version = self._version(each)
             if version is not None:
-                self._versions[file] = version
+                self._versions[each.file] = version
                 chosen.append(version.skill)
-        problems = [*part.problems, *self._held_in(chosen)]
-        problems += filter(None, (self._versions[skill.file].uncopied for skill in chosen))
+        said = [*part.problems, *self._held_in(chosen)]
+        said += filter(None, (self._versions[skill.file].uncopied for skill in chosen))
         # What keeps a SKILL.md from being served was found by discovery, too.
-        return replace(part, skills=tuple(chosen), problems=tuple(dict.fromkeys(problems)))
+        return replace(part, skills=tuple(chosen), problems=tuple(dict.fromkeys(said)))
+
+    def _look_at(
+        self, file: str, skill: Skill | None, problems: "_Problems", homes: set[str]
+    ) -> _Found:
+        home = os.path.realpath(os.path.dirname(file))
+        return _Found(
+            file=file,
+            skill=skill,
+            noticed=problems.about(file),
+            is_touched=home in homes or file in self._missing or file in self._were_changing,
+        )
+
+    def _is_as_before(self, found: _Found) -> bool:
+        served = self._versions.get(found.file)
+        # Held perhaps by a file elsewhere, as that of its plugin, which renames it, too.
+        if served is None or found.is_touched or found.file in self._held:
+            return False
+        return found.skill is not None and served.skill.name == found.skill.name
 
     def _version(self, found: _Found) -> SkillVersion | None:
         """Return the version to serve of one skill, None when there is none."""
         served = self._versions.get(found.file)
         if found.skill is None:
             return self._without(found, served)
-        if served is not None and not found.is_touched:
+        if served is None:
+            return self._read(found.skill, found.noticed)
+        if self._is_as_before(found):
             return served
         read = self._read(found.skill, found.noticed)
-        if read is None:
-            return served
-        lost = what_was_lost(served, read) if served is not None else []
-        if served is not None and lost:
-            self._hold(found.file, lost)
-            return served
-        if served is not None and has_lost_scripts(served, read) and self._may_return(found.file):
+        if read is None or self._is_unfinished(found.file, served, read):
             return served
         self._missing.pop(found.file, None)
         self._held.pop(found.file, None)
-        is_same = served is not None and _is_same(served, read)
-        return served if is_same else read
+        return served if _is_same(served, read) else read
+
+    def _is_unfinished(self, file: str, served: SkillVersion, read: SkillVersion) -> bool:
+        lost = what_was_lost(served, read)
+        if lost:
+            self._hold(file, lost)
+        return bool(lost) or (has_lost_scripts(served, read) and self._may_return(file))
 
     def _read(self, skill: Skill, noticed: tuple[Problem, ...]) -> SkillVersion | None:
         """Read a skill, unless it is changing; but one that always does is taken as it comes."""
@@ -194,6 +213,27 @@ class Reloading:
             path=path, code="half-written", severity="warning", message=message, line=line
         )
         self._held[file] = (held, *lost)
+
+
+class _Problems:
+    """What discovery noticed, by what it is about."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self._of_files: dict[str, list[Problem]] = {}
+        self._of_plugins: list[Problem] = []
+        for problem in problems:
+            self._of_files.setdefault(problem.path, []).append(problem)
+            if problem.code == "plugin-invalid":
+                self._of_plugins.append(problem)
+
+    def about(self, file: str) -> tuple[Problem, ...]:
+        """Return what was noticed about a SKILL.md, and about the plugin that it belongs to."""
+        of_plugin = [each for each in self._of_plugins if file.startswith(_plugin_folder(each))]
+        return (*self._of_files.get(file, ()), *of_plugin)
+
+
+def _plugin_folder(problem: Problem) -> str:
+    return f"{os.path.dirname(os.path.dirname(problem.path))}/"
 
 
 def _is_same(served: SkillVersion, read: SkillVersion) -> bool:

@@ -8,8 +8,8 @@ from kitbag.problems import Problem
 from kitbag.skill_versions import SkillVersion
 from kitbag.tools import Script
 
-# Besides errors: what the beginning of a SKILL.md looks like.
-_SIGNS = {"frontmatter-missing", "frontmatter-unclosed", "description-missing"}
+# Besides errors: what the beginning of a SKILL.md or of a plugin.json looks like.
+_SIGNS = {"frontmatter-missing", "frontmatter-unclosed", "description-missing", "plugin-invalid"}
 
 
 def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:

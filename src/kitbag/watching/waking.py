@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from kitbag.errors import KitbagError
 
 _log = logging.getLogger(__name__)
-_WORK = 0.1  # of the time may be spent on looking
+_WORK = 0.25  # of the time may be spent on looking
 _LONGEST_SECONDS = 5.0  # between two looks
 # Network file systems tell nothing of what others write, and a queue of events can overflow.
 _ANYWAY_SECONDS = 10.0

@@ -94,7 +94,7 @@ class SkillWatcher:
         """Look now, and return when what is on disk is served."""
         with self._turn:
             if self._reloading is not None:
-                self._catch_up(self._reloading)
+                self._catch_up(self._reloading, self._look())
 
     def run(self) -> None:
         """Watch until interrupted, for a program that does nothing else."""
@@ -115,8 +115,7 @@ class SkillWatcher:
         reader = VersionReader(self._served.index, self._copies)
         seconds = self._timing.missing_seconds
         self._reloading = Reloading(self._served, reader, missing_seconds=seconds)
-        self._settle()
-        self._reloading.reload()  # what is there is no news
+        self._reloading.reload(self._settled(self._look()))  # what is there is no news
 
     def __exit__(
         self,
@@ -163,8 +162,9 @@ class SkillWatcher:
             wakes = wake_by_events(self._served.roots, self._stop, self._pause)
         for _ in wakes:
             with self._turn:
-                if reloading.is_waiting or not reloading.is_current(self._look()):
-                    self._catch_up(reloading)
+                stamps = self._look()
+                if reloading.is_waiting or not reloading.is_current(stamps):
+                    self._catch_up(reloading, stamps)
 
     def _look(self) -> Stamps:
         started = time.monotonic()
@@ -175,23 +175,23 @@ class SkillWatcher:
     def _pause(self) -> float:
         return pause_after(self._look_seconds, self._timing.poll_seconds)
 
-    def _catch_up(self, reloading: Reloading) -> None:
+    def _catch_up(self, reloading: Reloading, stamps: Stamps) -> None:
         """Reload until what is served is what is there; tell of each step."""
         while True:
-            self._settle()
-            changes = reloading.reload()
+            changes = reloading.reload(self._settled(stamps))
             if changes is not None:
                 self._listeners.tell(changes)
             if not reloading.is_waiting or self._stop.wait(self._timing.settle_seconds):
                 return
+            stamps = self._look()
 
-    def _settle(self) -> None:
-        """Wait until two looks are alike: half of a `git checkout` is nobody's version."""
-        before = self._look()
+    def _settled(self, before: Stamps) -> Stamps:
+        """Return when two looks are alike: half of a `git checkout` is nobody's version."""
         for _ in range(_LONGEST_BURST):
             if self._stop.wait(self._timing.settle_seconds):
-                return
+                break
             after = self._look()
             if after == before:
-                return
+                break
             before = after
+        return before
