@@ -29,7 +29,7 @@ LAYERS = [
     "declarations",
     "plugins walk index digest",
     "records discovery",
-    "tool_records tool_reading readiness registry",
+    "tool_records tool_reading readiness fallback_names registry skill_copies skill_versions",
     "added_tools",
     "text_skills",
     "trust",
@@ -43,7 +43,8 @@ LAYERS = [
     "house",
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",
-    "authoring",
+    "authoring library",
+    "watching",
     "manager sessions",
     "cli",
 ]

@@ -168,7 +168,7 @@ class Permits:
         return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)
 
     def _grant(self, tool: Tool, digest: str) -> Grant | None:
-        last = self._grants.last(tool.skill, tool.home)
+        last = self._grants.last(tool.skill, tool.place)
         return last if last is not None and last.digest == digest else None
 
     def _was_said(self, case: _Case, decision: Decision) -> bool:
@@ -194,7 +194,8 @@ class Permits:
         return await ask(self._approver, question, self.policy.answer_seconds)
 
     def _remember(self, case: _Case, decision: Decision, answer: Answer) -> None:
-        skill = skill_of(case.tool) if case.seen and answer.remember == "always" else None
+        at_place = replace(case.tool, home=case.tool.place)
+        skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
         if skill is not None:
             self._grants.grant(
                 skill, case.request.needs, by="approver", tools=[case.tool.id], seen=case.seen

@@ -137,13 +137,15 @@ class Tool:
     origin: str = ""  # the file it comes from: its script, or what declares it
     declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
     read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
-    home: str = ""  # the folder of its skill
+    home: str = ""  # the folder of its skill, or the copy of it that a call runs from
+    copied_from: str = ""  # the folder of its skill, when `home` is a copy
     version: str = ""  # of its skill
     allowed_tools: tuple[str, ...] | None = None  # set when `allowed-tools` forbids this tool
     cwd: Literal["workspace", "skill"] = "workspace"
     needs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     caller: Caller | None = field(default=None, repr=False, compare=False)
+    copy: object = field(default=None, repr=False, compare=False)  # there while somebody has it
     unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
@@ -163,6 +165,11 @@ class Tool:
     @property
     def convention(self) -> Convention | None:
         return self.runs.convention if isinstance(self.runs, Script) else None
+
+    @property
+    def place(self) -> str:
+        """The folder in which its author keeps the skill: what grants and records are about."""
+        return self.copied_from or self.home
 
     @property
     def ready(self) -> bool:

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kitbag import SessionManager
 from kitbag.errors import UnknownToolError
 from tests.sessions.conftest import say
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 WAYS = 64
 

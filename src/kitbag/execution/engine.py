@@ -24,6 +24,7 @@ from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 
 _MOST_ZYGOTES = 32
 _MOST_RUNNING = 128
+_MOST_PLANS = 1_024  # each version of a watched skill has its own
 
 
 def _most_running() -> int:
@@ -151,6 +152,8 @@ class Engine:
     async def _plan(self, confinement: Confinement) -> Plan:
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
         chosen = self._plans[confinement] = plan(confinement, self._machine)
         return chosen
 
