@@ -1,7 +1,7 @@
 """The body of an answer on its way in: unpacked, counted, redacted, kept and shown."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -133,7 +133,9 @@ class Receiver:
 async def receive(response: httpcore2.Response, receiver: Receiver, idle: float | None) -> None:
     """Read a body to its end, or until it is enough; raise ExchangeError when it breaks off."""
     try:
-        async with aclosing(_pieces(response, idle)) as pieces:
+        # Watching the clock at every piece costs time: only where somebody declared it.
+        stream = response.aiter_stream()
+        async with aclosing(stream if idle is None else _watched(stream, idle)) as pieces:
             async for piece in pieces:
                 receiver.feed(piece)
                 if receiver.done:
@@ -144,8 +146,7 @@ async def receive(response: httpcore2.Response, receiver: Receiver, idle: float 
     receiver.close()
 
 
-async def _pieces(response: httpcore2.Response, idle: float | None) -> AsyncGenerator[bytes]:
-    stream = aiter(response.aiter_stream())
+async def _watched(stream: AsyncIterator[bytes], idle: float) -> AsyncGenerator[bytes]:
     while True:
         clock = asyncio.timeout(idle)
         try:
