@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
@@ -60,7 +58,7 @@ async def test_what_one_removes_changes_and_destroys_never_touches_the_other(
     async def steady(_: int) -> None:
         seen.append((await sessions.execute("steady", "say")).content)
 
-    work: list[Coroutine[Any, Any, None]] = [steady(number) for number in range(WAYS)]
+    work = [steady(number) for number in range(WAYS)]
     work += [restless(number) for number in range(WAYS // 4)]
     moments.shuffle(work)
     await asyncio.gather(*work)
