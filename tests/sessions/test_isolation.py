@@ -2,16 +2,12 @@
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kitbag import SessionManager
 from kitbag.errors import UnknownToolError
 from tests.sessions.conftest import say
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
 WAYS = 64
 
@@ -62,7 +58,7 @@ async def test_what_one_removes_changes_and_destroys_never_touches_the_other(
     async def steady(_: int) -> None:
         seen.append((await sessions.execute("steady", "say")).content)
 
-    work: list[Coroutine[Any, Any, None]] = [steady(number) for number in range(WAYS)]
+    work = [steady(number) for number in range(WAYS)]
     work += [restless(number) for number in range(WAYS // 4)]
     moments.shuffle(work)
     await asyncio.gather(*work)

@@ -76,9 +76,8 @@ def test_a_tool_that_was_shadowed_comes_back(tmp_path: Path) -> None:
 
 def test_two_executors_over_one_registry_do_not_see_each_others_texts(tmp_path: Path) -> None:
     registry = ToolRegistry()
-    one, other = (
-        ToolExecutor(registry, workspace=tmp_path, house=House(journal=False)) for _ in "ab"
-    )
+    house = House(journal=False)
+    one, other = (ToolExecutor(registry, workspace=tmp_path, house=house) for _ in range(2))
 
     one.register_skill_tools(skill())
     other.register_skill_tools(skill(said="two"))

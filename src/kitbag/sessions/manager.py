@@ -18,6 +18,7 @@ from kitbag.sessions.making import SessionMaker
 from kitbag.sessions.session import Session
 from kitbag.sessions.store import Row, SessionStore
 from kitbag.sessions.workspaces import new_workspace, remove_folder
+from kitbag.text_skills.errors import SkillTextError
 from kitbag.tools import Tool, definition_of
 from kitbag.workspace import check_workspace
 
@@ -212,6 +213,8 @@ class SessionManager:
     def _use(self, session_id: str, name: str, text: str) -> list[str]:
         session = self._opened(session_id)
         with session.changing:
+            if name not in session.skills.names() and session.added.tools_of(name):
+                raise SkillTextError(name, "define_tool made a skill of that name")
             before = session.skills.key_of(name)
             names = session.skills.use(name, text)
             if session.skills.key_of(name) == before:
