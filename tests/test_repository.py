@@ -42,6 +42,7 @@ LAYERS = [
     "function_schema functions executor diagnosis",
     "scripts activation catalogue checks scaffold",
     "manager",
+    "shell",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
