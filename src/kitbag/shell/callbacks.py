@@ -1,0 +1,126 @@
+"""Functions of the host as commands: what they return is printed, what they raise is said."""
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kitbag.arguments import value_problems
+from kitbag.backends.function import run_function
+from kitbag.calls import ToolCall
+from kitbag.errors import UnknownToolError
+from kitbag.hidden_text import clean
+from kitbag.json_values import NO_VALUE, json_value
+from kitbag.names import wire_name
+from kitbag.results import ToolResult
+from kitbag.shell.errors import ToolError
+from kitbag.shell.tool_def import ToolArgs, ToolDef
+from kitbag.signatures.signature import JsonSchema
+from kitbag.tools import Function, Hosted, Tool
+
+Callback = Callable[[ToolArgs], Any | Awaitable[Any]]
+
+_ANY = ["string", "number", "boolean", "object", "array", "null"]
+
+
+class CallbackTools:
+    """Makes the tool of a callback when it is first called: most of five hundred never are."""
+
+    def __init__(self, callbacks: Mapping[str, tuple[ToolDef, Callback]]) -> None:
+        self._callbacks = callbacks
+        self._tools: dict[str, Tool] = {}
+
+    def get(self, name: str) -> Tool:
+        found = self._tools.get(name)
+        if found is None:
+            if name not in self._callbacks:
+                raise UnknownToolError(name, known=self._callbacks)
+            found = self._tools[name] = callback_tool(*self._callbacks[name])
+        return found
+
+
+def callback_tool(definition: ToolDef, callback: Callback) -> Tool:
+    """Return the tool that calls a function of the host with ToolArgs."""
+    where = getattr(callback, "__qualname__", type(callback).__name__)
+    return Tool(
+        id=definition.name,
+        name=wire_name("", definition.name, declared=True),
+        skill="",
+        description=definition.description,
+        input_schema=_open(definition.input_schema),
+        output_schema=definition.output_schema,
+        runs=Hosted(what=f"the function {where}", run=partial(_run, definition, callback)),
+        effects=definition.effects,
+        examples=definition.examples,
+        declared_in="function",
+        read_by="declaration",
+    )
+
+
+def _open(schema: JsonSchema) -> JsonSchema:
+    """Return a schema that says what `data` is: alone and unknown it would be taken for all."""
+    properties = schema.get("properties", {})
+    if "data" in properties or schema.get("additionalProperties") is False:
+        return schema
+    return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
+
+
+async def _run(definition: ToolDef, callback: Callback, call: ToolCall) -> ToolResult:
+    started = time.monotonic()
+    stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
+    arguments = ToolArgs(call.arguments, stdin)
+    is_async = inspect.iscoroutinefunction(callback)
+    answer = partial(_answer_async if is_async else _answer, callback, arguments)
+    function = Function(call=answer, is_async=is_async)
+    ran = await run_function(replace(call, arguments={}), function)
+    ran = replace(ran, tool=call.tool.id)
+    if ran.outcome != "ok" or definition.output_schema is None:
+        return replace(ran, duration_ms=round((time.monotonic() - started) * 1000, 3))
+    return _checked(ran, definition.output_schema)
+
+
+def _answer(callback: Callback, arguments: ToolArgs) -> Any:
+    try:
+        answer = callback(arguments)
+    except Exception as error:  # noqa: BLE001 - a callback may raise anything: it is its answer
+        return _failure(error)
+    return _awaited(answer) if inspect.isawaitable(answer) else answer
+
+
+async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:
+    return await _awaited(callback(arguments))
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except Exception as error:  # noqa: BLE001
+        return _failure(error)
+
+
+def _failure(error: Exception) -> ToolResult:
+    """Return what a script is told: the words of the error, never where it happened."""
+    message = str(error) or type(error).__name__
+    code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
+    said = f"{message}\nhint: {hint}" if hint else message
+    said = said.encode("utf-8", "replace").decode()
+    return ToolResult(
+        tool="",
+        outcome="failed",
+        content=clean(said),
+        structured={"error": message, **({"hint": hint} if hint else {})},
+        exit_code=code & 255 or 1,
+        stderr=f"{said}\n",
+        code="tool_error" if isinstance(error, ToolError) else None,
+    )
+
+
+def _checked(ran: ToolResult, schema: JsonSchema) -> ToolResult:
+    value = ran.structured if ran.structured is not None else json_value(ran.stdout)
+    problems = ["it is no JSON"] if value is NO_VALUE else value_problems(schema, value)
+    if not problems:
+        return ran
+    said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
+    return replace(ran, outcome="failed", exit_code=1, stderr=f"{said}\n", code="output_invalid")

@@ -1,0 +1,44 @@
+"""What happens while a script runs, for those who watch."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kitbag.shell.responses import ScriptCall, Status
+
+EventKind = Literal["started", "call_started", "call_ended", "output", "ended"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptEvent:
+    """One thing that happened; which fields are filled depends on `kind`.
+
+    `call` belongs to `call_started` and `call_ended`, `stdout` and `stderr` to `output`, and
+    `status` to `ended`.
+    """
+
+    kind: EventKind
+    call: ScriptCall | None = None
+    stdout: str = ""
+    stderr: str = ""
+    status: Status | None = None
+
+
+OnEvent = Callable[[ScriptEvent], None]
+
+
+class Watchers:
+    """Tells those who watch. What one of them raises is logged: it is not the script's fault."""
+
+    def __init__(self, *watchers: OnEvent | None) -> None:
+        self._watchers = [watcher for watcher in watchers if watcher is not None]
+
+    def tell(self, event: ScriptEvent) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher(event)
+            except Exception:
+                _log.exception("a watcher of a script failed")
