@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -30,7 +31,7 @@ from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Hosted, Http, InlineScript, Script, Tool
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
 
@@ -108,6 +109,12 @@ class ToolExecutor:
             outcome.result = result
         watch.lap("record")
         return replace(result, timings=watch.timings)
+
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
+        """Return an executor of other tools under the same terms and in the same house."""
+        other = copy(self)
+        other._source = _source_of(tools, other)
+        return other
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
@@ -192,6 +199,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case Hosted() as hosted:
+            return await hosted.run(call)
         case BuiltIn() as built_in:
             return await run_built_in(call, built_in)
         case _:
