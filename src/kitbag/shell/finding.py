@@ -11,6 +11,9 @@ from kitbag.shell.tool_def import ToolDef
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
+_FILLERS = frozenset(
+    {"a", "an", "and", "at", "by", "for", "in", "is", "of", "on", "or", "the", "to"}
+)
 _NAME, _DESCRIPTION, _PARAMETER = 6.0, 3.0, 2.0
 _MOST_WORDS = 32
 _LONGEST_WORD = 64
@@ -27,16 +30,21 @@ def discover(
     the nearest one that does.
     """
     tools = list(tools)
-    wanted = _terms(words if isinstance(words, str) else " ".join(words))[:_MOST_WORDS]
+    wanted = _wanted(words if isinstance(words, str) else " ".join(words))
     if not wanted:
         return tools[:most]
     weights = [_weights(tool) for tool in tools]
     counts = Counter(term for each in weights for term in each)
     scores = [0.0] * len(tools)
-    for term in dict.fromkeys(wanted):
+    for term in wanted:
         _add(scores, weights, _meant(term, counts))
     ranked = sorted(range(len(tools)), key=lambda each: (-scores[each], tools[each].name))
     return [tools[each] for each in ranked[:most] if scores[each]]
+
+
+def _wanted(text: str) -> list[str]:
+    terms = list(dict.fromkeys(_terms(text)))
+    return [term for term in terms if term not in _FILLERS][:_MOST_WORDS] or terms[:_MOST_WORDS]
 
 
 def _terms(text: str) -> list[str]:

@@ -33,7 +33,7 @@ class UnknownFlagError(FlagError):
 def near_flags(flag: str, known: Iterable[str]) -> list[str]:
     """Return the flags that a word was probably meant to be, best first."""
     spelled = {name.replace("_", "-").lower(): f"--{name}" for name in known}
-    found = nearest(flag[:_LONGEST].lstrip("-").replace("_", "-").lower(), spelled, most=2)
+    found = nearest(flag[:_LONGEST].lstrip("-").replace("_", "-").lower(), spelled, most=1)
     return [spelled[name] for name in found]
 
 
