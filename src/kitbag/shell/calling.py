@@ -60,7 +60,9 @@ class Calling:
             if self._dry_run and set(effects) != {"read"}:
                 return self._only_recorded(seq, name, flags)
             async with self._room:
-                result = await self._toolbox.call(name, flags.params, self._input(name, flags, stdin))
+                result = await self._toolbox.call(
+                    name, flags.params, self._input(name, flags, stdin)
+                )
         except KitbagError as error:
             return self._refused(seq, name, error)
         except Exception:

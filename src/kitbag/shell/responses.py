@@ -6,9 +6,7 @@ from typing import Any, Literal
 
 from kitbag.results import Outcome
 
-Status = Literal[
-    "ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"
-]
+Status = Literal["ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"]
 # Of calls that no tool ran for: words that mean nothing, a budget that is used up, a dry run.
 CallOutcome = Outcome | Literal["not_started", "invalid", "limit", "dry_run"]
 
