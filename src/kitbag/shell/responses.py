@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kitbag.results import Outcome
 
-Status = Literal[
-    "ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"
-]
+Status = Literal["ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"]
 # Of calls that no tool ran for: words that mean nothing, a budget that is used up, a dry run.
 CallOutcome = Outcome | Literal["not_started", "invalid", "limit", "dry_run"]
 
@@ -96,7 +94,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "exit_code": {"type": "integer"},
-        "status": {"type": "string", "enum": [*Status.__args__]},
+        "status": {"type": "string", "enum": [*get_args(Status)]},
         "result": {"description": "the JSON value that the command `result` set"},
         "calls": {"type": "array", "items": _CALL_SCHEMA},
     },
