@@ -113,7 +113,7 @@ class ToolExecutor:
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
         """Return an executor of other tools under the same terms and in the same house."""
         other = copy(self)
-        other._source = _source_of(tools, other)
+        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
         return other
 
     async def _permit(self, call: ToolCall) -> Permit:
@@ -187,7 +187,7 @@ def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-async def _run(call: ToolCall) -> ToolResult:
+async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)

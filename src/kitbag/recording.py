@@ -15,7 +15,6 @@ from kitbag.results import ToolResult
 from kitbag.telemetry import SpanFacts, Telemetry, tool_span
 from kitbag.tools import Tool
 
-
 # The call that this code runs for; the calls that it makes are made by that one.
 _running: ContextVar[int | None] = ContextVar("kitbag_running_call", default=None)
 

@@ -50,7 +50,8 @@ class ToolRegistry:
         if not isinstance(tool, Tool):
             from kitbag.functions import tool as tool_of
 
-            tool = tool_of(tool)
+            as_tool = getattr(tool, "as_tool", None)  # a ScriptedTool knows what tool it is
+            tool = tool_of(tool) if as_tool is None else as_tool()
         if is_built_in(tool) and not isinstance(tool.runs, BuiltIn):
             raise BuiltInNameError(tool.id)
         self._forget(tool.id)

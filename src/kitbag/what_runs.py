@@ -7,7 +7,7 @@ from typing import assert_never
 from kitbag.tools import Binary, BuiltIn, Function, Hosted, Http, InlineScript, Script, Stub, Tool
 
 
-def what_runs(tool: Tool) -> str:  # noqa: PLR0911 - one for each kind
+def what_runs(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
     """Return a command line, a request, or the name of a function."""
     match tool.runs:
         case Script(file=file, language=language):

@@ -11,9 +11,8 @@ from kitbag.shell.flags import FlagError, Flags, read_flags
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.printed import printed
-from kitbag.shell.responses import CallOutcome
 from kitbag.shell.toolbox import Toolbox
-from kitbag.shell.usage import usage_page
+from kitbag.shell.usage import usage_line, usage_page
 from kitbag.shell.worker.order import Answer
 
 INVALID, DENIED, NOT_FOUND, FAILED = 2, 126, 127, 1  # exit codes, as shells have them
@@ -65,7 +64,7 @@ class Calling:
                 )
         except KitbagError as error:
             return self._refused(seq, name, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a script must get an answer
             # Kitbag's own trouble: its words are for the host, not for a script.
             _log.exception("call %d of a script, %s, failed", seq, name)
             self._ledger.end(seq, "failed", exit_code=FAILED, error="internal error")
@@ -85,14 +84,17 @@ class Calling:
         return Answer("", f"dry run: {name} was not called\n")
 
     def _refused(self, seq: int, name: str, error: KitbagError) -> Answer:
-        outcome: CallOutcome = "not_started"
-        code = FAILED
+        hint, code = error.hint, FAILED
         if isinstance(error, CallDeniedError):
-            outcome, code = "denied", DENIED
+            code = DENIED
+            self._ledger.end(seq, "denied", exit_code=code, error=str(error))
         elif isinstance(error, InvalidArgumentsError):
-            outcome, code = "invalid", INVALID
-        self._ledger.end(seq, outcome, exit_code=code, error=str(error))
-        return Answer("", _said(name, f"{error} [{error.code}]", error.hint), code)
+            code = INVALID
+            hint = f"usage: {usage_line(self._toolbox.definitions[name])}"
+            self._ledger.end(seq, "invalid", exit_code=code, error=str(error))
+        else:
+            self._ledger.end(seq, "not_started", exit_code=code, error=str(error))
+        return Answer("", _said(name, f"{error} [{error.code}]", hint), code)
 
     def _answered(self, seq: int, name: str, result: ToolResult) -> Answer:
         answer = printed(name, result)
@@ -108,7 +110,7 @@ class Calling:
 
 
 def _said(name: str, message: str, hint: str) -> str:
-    words = message.removeprefix(f"{name}: ")
+    words = message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
     return f"{name}: {words}\n" + (f"hint: {hint}\n" if hint else "")
 
 

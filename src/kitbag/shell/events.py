@@ -40,5 +40,5 @@ class Watchers:
         for watcher in self._watchers:
             try:
                 watcher(event)
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever a stranger raises
                 _log.exception("a watcher of a script failed")

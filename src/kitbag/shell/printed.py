@@ -1,11 +1,8 @@
 """The result of a tool as a command of a script prints it."""
 
-import os
-
 from kitbag.results import ToolResult
 from kitbag.shell.worker.order import Answer
 
-_LARGEST = 8 * 1024 * 1024
 _FATAL = 128  # what a shell adds to the signal that ended a command
 
 
@@ -19,17 +16,12 @@ def printed(name: str, result: ToolResult) -> Answer:
 
 
 def _output(result: ToolResult) -> tuple[str, str]:
-    """Return all that the tool printed, and what to say when that is not all."""
+    """Return what the tool printed or returned, and what to say when that is not all."""
     text = result.stdout or (result.content if result.outcome == "ok" else "")
     if result.outcome == "ok" and result.content and _is_returned(result):
         text = result.content
-    if not result.truncated or result.outcome != "ok":
-        return text, ""
-    for path in result.saved:
-        # A pipe wants all of it: the middle of long output was left out for models only.
-        if path.name.endswith((".stdout", ".answer.json")) and os.path.getsize(path) <= _LARGEST:
-            return path.read_text("utf-8", "replace"), ""
-    return text, "its output was too long, and its middle is left out"
+    lost = "its output is too long, and its middle is left out" if result.truncated else ""
+    return text, lost
 
 
 def _is_returned(result: ToolResult) -> bool:

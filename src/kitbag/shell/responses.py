@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kitbag.results import Outcome
 
@@ -94,7 +94,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "exit_code": {"type": "integer"},
-        "status": {"type": "string", "enum": [*Status.__args__]},
+        "status": {"type": "string", "enum": [*get_args(Status)]},
         "result": {"description": "the JSON value that the command `result` set"},
         "calls": {"type": "array", "items": _CALL_SCHEMA},
     },

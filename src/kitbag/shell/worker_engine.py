@@ -159,6 +159,7 @@ def _checked(done: Done) -> Done:
     numbers = (done.exit_code, done.files_left_out, done.peak_bytes)
     if not all(isinstance(number, int) for number in numbers):
         raise TypeError("an end without numbers")
-    if not isinstance(done.error, str | None) or not isinstance(done.truncated, bool):
+    words: list[Any] = [done.error or "", *done.files]
+    if not all(isinstance(word, str) for word in words):
         raise TypeError("an end without words")
-    return done
+    return done._replace(truncated=bool(done.truncated))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LARGEST = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")

@@ -16,10 +16,10 @@ class Order(NamedTuple):
 
     script: str
     commands: tuple[str, ...] = ()
-    stubs: dict[str, str] = {}  # noqa: RUF012 - read, never written
-    env: dict[str, str] = {}  # noqa: RUF012
-    limits: dict[str, int] = {}  # noqa: RUF012
-    folders: dict[str, dict[str, bytes]] = {}  # noqa: RUF012
+    stubs: dict[str, str] = {}
+    env: dict[str, str] = {}
+    limits: dict[str, int] = {}
+    folders: dict[str, dict[str, bytes]] = {}
     state: bytes | None = None
     keeps_state: bool = False
 
@@ -40,7 +40,7 @@ class Done(NamedTuple):
     error: str | None = None
     truncated: bool = False
     state: bytes | None = None
-    files: dict[str, bytes] = {}  # noqa: RUF012 - what the script left in /out
+    files: dict[str, bytes] = {}  # what the script left in /out
     files_left_out: int = 0
     peak_bytes: int = 0
 

@@ -76,7 +76,8 @@ class _Server:
 
     async def _ask(self, command: Command) -> Answer:
         number = next(self._numbers)
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
         self._send(type="command", id=number, **command._asdict())
         return await waiting
 
