@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from kitbag import ScriptedTool, ToolArgs, ToolDef
+from kitbag.shell.events import ScriptEvent
 from kitbag.shell.limits import ExecutionLimits
 from tests.seeds.shop import schema, shop
 
@@ -214,13 +215,15 @@ def test_an_unknown_flag_is_kept_and_noted(tool: ScriptedTool) -> None:
 
 
 def test_arguments_that_do_not_fit_the_schema_never_reach_the_callback() -> None:
-    calls = []
+    calls: list[ToolArgs] = []
+
+    def get(args: ToolArgs) -> str:
+        calls.append(args)
+        return ""
+
     closed = {**schema(id="integer"), "required": ["id"], "additionalProperties": False}
-    tool = (
-        ScriptedTool.builder("api")
-        .tool(ToolDef("get", "Get").with_schema(closed), lambda args: calls.append(args) or "")
-        .build()
-    )
+    definition = ToolDef("get", "Get").with_schema(closed)
+    tool = ScriptedTool.builder("api").tool(definition, get).build()
 
     ran = tool.execute_sync('get; get --idd 3; get --json \'{"id": "x"}\'')
 
@@ -249,7 +252,7 @@ def test_a_state_carries_variables_and_files_to_the_next_run(tool: ScriptedTool)
 def test_files_written_under_out_come_back(tool: ScriptedTool) -> None:
     ran = tool.execute_sync("mkdir -p /out; get_user --id 1 | jq -r .name > /out/name.txt")
 
-    assert {each.path: each.text for each in ran.artifacts} == {"name.txt": "Alice\n"}
+    assert {each.path: each.data for each in ran.artifacts} == {"name.txt": b"Alice\n"}
 
 
 async def test_scripts_run_at_the_same_time_without_mixing() -> None:
@@ -267,14 +270,17 @@ async def test_scripts_run_at_the_same_time_without_mixing() -> None:
 
 
 async def test_status_is_told_while_a_script_runs() -> None:
-    events = []
-    tool = shop("worker")
+    told: list[tuple[str, str]] = []
 
-    ran = await tool.execute("echo a; get_user --id 1", on_status=events.append)
+    def hear(event: ScriptEvent) -> None:
+        told.append((event.kind, event.call.outcome if event.call else ""))
 
-    assert ran.exit_code == 0
-    assert events
-    assert any("get_user" in str(event) for event in events)
+    await shop("worker").execute("get_user --id 1 >/dev/null; get_user --id 9", on_event=hear)
+
+    calls = [each for each in told if each[0].startswith("call_")]
+    assert (told[0][0], told[-1][0]) == ("started", "ended")
+    assert [kind for kind, _ in calls] == ["call_started", "call_ended"] * 2
+    assert [outcome for kind, outcome in calls if kind == "call_ended"] == ["ok", "failed"]
 
 
 def test_an_agent_registers_a_built_tool_like_any_other() -> None:

@@ -1,6 +1,7 @@
 """Seed 002: flags, pipes, variables, loops, errors and status, in both engines."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,8 +155,13 @@ END
     assert output(tool, script) == "Alice and Bob, 2 users\n"
 
 
-def test_there_is_no_host_to_reach(tool: ScriptedTool) -> None:
-    assert tool.execute_sync("cat /etc/hostname /proc/self/environ").stdout == ""
+def test_there_is_no_host_to_reach(tool: ScriptedTool, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("of the host")
+
+    ran = tool.execute_sync(f"cat {secret} /proc/self/environ /proc/1/environ; ls {tmp_path}")
+
+    assert ran.stdout == ""
     for command in ("curl http://127.0.0.1/", "wget http://127.0.0.1/"):
         assert tool.execute_sync(command).exit_code != 0
 
