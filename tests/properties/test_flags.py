@@ -138,7 +138,8 @@ ANY_SCHEMA = st.recursive(
 def test_any_words_for_any_schema_are_flags_or_a_flag_error(
     words: list[str], schema: Any, stdin: str | None
 ) -> None:
-    tool = ToolDef("tool", "A tool").with_schema(schema if isinstance(schema, dict) else {})
+    whole = schema if isinstance(schema, dict) else {"properties": {"a": schema}}
+    tool = ToolDef("tool", "A tool").with_schema({"properties": {"a": schema}, **whole})
 
     try:
         found: Flags | FlagError = read_flags(words, tool, stdin)

@@ -172,6 +172,8 @@ def test_a_parameter_of_the_tool_comes_before_a_flag_of_ours() -> None:
         ({"const": 3}, "3", 3),
         ({"enum": [1, "1", None, True]}, "null", None),
         ({"type": "integer", "enum": [10, 20]}, "20", 20),
+        ({"type": ["string", "null"], "enum": ["a", None]}, "null", None),
+        ({"type": {}, "enum": None}, "5", "5"),
         ({"type": "array", "items": {"type": "array"}}, "[1, 2]", [[1, 2]]),
         ({"type": "array", "items": {"type": "array"}}, "[[1], [2]]", [[1], [2]]),
         ({"type": "array", "items": {"type": "object"}}, '{"a": 1}', [{"a": 1}]),

@@ -114,9 +114,9 @@ def _simple(schema: Any, root: JsonSchema, depth: int) -> Iterator[JsonSchema]:
     if "const" in schema:
         yield {"enum": [schema["const"]]}
     elif isinstance(schema.get("enum"), list):
-        yield schema
+        yield schema if isinstance(kinds, str) else {"enum": schema["enum"]}
     elif isinstance(kinds, list):
-        yield from ({**schema, "type": kind} for kind in kinds if isinstance(kind, str))
+        yield from (_with_type({**schema, "type": kind}) for kind in kinds if isinstance(kind, str))
     elif kinds is None and variants and depth < _DEEPEST:
         for variant in variants:
             yield from _simple(variant, root, depth + 1)
@@ -127,6 +127,8 @@ def _simple(schema: Any, root: JsonSchema, depth: int) -> Iterator[JsonSchema]:
 
 
 def _with_type(schema: JsonSchema) -> JsonSchema:
+    if "enum" in schema:  # one that is no list, and so says nothing
+        schema = {key: value for key, value in schema.items() if key != "enum"}
     if isinstance(schema.get("type"), str):
         return schema
     if "items" in schema or "prefixItems" in schema:
