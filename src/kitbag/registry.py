@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
 from kitbag.names import hashed_wire_name, qualified_wire_name
@@ -12,6 +12,13 @@ from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
 BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+
+
+@runtime_checkable
+class AsTool(Protocol):
+    """Something that knows what tool it is."""
+
+    def as_tool(self) -> Tool: ...
 
 
 class ToolRegistry:
@@ -42,16 +49,17 @@ class ToolRegistry:
         """Tell whether there is a tool of this id."""
         return tool_id in self._tools
 
-    def register(self, tool: Tool | Callable[..., Any], *, rank: int | None = None) -> None:
-        """Add a tool or a function, or replace the one of the same id.
+    def register(
+        self, tool: Tool | AsTool | Callable[..., Any], *, rank: int | None = None
+    ) -> None:
+        """Add a tool, a function or a ScriptedTool, or replace the one of the same id.
 
         The default rank is the highest.
         """
         if not isinstance(tool, Tool):
             from kitbag.functions import tool as tool_of
 
-            as_tool = getattr(tool, "as_tool", None)  # a ScriptedTool knows what tool it is
-            tool = tool_of(tool) if as_tool is None else as_tool()
+            tool = tool.as_tool() if isinstance(tool, AsTool) else tool_of(tool)
         if is_built_in(tool) and not isinstance(tool.runs, BuiltIn):
             raise BuiltInNameError(tool.id)
         self._forget(tool.id)

@@ -39,7 +39,7 @@ class ScriptedToolBuilder:
         self._policy: Policy | None = None
         self._approver: Approver | None = None
         self._journal = True
-        self._on_event: OnEvent | None = None
+        self._on_status: OnEvent | None = None
         self._state_key = b""
 
     def short_description(self, text: str) -> Self:
@@ -80,9 +80,9 @@ class ScriptedToolBuilder:
         self._journal = on
         return self
 
-    def on_event(self, watcher: OnEvent) -> Self:
+    def on_status(self, watcher: OnEvent) -> Self:
         """Tell this function what happens in every script, as it happens."""
-        self._on_event = watcher
+        self._on_status = watcher
         return self
 
     def state_key(self, key: bytes) -> Self:
@@ -109,7 +109,7 @@ class ScriptedToolBuilder:
                 engine=self._engine,
                 limits=self._limits,
                 env=dict(self._env),
-                on_event=self._on_event,
+                on_status=self._on_status,
                 state_key=self._state_key or os.urandom(32),
             )
         )

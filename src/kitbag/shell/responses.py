@@ -1,7 +1,7 @@
 """What a script gave: its output, a value, the calls it made, files, and a state to go on from."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from kitbag.results import Outcome
@@ -33,6 +33,10 @@ class Artifact:
 
     path: str
     data: bytes = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +73,22 @@ class ToolResponse:
             "stderr": self.stderr,
             "exit_code": self.exit_code,
             "result": self.result,
-            "calls": [asdict(call) | {"effects": list(call.effects)} for call in self.calls],
+            "calls": [_shown(call) for call in self.calls],
             "artifacts": [{"path": a.path, "size": len(a.data)} for a in self.artifacts],
             "truncated": self.truncated,
             "duration_ms": self.duration_ms,
             "notes": list(self.notes),
         }
+
+
+def _shown(call: ScriptCall) -> dict[str, Any]:
+    return {
+        "seq": call.seq,
+        "tool": call.tool,
+        "params": dict(call.params),
+        "outcome": call.outcome,
+        "duration_ms": call.duration_ms,
+    }
 
 
 _CALL_SCHEMA: dict[str, Any] = {

@@ -34,7 +34,7 @@ class RunOptions:
     keep_state: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict)
     dry_run: bool = False
-    on_event: OnEvent | None = None
+    on_status: OnEvent | None = None
     cancellation: Cancellation | None = None
 
 
@@ -48,7 +48,7 @@ class Surroundings:
     engine: ShellEngine
     limits: ExecutionLimits
     env: Mapping[str, str] = field(default_factory=dict)
-    on_event: OnEvent | None = None
+    on_status: OnEvent | None = None
 
 
 class ScriptRun:
@@ -57,7 +57,7 @@ class ScriptRun:
     def __init__(self, around: Surroundings, options: RunOptions) -> None:
         self._around = around
         self._options = options
-        self._watchers = Watchers(around.on_event, options.on_event)
+        self._watchers = Watchers(around.on_status, options.on_status)
         self._ledger = Ledger(around.limits, self._watchers)
         self._calling = Calling(
             around.toolbox, self._ledger, around.limits, dry_run=options.dry_run

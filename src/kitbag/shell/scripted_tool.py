@@ -45,7 +45,7 @@ class Making:
     engine: EngineKind = "worker"
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     env: Mapping[str, str] = field(default_factory=dict)
-    on_event: OnEvent | None = None
+    on_status: OnEvent | None = None
     state_key: bytes = field(default=b"", repr=False)
 
 
@@ -66,7 +66,7 @@ class ScriptedTool:
             engine=_engine(making),
             limits=making.limits,
             env=making.env,
-            on_event=making.on_event,
+            on_status=making.on_status,
         )
 
     @staticmethod
@@ -108,7 +108,7 @@ class ScriptedTool:
         files: Mapping[str, str | bytes] | None = None,
         timeout: float | None = None,
         dry_run: bool = False,
-        on_event: OnEvent | None = None,
+        on_status: OnEvent | None = None,
         cancellation: Cancellation | None = None,
     ) -> ToolResponse:
         """Run a script and return what it gave, good or bad.
@@ -122,7 +122,7 @@ class ScriptedTool:
             keep_state=keep_state,
             files={path: _bytes(data) for path, data in (files or {}).items()},
             dry_run=dry_run,
-            on_event=on_event,
+            on_status=on_status,
             cancellation=cancellation,
         )
         responses: list[ToolResponse] = []
@@ -156,7 +156,7 @@ class ScriptedTool:
             id=self.name,
             name=self.name,
             skill="",
-            description=self.description(),
+            description=self.description,
             input_schema=_INPUT_SCHEMA,
             runs=Hosted(
                 what="a bash script; each tool it calls is decided by itself",
@@ -183,8 +183,9 @@ class ScriptedTool:
         """What each command is called and takes."""
         return tuple(self._toolbox.definitions.values())
 
+    @property
     def description(self) -> str:
-        """Return in a line what it is for."""
+        """In a line what it is for."""
         count = len(self._toolbox.definitions)
         words = f"Runs a bash script in which {count} tools are commands"
         return f"{self._around.about}. {words}" if self._around.about else words
