@@ -79,13 +79,13 @@ def test_a_built_tool_has_the_name_and_description_it_was_given() -> None:
     tool = shop()
 
     assert tool.name == "ecommerce_api"
-    assert "Users, orders, stock and discounts of a shop" in tool.description()
+    assert "Users, orders, stock and discounts of a shop" in tool.description
 
 
 def test_a_tool_without_a_description_gets_one() -> None:
     tool = ScriptedTool.builder("bare").build()
 
-    assert tool.description().strip()
+    assert tool.description.strip()
     assert tool.system_prompt().startswith("# bare\n\nInput: ")
 
 

@@ -275,7 +275,7 @@ async def test_status_is_told_while_a_script_runs() -> None:
     def hear(event: ScriptEvent) -> None:
         told.append((event.kind, event.call.outcome if event.call else ""))
 
-    await shop("worker").execute("get_user --id 1 >/dev/null; get_user --id 9", on_event=hear)
+    await shop("worker").execute("get_user --id 1 >/dev/null; get_user --id 9", on_status=hear)
 
     calls = [each for each in told if each[0].startswith("call_")]
     assert (told[0][0], told[-1][0]) == ("started", "ended")
