@@ -1,5 +1,6 @@
 """Functions of the host as commands: what they return is printed, what they raise is said."""
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -84,7 +85,7 @@ async def _run(definition: ToolDef, callback: Callback, call: ToolCall) -> ToolR
 def _answer(callback: Callback, arguments: ToolArgs) -> Any:
     try:
         answer = callback(arguments)
-    except Exception as error:  # noqa: BLE001 - a callback may raise anything: it is its answer
+    except BaseException as error:  # noqa: BLE001 - a callback may raise anything: it is its answer
         return _failure(error)
     return _awaited(answer) if inspect.isawaitable(answer) else answer
 
@@ -96,11 +97,19 @@ async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:
 async def _awaited(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
-    except Exception as error:  # noqa: BLE001
+    except BaseException as error:
+        if _is_cancelled():
+            raise
         return _failure(error)
 
 
-def _failure(error: Exception) -> ToolResult:
+def _is_cancelled() -> bool:
+    """Tell whether the call itself is cancelled; a callback may raise CancelledError on its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _failure(error: BaseException) -> ToolResult:
     """Return what a script is told: the words of the error, never where it happened."""
     message = str(error) or type(error).__name__
     code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
