@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kitbag.arguments import value_problems
-from kitbag.backends.function import run_function
+from kitbag.backends.function import answered, run_function
 from kitbag.calls import ToolCall
 from kitbag.errors import UnknownToolError
 from kitbag.hidden_text import clean
@@ -16,6 +16,7 @@ from kitbag.json_values import NO_VALUE, json_value
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
 from kitbag.shell.errors import ToolError
+from kitbag.shell.immediate import is_immediate
 from kitbag.shell.tool_def import ToolArgs, ToolDef
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Function, Hosted, Tool
@@ -51,7 +52,10 @@ def callback_tool(definition: ToolDef, callback: Callback) -> Tool:
         description=definition.description,
         input_schema=_open(definition.input_schema),
         output_schema=definition.output_schema,
-        runs=Hosted(what=f"the function {where}", run=partial(_run, definition, callback)),
+        runs=Hosted(
+            what=f"the function {where}",
+            run=partial(_run, definition, callback, is_async(callback)),
+        ),
         effects=definition.effects,
         examples=definition.examples,
         declared_in="function",
@@ -67,18 +71,30 @@ def _open(schema: JsonSchema) -> JsonSchema:
     return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
 
 
-async def _run(definition: ToolDef, callback: Callback, call: ToolCall) -> ToolResult:
-    started = time.monotonic()
+async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolCall) -> ToolResult:
     stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
     arguments = ToolArgs(call.arguments, stdin)
-    is_async = inspect.iscoroutinefunction(callback)
-    answer = partial(_answer_async if is_async else _answer, callback, arguments)
-    function = Function(call=answer, is_async=is_async)
-    ran = await run_function(replace(call, arguments={}), function)
-    ran = replace(ran, tool=call.tool.id)
+
+    def answer(**_same_arguments: Any) -> Any:
+        return (_answer_async if waits else _answer)(callback, arguments)
+
+    started = time.monotonic()
+    if is_immediate.get() and not waits:
+        ran = answered(call, answer(), started)
+    else:
+        ran = await run_function(call, Function(call=answer, is_async=waits))
+    if not ran.tool:  # it raised, and its words are what a script is told
+        took = round((time.monotonic() - started) * 1000, 3)
+        return replace(ran, tool=call.tool.id, duration_ms=took)
     if ran.outcome != "ok" or definition.output_schema is None:
-        return replace(ran, duration_ms=round((time.monotonic() - started) * 1000, 3))
+        return ran
     return _checked(ran, definition.output_schema)
+
+
+def is_async(callback: Callback) -> bool:
+    """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    call = getattr(callback, "__call__", None)  # noqa: B004 - its method, not whether it has one
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
 
 
 def _answer(callback: Callback, arguments: ToolArgs) -> Any:
