@@ -287,7 +287,7 @@ def test_an_agent_registers_a_built_tool_like_any_other() -> None:
     from kitbag import ToolExecutor, ToolRegistry
 
     registry = ToolRegistry()
-    registry.register(shop("worker"))  # type: ignore[arg-type]  # settled by the registry
+    registry.register(shop("worker"))
 
     result = ToolExecutor(registry).execute_sync(
         "ecommerce_api", {"commands": "get_user --id 1 | jq -r .name"}
