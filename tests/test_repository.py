@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "reading addresses json_values clocks",
+    "reading addresses json_values clocks idle_threads",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal, Self
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
 from kitbag.names import is_wire_name
-from kitbag.shell.callbacks import Callback, CallbackTools
+from kitbag.shell.callbacks import Callback, CallbackTools, is_async
 from kitbag.shell.command_names import check_command_name
 from kitbag.shell.errors import CommandNameError
-from kitbag.shell.events import OnEvent
+from kitbag.shell.events import OnStatus
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.toolbox import Toolbox
@@ -38,8 +38,8 @@ class ScriptedToolBuilder:
         self._limits = ExecutionLimits()
         self._policy: Policy | None = None
         self._approver: Approver | None = None
-        self._journal = True
-        self._on_status: OnEvent | None = None
+        self._journal = False
+        self._on_status: OnStatus | None = None
         self._state_key = b""
 
     def short_description(self, text: str) -> Self:
@@ -80,7 +80,7 @@ class ScriptedToolBuilder:
         self._journal = on
         return self
 
-    def on_status(self, watcher: OnEvent) -> Self:
+    def on_status(self, watcher: OnStatus) -> Self:
         """Tell this function what happens in every script, as it happens."""
         self._on_status = watcher
         return self
@@ -89,6 +89,13 @@ class ScriptedToolBuilder:
         """Sign states with this key, so that another process can go on from them."""
         self._state_key = key
         return self
+
+    def _immediate(self) -> frozenset[str]:
+        """Return the commands that wait for nothing: who is asked may take any time."""
+        if self._approver is not None or self._engine == "worker":
+            return frozenset()
+        plain = [name for name, (_, callback) in self._callbacks.items() if not is_async(callback)]
+        return frozenset(plain)
 
     def build(self) -> "ScriptedTool":
         """Return the tool; it can be used any number of times, also at once."""
@@ -100,6 +107,7 @@ class ScriptedToolBuilder:
             definitions={name: definition for name, (definition, _) in self._callbacks.items()},
             executor=ToolExecutor(source, house=house),
             tool=source.get,
+            immediate=self._immediate(),
         )
         return ScriptedTool(
             Making(

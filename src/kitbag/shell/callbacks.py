@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from kitbag.arguments import value_problems
-from kitbag.backends.function import run_function
+from kitbag.backends.function import answered, run_function
 from kitbag.calls import ToolCall
 from kitbag.errors import UnknownToolError
 from kitbag.hidden_text import clean
@@ -17,6 +18,7 @@ from kitbag.json_values import NO_VALUE, json_value
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
 from kitbag.shell.errors import ToolError
+from kitbag.shell.immediate import is_immediate
 from kitbag.shell.tool_def import ToolArgs, ToolDef
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Function, Hosted, Tool
@@ -52,7 +54,10 @@ def callback_tool(definition: ToolDef, callback: Callback) -> Tool:
         description=definition.description,
         input_schema=_open(definition.input_schema),
         output_schema=definition.output_schema,
-        runs=Hosted(what=f"the function {where}", run=partial(_run, definition, callback)),
+        runs=Hosted(
+            what=f"the function {where}",
+            run=partial(_run, definition, callback, is_async(callback)),
+        ),
         effects=definition.effects,
         examples=definition.examples,
         declared_in="function",
@@ -68,24 +73,38 @@ def _open(schema: JsonSchema) -> JsonSchema:
     return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
 
 
-async def _run(definition: ToolDef, callback: Callback, call: ToolCall) -> ToolResult:
-    started = time.monotonic()
+async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolCall) -> ToolResult:
     stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
     arguments = ToolArgs(call.arguments, stdin)
-    is_async = inspect.iscoroutinefunction(callback)
-    answer = partial(_answer_async if is_async else _answer, callback, arguments)
-    function = Function(call=answer, is_async=is_async)
-    ran = await run_function(replace(call, arguments={}), function)
-    ran = replace(ran, tool=call.tool.id)
+
+    def answer(**_same_arguments: Any) -> Any:
+        return (_answer_async if waits else _answer)(callback, arguments)
+
+    started = time.monotonic()
+    if is_immediate.get() and not waits:
+        ran = answered(call, answer(), started)
+    else:
+        ran = await run_function(call, Function(call=answer, is_async=waits))
+    if not ran.tool:  # it raised, and its words are what a script is told
+        took = round((time.monotonic() - started) * 1000, 3)
+        return replace(ran, tool=call.tool.id, duration_ms=took)
     if ran.outcome != "ok" or definition.output_schema is None:
-        return replace(ran, duration_ms=round((time.monotonic() - started) * 1000, 3))
+        return ran
     return _checked(ran, definition.output_schema)
+
+
+def is_async(callback: Callback) -> bool:
+    """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    call = getattr(callback, "__call__", None)  # noqa: B004 - its method, not whether it has one
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
 
 
 def _answer(callback: Callback, arguments: ToolArgs) -> Any:
     try:
         answer = callback(arguments)
-    except BaseException as error:  # noqa: BLE001 - a callback may raise anything: it is its answer
+    except BaseException as error:  # a callback may raise anything: it is its answer
+        if _is_persons(error):
+            raise
         return _failure(error)
     return _awaited(answer) if inspect.isawaitable(answer) else answer
 
@@ -98,7 +117,7 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
     except BaseException as error:
-        if _is_cancelled():
+        if _is_cancelled() or _is_persons(error):
             raise
         return _failure(error)
 
@@ -107,6 +126,12 @@ def _is_cancelled() -> bool:
     """Tell whether the call itself is cancelled; a callback may raise CancelledError on its own."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _is_persons(error: BaseException) -> bool:
+    """Tell Ctrl-C, which only the main thread hears, from a callback that raises the like."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main
 
 
 def _failure(error: BaseException) -> ToolResult:

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from kitbag.arguments import check_arguments
 from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError
 from kitbag.results import ToolResult
 from kitbag.shell.flags import FlagError, Flags, read_flags
+from kitbag.shell.immediate import is_immediate
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.printed import printed
@@ -58,7 +60,7 @@ class Calling:
         try:
             if self._dry_run and set(effects) != {"read"}:
                 return self._only_recorded(seq, name, flags)
-            async with self._room:
+            async with self._room if not is_immediate.get() else nullcontext():
                 result = await self._toolbox.call(
                     name, flags.params, self._input(name, flags, stdin)
                 )

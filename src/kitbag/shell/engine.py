@@ -9,11 +9,12 @@ from kitbag.shell.worker.order import Done, OnCommand, OnText, Order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An order, who answers its commands, and who hears what it prints."""
+    """An order, who answers its commands, and who hears what it prints, on whatever thread."""
 
     order: Order
     on_command: OnCommand
     on_text: OnText
+    immediate: frozenset[str] = frozenset()  # commands whose answer never waits for anything
 
 
 class ShellEngine(Protocol):

@@ -1,6 +1,8 @@
 """What happens while a script runs, for those who watch."""
 
+import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -27,16 +29,32 @@ class ScriptEvent:
     status: Status | None = None
 
 
-OnEvent = Callable[[ScriptEvent], None]
+OnStatus = Callable[[ScriptEvent], None]
 
 
 class Watchers:
-    """Tells those who watch. What one of them raises is logged: it is not the script's fault."""
+    """Tells those who watch, on their loop, in the order in which things happened.
 
-    def __init__(self, *watchers: OnEvent | None) -> None:
+    What one of them raises is logged: it is not the script's fault.
+    """
+
+    def __init__(self, *watchers: OnStatus | None) -> None:
         self._watchers = [watcher for watcher in watchers if watcher is not None]
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
 
     def tell(self, event: ScriptEvent) -> None:
+        if not self._watchers:
+            return
+        if threading.get_ident() == self._thread:
+            self._tell(event)
+        else:
+            self._loop.call_soon_threadsafe(self._tell, event)
+
+    def _tell(self, event: ScriptEvent) -> None:
         for watcher in self._watchers:
             try:
                 watcher(event)

@@ -1,12 +1,13 @@
 """Scripts in the host's own process: for scripts one trusts, and for tests. A crash is shared."""
 
-import asyncio
 import contextvars
 from collections.abc import Mapping
 from typing import Any
 
+from kitbag.idle_threads import run_in_idle_thread
 from kitbag.shell.engine import Job
 from kitbag.shell.errors import BashMissingError
+from kitbag.shell.immediate import run_now
 from kitbag.shell.worker.order import Answer, Command, Done
 
 
@@ -19,18 +20,21 @@ class InprocEngine:
         _require_engine()
 
     async def run(self, job: Job) -> Done:
-        from kitbag.shell.worker.script import run_script
+        from kitbag.shell.worker.script import Immediate, run_script
 
         context = contextvars.copy_context()
 
-        async def in_context(command: Command) -> Answer:
+        async def on_command(command: Command) -> Answer:
             # The engine calls from a context of its own, which knows of no call above this one.
-            work: Any = job.on_command(command)
-            loop = asyncio.get_running_loop()
-            answer: Answer = await loop.create_task(work, context=context.copy())
-            return answer
+            for variable, value in context.items():
+                variable.set(value)
+            return await job.on_command(command)
 
-        return await run_script(job.order, in_context, job.on_text)
+        def answer_now(command: Command) -> Answer:
+            return run_now(job.on_command(command), context)
+
+        immediate = Immediate(job.immediate, answer_now, run_in_idle_thread)
+        return await run_script(job.order, on_command, job.on_text, immediate)
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
         from kitbag.shell.worker.script import analyze_script

@@ -1,9 +1,9 @@
 """The calls of one script: counted, timed, and ended exactly once each."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kitbag.shell.events import ScriptEvent, Watchers
@@ -20,19 +20,22 @@ class Ledger:
         self._began = time.monotonic()
         self._calls: list[ScriptCall] = []
         self._per_tool: Counter[str] = Counter()
+        self._lock = threading.Lock()  # in the host's own process, commands come from threads
         self.refusals: list[str] = []  # what a limit said no to, for people
 
     def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
         """Write a call down and return its number."""
-        call = ScriptCall(
-            seq=len(self._calls) + 1,
-            tool=tool,
-            params=params,
-            effects=effects,
-            started_ms=self._now(),
-        )
-        self._calls.append(call)
-        self._watchers.tell(ScriptEvent(kind="call_started", call=call))
+        with self._lock:
+            call = ScriptCall(
+                seq=len(self._calls) + 1,
+                tool=tool,
+                params=params,
+                effects=effects,
+                started_ms=self._now(),
+            )
+            self._calls.append(call)
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="call_started", call=call))
         return call.seq
 
     def end(
@@ -46,8 +49,12 @@ class Ledger:
     ) -> None:
         """Write down how a call ended."""
         begun = self._calls[seq - 1]
-        call = replace(
-            begun,
+        call = ScriptCall(
+            seq=seq,
+            tool=begun.tool,
+            params=begun.params,
+            effects=begun.effects,
+            started_ms=begun.started_ms,
             outcome=outcome,
             duration_ms=round(self._now() - begun.started_ms, 3),
             exit_code=exit_code,
@@ -55,11 +62,13 @@ class Ledger:
             error=error,
         )
         self._calls[seq - 1] = call
-        self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
 
     def refusal(self, tool: str) -> str:
         """Count one more call of a tool; return why it may not be made, or nothing."""
-        self._per_tool[tool] += 1
+        with self._lock:
+            self._per_tool[tool] += 1
         most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
         if self._per_tool.total() > most:
             reason = f"this script may make {most:,} calls"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from kitbag.shell.calling import Calling
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.command_names import OWN_COMMANDS
 from kitbag.shell.engine import Crash, EngineCrashedError, Job, ShellEngine
-from kitbag.shell.events import OnEvent, ScriptEvent, Watchers
+from kitbag.shell.events import OnStatus, ScriptEvent, Watchers
 from kitbag.shell.kept_text import KeptText
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
@@ -26,6 +27,7 @@ from kitbag.shell.worker.order import Answer, Command, Done, Order
 
 _log = logging.getLogger(__name__)
 
+_NEVER_WAIT = frozenset(("help", "discover", "result"))
 _MOST_PRINTED_BYTES = 64 * 1024 * 1024
 
 
@@ -37,7 +39,7 @@ class RunOptions:
     keep_state: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict)
     dry_run: bool = False
-    on_status: OnEvent | None = None
+    on_status: OnStatus | None = None
     cancellation: Cancellation | None = None
 
 
@@ -51,7 +53,7 @@ class Surroundings:
     engine: ShellEngine
     limits: ExecutionLimits
     env: Mapping[str, str] = field(default_factory=dict)
-    on_status: OnEvent | None = None
+    on_status: OnStatus | None = None
 
 
 class ScriptRun:
@@ -68,6 +70,8 @@ class ScriptRun:
         self._result = ResultBox()
         self._stdout = KeptText(around.limits.output_bytes)
         self._stderr = KeptText(around.limits.output_bytes)
+        self._hearing = threading.Lock()
+        self._loop = asyncio.get_running_loop()
         self._stopped: Stopped = ""
         self._open = self._open_at_once = 0
 
@@ -89,7 +93,12 @@ class ScriptRun:
     async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:
         """Run the script until it ends, or somebody or something ends it: then None."""
         order = await self._order(script)
-        job = Job(order=order, on_command=self._answer, on_text=self._hear)
+        job = Job(
+            order=order,
+            on_command=self._answer,
+            on_text=self._hear,
+            immediate=self._around.toolbox.immediate | _NEVER_WAIT,
+        )
         clock = PatientClock(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
@@ -129,11 +138,13 @@ class ScriptRun:
         )
 
     def _hear(self, stdout: str, stderr: str) -> None:
-        self._stdout.add(stdout)
-        self._stderr.add(stderr)
-        self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
+        with self._hearing:
+            self._stdout.add(stdout)
+            self._stderr.add(stderr)
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
         if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
-            self._stop("output")
+            self._loop.call_soon_threadsafe(self._stop, "output")
 
     async def _answer(self, command: Command) -> Answer:
         self._open += 1

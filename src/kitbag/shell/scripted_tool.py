@@ -12,7 +12,7 @@ from kitbag.results import ToolResult
 from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.engine import EngineCrashedError, ShellEngine
-from kitbag.shell.events import OnEvent
+from kitbag.shell.events import OnStatus
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.preflight import Preview, preview_of
 from kitbag.shell.prompt import help_page, system_prompt
@@ -45,7 +45,7 @@ class Making:
     engine: EngineKind = "worker"
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     env: Mapping[str, str] = field(default_factory=dict)
-    on_status: OnEvent | None = None
+    on_status: OnStatus | None = None
     state_key: bytes = field(default=b"", repr=False)
 
 
@@ -108,7 +108,7 @@ class ScriptedTool:
         files: Mapping[str, str | bytes] | None = None,
         timeout: float | None = None,
         dry_run: bool = False,
-        on_status: OnEvent | None = None,
+        on_status: OnStatus | None = None,
         cancellation: Cancellation | None = None,
     ) -> ToolResponse:
         """Run a script and return what it gave, good or bad.

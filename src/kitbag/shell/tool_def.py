@@ -24,7 +24,15 @@ class ToolDef:
     examples: tuple[str, ...] = ()
 
     def with_schema(self, schema: JsonSchema) -> Self:
-        return replace(self, input_schema=schema)
+        # Not `replace`, which takes three times as long: there may be thousands.
+        return type(self)(
+            self.name,
+            self.description,
+            input_schema=schema,
+            output_schema=self.output_schema,
+            effects=self.effects,
+            examples=self.examples,
+        )
 
     def with_output_schema(self, schema: JsonSchema) -> Self:
         return replace(self, output_schema=schema)

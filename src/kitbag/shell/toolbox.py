@@ -29,6 +29,7 @@ class Toolbox:
     tool: Callable[[str], Tool]
     ids: Mapping[str, str] = field(default_factory=dict)  # where a command is not called by its id
     folders: Callable[[str], Folders] = _no_folders
+    immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
 
     async def folders_for(self, script: str) -> Folders:
         """Return the files that a script may read; reading them may take a moment."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     exit_code: int = 0
 
 
-OnCommand = Callable[[Command], Awaitable[Answer]]
+OnCommand = Callable[[Command], Coroutine[Any, Any, Answer]]
 OnText = Callable[[str, str], None]  # what was printed: standard output, standard error
 
 
