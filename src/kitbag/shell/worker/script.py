@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import resource
 import sys
 from functools import cache
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
 _FEW_COMMANDS = 64
+# What only the loop can interrupt, and jobs, which it runs side by side.
+_WAITS = re.compile(r"\b(?:sleep|wait|timeout|watch)\b|(?<![&>])&(?![&>])")
 _OUT = "/out"
 _MOST_FILES, _MOST_BYTES = 200, 8 * 1024 * 1024
 _MOST_STATE_BYTES = 16 * 1024 * 1024
@@ -144,7 +147,9 @@ class _Shell:
 
 
 def _is_mentioned_only(names: frozenset[str], order: Order) -> bool:
-    """Tell whether a script names no other commands, as far as its text tells."""
+    """Tell whether a script names no other commands, and nothing that waits by itself."""
+    if _WAITS.search(order.script):
+        return False
     return not any(name in order.script for name in order.commands if name not in names)
 
 
