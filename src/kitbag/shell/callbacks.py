@@ -17,6 +17,7 @@ from kitbag.hidden_text import clean
 from kitbag.json_values import NO_VALUE, json_value
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
+from kitbag.shell.error_words import without_secrets
 from kitbag.shell.errors import ToolError
 from kitbag.shell.immediate import is_immediate
 from kitbag.shell.tool_def import ToolArgs, ToolDef
@@ -82,7 +83,9 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
 
     started = time.monotonic()
     if is_immediate.get() and not waits:
-        ran = answered(call, answer(), started)
+        value = answer()
+        value = await value if inspect.isawaitable(value) else value
+        ran = answered(call, value, started)
     else:
         ran = await run_function(call, Function(call=answer, is_async=waits))
     if not ran.tool:  # it raised, and its words are what a script is told
@@ -136,8 +139,9 @@ def _is_persons(error: BaseException) -> bool:
 
 def _failure(error: BaseException) -> ToolResult:
     """Return what a script is told: the words of the error, never where it happened."""
-    message = str(error) or type(error).__name__
+    message = without_secrets(str(error) or type(error).__name__)
     code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
+    hint = without_secrets(hint)
     said = f"{message}\nhint: {hint}" if hint else message
     said = said.encode("utf-8", "replace").decode()
     return ToolResult(
