@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "reading addresses json_values workspace_paths workspace_files",
+    "reading addresses json_values clocks idle_threads workspace_paths workspace_files",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
@@ -46,6 +46,7 @@ LAYERS = [
     "authoring library",
     "watching",
     "manager sessions",
+    "shell",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ from kitbag.tools import (
     Binary,
     BuiltIn,
     Function,
+    Hosted,
     Http,
     InlineScript,
     Runs,
@@ -148,6 +150,13 @@ class ToolExecutor:
         call.watch.lap("record")
         return result
 
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
+        """Return an executor of other tools under the same terms and in the same house."""
+        other = copy(self)
+        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
+        other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
+        return other
+
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
         permits = self._house.permits
@@ -219,7 +228,7 @@ def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-async def _run(call: ToolCall) -> ToolResult:
+async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
@@ -231,6 +240,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case Hosted() as hosted:
+            return await hosted.run(call)
         case BuiltIn() as built_in:
             return await run_built_in(call, built_in)
         case _:

@@ -96,6 +96,11 @@ class SkillManager:
     def _executor(self) -> "ToolExecutor":
         return self._executor_of()
 
+    @property
+    def executor(self) -> "ToolExecutor":
+        """What every call of these tools goes through."""
+        return self._executor
+
     def discover(self) -> None:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
         self._library.discover()

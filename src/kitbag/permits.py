@@ -17,7 +17,7 @@ from kitbag.policy.decisions import Decision, Request
 from kitbag.policy.policy import Policy
 from kitbag.secret_values import SecretValues
 from kitbag.secrets import Secrets, environment_secrets
-from kitbag.tools import Function, Tool
+from kitbag.tools import Function, Hosted, Tool
 from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grant import Grant, missing, needs_of
 from kitbag.trust.grantable import grantable
@@ -146,7 +146,7 @@ class Permits:
 
     def _case(self, call: ToolCall) -> _Case:
         tool = call.tool
-        is_ours = isinstance(tool.runs, Function) or not tool.home
+        is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
         digest = seen.digest if seen else ""
         grant = self._grant(tool, digest) if seen else None
@@ -155,7 +155,7 @@ class Permits:
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=isinstance(tool.runs, Function) or call.terms.sandbox == "on",
+            confined=isinstance(tool.runs, Function | Hosted) or call.terms.sandbox == "on",
             first_use=grant is None and not is_ours,
             effects=tool.effects,
             arguments=call.arguments,

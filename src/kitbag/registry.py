@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
 from kitbag.fallback_names import FallbackNames, short_name
@@ -20,6 +20,13 @@ BUILT_IN_NAMES = (
 # Comparing a wrong name with a hundred thousand takes a second: of more names than this, only those
 # are compared that begin alike.
 _MOST_COMPARED = 4_096
+
+
+@runtime_checkable
+class AsTool(Protocol):
+    """Something that knows what tool it is."""
+
+    def as_tool(self) -> Tool: ...
 
 
 class ToolRegistry:
@@ -56,15 +63,17 @@ class ToolRegistry:
         """Tell whether there is a tool of this id."""
         return tool_id in self._tools
 
-    def register(self, tool: Tool | Callable[..., Any], *, rank: int | None = None) -> None:
-        """Add a tool or a function, or replace the one of the same id.
+    def register(
+        self, tool: Tool | AsTool | Callable[..., Any], *, rank: int | None = None
+    ) -> None:
+        """Add a tool, a function or a ScriptedTool, or replace the one of the same id.
 
         The default rank is the highest.
         """
         if not isinstance(tool, Tool):
             from kitbag.functions import tool as tool_of
 
-            tool = tool_of(tool)
+            tool = tool.as_tool() if isinstance(tool, AsTool) else tool_of(tool)
         if is_built_in(tool) and not isinstance(tool.runs, BuiltIn):
             raise BuiltInNameError(tool.id)
         with self._writing:

@@ -1,6 +1,6 @@
 """A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -10,6 +10,9 @@ from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
 from kitbag.results import ToolResult
 from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
+
+if TYPE_CHECKING:
+    from kitbag.calls import ToolCall
 
 Effect = Literal["read", "write", "network", "destructive", "execute"]
 
@@ -79,6 +82,14 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """Something of the host that is given the whole call, and keeps its limits itself."""
+
+    what: str  # for whoever has to say yes
+    run: "Callable[[ToolCall], Awaitable[ToolResult]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIn:
     """One of Kitbag's own tools; `session` is what those of one session remember together.
 
@@ -90,7 +101,7 @@ class BuiltIn:
     run: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
 
-Runs = Script | InlineScript | Binary | Http | Stub | Function | BuiltIn
+Runs = Script | InlineScript | Binary | Http | Stub | Function | Hosted | BuiltIn
 
 
 class Caller(Protocol):
@@ -107,6 +118,7 @@ _KINDS: dict[type, str] = {
     Http: "http",
     Stub: "stub",
     Function: "function",
+    Hosted: "hosted",
     BuiltIn: "built-in",
 }
 

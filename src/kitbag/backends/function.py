@@ -6,7 +6,6 @@ import contextvars
 import dataclasses
 import inspect
 import json
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
+from kitbag.idle_threads import run_in_idle_thread
 from kitbag.results import ToolResult
 from kitbag.tools import Function
 
@@ -33,6 +33,11 @@ async def run_function(call: ToolCall, function: Function) -> ToolResult:
             words = f"timed out after {limit:g} s"
             return _failed(call, started, "timed_out", words, exit_code=124)
         return _failed(call, started, "failed", _told(error), exit_code=1)
+    return answered(call, value, started)
+
+
+def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
+    """Return the result of a function that gave a value; `started` is of the monotonic clock."""
     if isinstance(value, ToolResult):
         return value
     text, structured = _written(value)
@@ -79,7 +84,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
             loop.call_soon_threadsafe(settle, value, error)
 
-    threading.Thread(target=run, name="kitbag-function", daemon=True).start()
+    run_in_idle_thread(run)
     return await future
 
 
