@@ -56,11 +56,6 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({', '.join(self._names)})"
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to look for."""
-        return not self._active
-
     def text(self, text: str) -> str:
         """Return the text without secrets.
 
