@@ -86,6 +86,9 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/sessions.py
+	$(BIN)/python bench/registry.py
+	$(BIN)/python bench/reload.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -12,7 +12,7 @@ def what_runs(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
     match tool.runs:
         case Script(file=file, language=language):
             inside = os.path.relpath(file, tool.home) if tool.home else file
-            return f"{language} {shlex.quote(inside)} of {tool.home}"
+            return f"{language} {shlex.quote(inside)} of {tool.place}"
         case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
             return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
         case Binary(path=path, url=url, args_template=template):

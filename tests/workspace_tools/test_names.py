@@ -25,7 +25,7 @@ def test_there_are_seven_in_a_fixed_order() -> None:
     tools = built_in_tools()
 
     assert [each.name for each in tools] == [each.id for each in tools] == ORDER
-    assert set(ORDER) == BUILT_IN_NAMES
+    assert {*ORDER, "define_tool", "remove_tool"} == BUILT_IN_NAMES
     assert {each.kind for each in tools} == {"built-in"}
     assert {each.name: each.effects for each in tools} == {
         "bash": ("read", "write", "execute"),

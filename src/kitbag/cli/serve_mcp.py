@@ -98,7 +98,7 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
 
 def _script_tool(manager: SkillManager) -> "Tool":
     try:
-        from kitbag.shell.scripted_tool import ScriptedTool  # type: ignore[import-not-found]
+        from kitbag.shell.scripted_tool import ScriptedTool
     except ModuleNotFoundError:
         raise ServerExtraMissingError("bash") from None
     tool: Tool = ScriptedTool.over(manager).as_tool()
