@@ -29,7 +29,8 @@ async def listening(server: McpServer, settings: HttpSettings | None = None) -> 
     stop = Stop()
     settings = replace(settings or HttpSettings(), address=_ANY_PORT)
     serving = asyncio.create_task(server.serve_http(settings, stop=stop, ready=url.set_result))
-    await asyncio.wait([url, serving], return_when=asyncio.FIRST_COMPLETED)
+    waited: list[asyncio.Future[Any]] = [url, serving]
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         await serving
     try:

@@ -4,13 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mcp.client.client import Client
 from mcp.client.subscriptions import ToolsListChanged
 
-from kitbag import SkillManager
 from kitbag.servers.mcp import McpServer
-from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import PATIENCE_SECONDS, listening
 
@@ -23,14 +20,16 @@ async def test_a_client_that_shook_hands_is_told_that_tools_changed(
     async def hear(message: Any) -> None:
         told.put_nowait(getattr(message, "method", type(message).__name__))
 
-    manager = new_manager()
-    server = McpServer(manager)
-    async with listening(server) as url:
-        async with Client(url, mode="legacy", message_handler=hear) as client:
-            before = [tool.name for tool in (await client.list_tools()).tools]
-            add_script(tmp_path)
-            await told_of(server, manager, told)
-            after = [tool.name for tool in (await client.list_tools()).tools]
+    server = McpServer(new_manager())
+    async with (
+        listening(server) as url,
+        Client(url, mode="legacy", message_handler=hear) as client,
+    ):
+        before = [tool.name for tool in (await client.list_tools()).tools]
+        await told_of(server, told)
+        add_script(tmp_path)
+        await told_of(None, told)
+        after = [tool.name for tool in (await client.list_tools()).tools]
 
     assert set(after) - set(before) == {"demo__later"}
 
@@ -38,13 +37,11 @@ async def test_a_client_that_shook_hands_is_told_that_tools_changed(
 async def test_a_client_that_listens_is_told_that_tools_changed(
     new_manager: NewManager, tmp_path: Path
 ) -> None:
-    manager = new_manager()
-    server = McpServer(manager)
+    server = McpServer(new_manager())
     async with listening(server) as url, Client(url, mode="auto") as client:
         await client.list_tools()
         async with client.listen(tools_list_changed=True) as events:
             add_script(tmp_path)
-            await renew(server, manager)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 event = await anext(aiter(events))
         after = [tool.name for tool in (await client.list_tools()).tools]
@@ -54,7 +51,7 @@ async def test_a_client_that_listens_is_told_that_tools_changed(
 
 
 async def test_a_list_does_not_change_by_itself(
-    new_manager: NewManager, tmp_path: Path, write_skill: WriteSkill
+    new_manager: NewManager,
 ) -> None:
     """Not as a side effect of another request: only a change that is told of changes a list."""
     server = McpServer(new_manager())
@@ -71,24 +68,21 @@ def add_script(folder: Path) -> None:
     (folder / "skills/demo/scripts/later.py").write_text('"""Come later."""\nprint(1)\n')
 
 
-async def renew(server: McpServer, manager: SkillManager) -> None:
-    await manager.adiscover()
-    await server.announce()
+async def told_of(server: McpServer | None, told: "asyncio.Queue[str]") -> None:
+    """Wait until it is heard; with a server, which says it until then.
 
-
-async def told_of(server: McpServer, manager: SkillManager, told: "asyncio.Queue[str]") -> None:
-    """Announce until it is heard: a client opens the stream that carries it in its own time."""
+    A client opens the stream that carries news in its own time.
+    """
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            await renew(server, manager)
+            if server is not None:
+                await server.announce()
             try:
                 method = await asyncio.wait_for(told.get(), 1.0)
             except TimeoutError:
                 continue
             if method == "notifications/tools/list_changed":
-                return
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """Nothing is sent to the log of the tests."""
+                break
+        if server is not None:
+            while not told.empty():
+                told.get_nowait()

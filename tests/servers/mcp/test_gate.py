@@ -90,12 +90,14 @@ async def test_with_the_token_calls_are_answered_until_it_is_taken_away(
     path = token_file(tmp_path)
     settings = HttpSettings(token_file=path)
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with listening(McpServer(new_manager()), settings) as url:
-        async with httpx2.AsyncClient(headers=headers) as http:
-            async with Client(streamable_http_client(url, http_client=http), mode=era) as client:
-                result = await client.call_tool("demo__echo", {"text": "in"})
-            path.write_text("another-token-of-enough-length\n")
-            after = await http.post(url, json=PING, headers=ACCEPT)
+    async with (
+        listening(McpServer(new_manager()), settings) as url,
+        httpx2.AsyncClient(headers=headers) as http,
+    ):
+        async with Client(streamable_http_client(url, http_client=http), mode=era) as client:
+            result = await client.call_tool("demo__echo", {"text": "in"})
+        path.write_text("another-token-of-enough-length\n")
+        after = await http.post(url, json=PING, headers=ACCEPT)
 
     assert (text_of(result), after.status_code) == ('{"said": "in"}', 401)
 

@@ -26,7 +26,7 @@ class AnyResult(Result, extra="allow"):
 
 async def ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
     request: Request[Any, Any] = Request(method=method, params=AnyParams(**params))
-    result = await client.session.send_request(request, AnyResult)  # type: ignore[arg-type]
+    result = await client.session.send_request(request, AnyResult)
     return result.model_dump(by_alias=True, exclude_none=True)
 
 
@@ -150,17 +150,28 @@ async def test_a_skill_of_a_plugin_lies_below_its_plugin_and_pages_hold_every_sk
     examples = Path(__file__).parents[3] / "examples/skills"
     manager = SkillManager(examples, workspace=workspace)
     found: list[str] = []
-    async with listening(McpServer(manager, limits=McpLimits(page_size=4))) as url:
-        async with Client(url) as client:
-            page = await ask(client, "skills/list")
-            while True:
-                found += [skill["uri"] for skill in page["skills"]]
-                if "nextCursor" not in page:
-                    break
-                page = await ask(client, "skills/list", cursor=page["nextCursor"])
+    server = McpServer(manager, limits=McpLimits(page_size=4))
+    async with listening(server) as url, Client(url) as client:
+        page = await ask(client, "skills/list")
+        while True:
+            found += [skill["uri"] for skill in page["skills"]]
+            if "nextCursor" not in page:
+                break
+            page = await ask(client, "skills/list", cursor=page["nextCursor"])
+        unlisted = await ask(client, "skills/get", uri="skill://weather/SKILL.md")
 
-    assert len(found) == len(set(found)) == len(manager.list_skills())
+    # Those whose metadata holds more than texts would make some hosts refuse the whole list.
+    assert {skill.name for skill in manager.list_skills()} - set(map(name_of, found)) == {
+        "pdf-extractor",
+        "weather",
+    }
+    assert len(found) == len(set(found))
     assert found[0] == "skill://acme/csv-report/SKILL.md"
+    assert unlisted["skill"]["frontmatter"]["name"] == "weather"
+
+
+def name_of(uri: str) -> str:
+    return uri.removeprefix("skill://").removesuffix("/SKILL.md").replace("/", ":")
 
 
 async def test_a_skill_with_more_files_than_hosts_accept_is_not_told(

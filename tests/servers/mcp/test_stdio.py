@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import WriteSkill
-from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, arguments_for, over_stdio
 from tests.servers.mcp.test_running import scripts_running, until
 from tests.servers.mcp.test_tools import text_of
@@ -117,8 +116,9 @@ async def test_nothing_but_messages_is_written_to_standard_output(
     assert messages[2]["error"]["code"] == -32602
 
 
+@pytest.mark.usefixtures("new_manager")
 async def test_rubbish_is_answered_and_what_follows_it_is_served(
-    new_manager: NewManager, tmp_path: Path, workspace: Path
+    tmp_path: Path, workspace: Path
 ) -> None:
     rubbish = (b"{", b"\xff\xfe\x00", b"[]", b'"text"', b"{" * 100_000, b'{"jsonrpc": "1.0"}')
     async with started(*arguments_for(tmp_path / "skills", workspace=workspace)) as server:

@@ -19,6 +19,7 @@ from kitbag.servers.mcp.stdio import StdioLine
 from kitbag.servers.metrics import Metrics
 from kitbag.servers.stopping import Stop
 from kitbag.tools import Tool
+from kitbag.watching.changes import Changes
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 class McpServer:
     """Serves the tools of a manager, and `tools` beside them; or only those.
 
-    Every call goes through the manager's executor: its policy, its limits, its journal.
+    Every call goes through the manager's executor: its policy, its limits, its journal. Skills
+    are watched while it serves; without `watch`, call `announce` after they have changed.
     """
 
     def __init__(
@@ -35,9 +37,11 @@ class McpServer:
         *,
         tools: Sequence[Tool] = (),
         only_tools: bool = False,
+        watch: bool = True,
         limits: McpLimits | None = None,
     ) -> None:
         self._manager = manager
+        self._watch = watch
         self._limits = limits or McpLimits()
         self._offer = Offer(manager, extra=tools, only_extra=only_tools)
         self._announcer = Announcer()
@@ -56,12 +60,18 @@ class McpServer:
     ) -> None:
         """Serve the client at standard input and output, until it leaves or `stop` is asked."""
         protocol = self._protocol("file")
-        async with self._running(), StdioLine(self._limits.most_message_bytes).streams() as streams:
+        line = StdioLine(self._limits.most_message_bytes)
+
+        async def until_answered() -> None:
+            await self._until(stop or Stop())
+            await line.answered()
+
+        async with self._running(), line.streams() as streams:
             serving = asyncio.create_task(
                 protocol.run(*streams, protocol.create_initialization_options())
             )
             ready()
-            stopping = asyncio.create_task(self._until(stop or Stop()))
+            stopping = asyncio.create_task(until_answered())
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             for task in (serving, stopping):
                 task.cancel()
@@ -96,18 +106,16 @@ class McpServer:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
-        """Offer what is there, and what it becomes where the manager can watch."""
-        await self._offer.refresh()
-        watch = getattr(self._manager, "watch", None)
-        if watch is None:
+        """Offer what is there and, if it is watched, what it becomes."""
+        if not self._watch:
+            await self._offer.refresh()
             yield
             return
-        async with watch() as watcher:
+        async with self._manager.watch(self._changed):
             await self._offer.refresh()
-            watcher.listen(self._changed)
             yield
 
-    async def _changed(self, changes: object) -> None:
+    async def _changed(self, changes: Changes) -> None:
         if changes:
             await self.announce()
 

@@ -1,6 +1,7 @@
 """The files of skills as resources: addresses, sizes, hashes and bytes, of listed files only."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from mimetypes import guess_type
@@ -15,6 +16,8 @@ from kitbag.walk import is_skipped_folder
 # What every host of skills over MCP accepts; a larger skill is not offered that way.
 MOST_FILES = 512
 MOST_BYTES = 16 * 1024 * 1024
+_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
+_LONGEST_DESCRIPTION = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,15 @@ def roots_of(skills: Mapping[str, Skill]) -> dict[str, Skill]:
         if said and not skill.degraded:
             found.setdefault(root_uri(skill), skill)
     return dict(sorted(found.items()))
+
+
+def is_by_the_book(skill: Skill) -> bool:
+    """Tell whether hosts that know the format take it: some refuse a whole list for one skill."""
+    front = skill.metadata.frontmatter
+    metadata = front.get("metadata", {})
+    texts = isinstance(metadata, dict) and all(isinstance(each, str) for each in metadata.values())
+    described = 0 < len(str(front.get("description", ""))) <= _LONGEST_DESCRIPTION
+    return texts and described and _NAME.fullmatch(_own_name(skill)) is not None
 
 
 def files_of(skill: Skill) -> dict[str, SkillFile] | None:

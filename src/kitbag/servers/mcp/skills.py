@@ -9,7 +9,7 @@ from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from kitbag.servers.mcp.eras import Context
 from kitbag.servers.mcp.offer import Offer
 from kitbag.servers.mcp.paging import page_of
-from kitbag.servers.mcp.skill_files import files_of, root_uri, roots_of
+from kitbag.servers.mcp.skill_files import files_of, is_by_the_book, root_uri, roots_of
 from kitbag.skills import Skill
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -29,7 +29,8 @@ class Skills:
         self._page_size = page_size
 
     async def list(self, _context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        roots = roots_of(self._offer.now.skills)
+        skills = self._offer.now.skills.items()
+        roots = roots_of({name: skill for name, skill in skills if is_by_the_book(skill)})
         page, following = page_of(roots, params.cursor, self._page_size)
         entries = await asyncio.to_thread(lambda: [_entry(skill) for skill in page])
         found = {"skills": [entry for entry in entries if entry], **CACHING}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -102,16 +102,26 @@ class StdioLine:
                     if not self._open:
                         self._idle.set()
 
+    async def answered(self) -> None:
+        """Wait until every request has its answer, for a moment at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_SECONDS):
+                await self._idle.wait()
+
     async def _finish(self, writer: Writer) -> None:
         """Answer what was asked before the end, unless nobody is there to hear it."""
-        waiting = [asyncio.create_task(each.wait()) for each in (self._idle, writer.gone)]
-        await asyncio.wait(waiting, timeout=_GRACE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        waiting = [asyncio.create_task(each) for each in (self.answered(), _set(writer.gone))]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         await _end(*waiting)
 
 
 def _complaint(reason: str) -> bytes:
     error = ErrorData(code=PARSE_ERROR, message=reason)
     return JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True).encode()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _end(*tasks: "asyncio.Task[Any]") -> None:
