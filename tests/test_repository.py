@@ -47,6 +47,7 @@ LAYERS = [
     "watching",
     "manager sessions",
     "shell",
+    "mcp_servers",
     "servers",
     "cli",
 ]
