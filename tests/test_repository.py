@@ -40,8 +40,9 @@ LAYERS = [
     "recording notes ungranted",
     "house",
     "function_schema functions executor diagnosis",
-    "scripts activation catalogue checks scaffold",
+    "scripts activation disclosure catalogue checks scaffold",
     "manager",
+    "integrations",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
