@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 # Scripts without spaces between words: each character is a word.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ENDINGS = ("ing", "ed", "es", "s")
+_ENDINGS = ("ing", "ed", "es", "s", "e")  # parsing, parsed, parses, parse
 _SHORTEST_STEM = 3
 _SHORTEST_PREFIX = 3
 _PREFIX_COUNTS = 0.5  # beside a whole word

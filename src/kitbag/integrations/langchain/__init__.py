@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     """Import the middleware when it is used: it needs all of LangChain, the tools do not."""
     if name != "KitbagMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_extra("langchain.agents", "langchain", "pip install 'langchain>=1,<2'")
+    require_extra("langchain.agents", "langchain", "pip install 'kitbag[langchain-agents]'")
     from kitbag.integrations.langchain.middleware import KitbagMiddleware
 
     return KitbagMiddleware

@@ -1,5 +1,6 @@
 """Approvals as LangGraph interrupts: the run stops, and its resumption brings the answer."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextvars import copy_context
 from typing import Any, get_args
@@ -8,6 +9,32 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
 from kitbag.policy.approval import Answer, Question, Remember
+
+_MOST_REMEMBERED = 4096
+
+# Which question: of which call of which conversation, and the how-manieth of it.
+Place = tuple[str, str, int]
+
+
+class AskedQuestions:
+    """What was asked where: a yes counts only for what whoever gave it was shown.
+
+    A run that is resumed makes its call again, perhaps days later. By then the skill may be
+    another one.
+    """
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[Place, Question | None] = OrderedDict()
+
+    def asked(self, place: Place) -> Question | None:
+        """Return what was asked there; nothing when somebody else asked, before a restart."""
+        return self._asked.get(place)
+
+    def remember(self, place: Place, question: Question | None) -> None:
+        self._asked[place] = question
+        self._asked.move_to_end(place)
+        while len(self._asked) > _MOST_REMEMBERED:
+            self._asked.popitem(last=False)
 
 
 class InterruptApprover:
@@ -18,19 +45,30 @@ class InterruptApprover:
     the run is resumed the call is made again, and the interrupt returns what was answered.
     """
 
-    def __init__(self) -> None:
-        self._context = (
-            copy_context()
-        )  # where the run is known; Kitbag asks from a thread of its own
+    def __init__(self, questions: AskedQuestions, thread: str, call: str) -> None:
+        # Where the run is known; Kitbag asks from a thread of its own.
+        self._context = copy_context()
+        self._questions = questions
+        self._thread, self._call = thread, call
+        self._count = 0
         self._pending: GraphInterrupt | None = None
 
     async def __call__(self, question: Question) -> Answer:
-        try:
-            reply = self._context.run(interrupt, _request(question))
-        except GraphInterrupt as pending:
-            self._pending = pending
-            return Answer(yes=False, cause="no_answer", reason="the run waits for an answer")
-        return _answer(reply)
+        while True:
+            place = (self._thread, self._call, self._count)
+            self._count += 1
+            asked = self._questions.asked(place)
+            try:
+                reply = self._context.run(interrupt, _request(question))
+            except GraphInterrupt as pending:
+                self._pending = pending
+                self._questions.remember(place, question)
+                return Answer(yes=False, cause="no_answer", reason="the run waits for an answer")
+            answer = _answer(reply)
+            if asked == question or not answer.yes:
+                return answer
+            # A yes to something else: asked for again, and not counted the next time either.
+            self._questions.remember(place, asked)
 
     def raise_pending(self) -> None:
         """Stop the run if a question is open."""

@@ -11,7 +11,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from kitbag.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
-from kitbag.integrations.langchain.approvals import InterruptApprover
+from kitbag.integrations.langchain.approvals import AskedQuestions, InterruptApprover
 from kitbag.integrations.langchain.revealing import Revealing, already_said, disclosed
 from kitbag.integrations.langchain.tool import KitbagTool
 from kitbag.manager import SkillManager
@@ -55,6 +55,7 @@ class KitbagMiddleware(AgentMiddleware[SkillState, Any, Any]):
         self.tools = []  # all of them come and go, see `wrap_model_call`
         self._manager = manager
         self._revealing = Revealing(manager)
+        self._questions = AskedQuestions()
         self._budget = budget
         self._interrupts = approvals == "interrupt"
         self._reload_seconds = reload_seconds
@@ -88,7 +89,7 @@ class KitbagMiddleware(AgentMiddleware[SkillState, Any, Any]):
         request, refused = self._found(request)
         if refused is not None or not isinstance(request.tool, KitbagTool):
             return refused or handler(request)
-        approver = InterruptApprover()
+        approver = self._approver(request)
         with asking(approver) if self._interrupts else nullcontext():
             response = handler(request)
         approver.raise_pending()
@@ -103,11 +104,15 @@ class KitbagMiddleware(AgentMiddleware[SkillState, Any, Any]):
         request, refused = self._found(request)
         if refused is not None or not isinstance(request.tool, KitbagTool):
             return refused or await handler(request)
-        approver = InterruptApprover()
+        approver = self._approver(request)
         with asking(approver) if self._interrupts else nullcontext():
             response = await handler(request)
         approver.raise_pending()
         return _noted(request, response)
+
+    def _approver(self, request: ToolCallRequest) -> InterruptApprover:
+        thread = str(request.runtime.config.get("configurable", {}).get("thread_id", ""))
+        return InterruptApprover(self._questions, thread, str(request.tool_call["id"]))
 
     def _is_due(self) -> bool:
         now = time.monotonic()
