@@ -4,26 +4,19 @@ from typing import Any
 
 from langchain_core.tools import ToolException
 
-from kitbag.errors import KitbagError, SkillInvocationError
+from kitbag.errors import KitbagError
+from kitbag.integrations.telling import failure_of, failure_text, refusal_text
 from kitbag.results import ToolResult
 
 
 def refusal(error: KitbagError) -> ToolException:
     """Return an error of a wrong or refused call as a ToolException of the same type."""
-    text = f"{error}\nhint: {error.hint}" if error.hint else str(error)
-    return _twin(error, text)
+    return _twin(error, refusal_text(error))
 
 
 def failure(result: ToolResult) -> ToolException:
     """Return what the failure of a tool that ran is to a caller; it says all that the tool said."""
-    try:
-        result.content_or_raise()
-    except SkillInvocationError as error:
-        head = str(error).partition("\n")[0]
-        ended = f"exit code {result.exit_code}"  # the head says so already
-        said = [line for line in result.content.split("\n") if line != ended]
-        return _twin(error, "\n".join([head, *said]).rstrip())
-    raise AssertionError("a result that is no failure")
+    return _twin(failure_of(result), failure_text(result))
 
 
 def _twin(error: KitbagError, text: str) -> ToolException:
