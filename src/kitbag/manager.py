@@ -38,6 +38,8 @@ class SkillManager:
     adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
     `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
+    `disclosure=True` adds those by which an agent finds its way among many skills:
+    activate_skill, read_skill_file and search_tools.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -57,6 +59,7 @@ class SkillManager:
         telemetry: "Telemetry | None" = None,
         builtins: bool = False,
         define_tools: bool = False,
+        disclosure: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
@@ -70,6 +73,7 @@ class SkillManager:
             *(_built_in_tools() if builtins else ()),
             *(_authoring_tools(self) if define_tools else ()),
         )
+        self._library.discloses = disclosure
         self._executor_of = partial(
             _executor,
             self.source,
@@ -224,6 +228,16 @@ class SkillManager:
     def tools(self) -> list[Tool]:
         """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
         return list(self.source)
+
+    @property
+    def disclosure_tools(self) -> list[Tool]:
+        """The tools by which an agent finds its way among the skills; none without skills."""
+        return list(self._library.current.disclosure)
+
+    def missing_for(self, name: str) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        catalogue = self._library.current
+        return catalogue.missing_for(catalogue.skill(name))
 
     @property
     def problems(self) -> list[Problem]:
