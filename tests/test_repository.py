@@ -45,6 +45,7 @@ LAYERS = [
     "scripts activation disclosure catalogue checks scaffold",
     "authoring library",
     "watching",
+    "own_tools",
     "manager sessions",
     "shell",
     "integrations",

@@ -13,6 +13,7 @@ from kitbag.arguments import script_arguments
 from kitbag.environment import cache_directory, default_roots
 from kitbag.index import Index
 from kitbag.library import SkillLibrary
+from kitbag.own_tools import authoring_tools, workspace_tools
 from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
@@ -70,8 +71,8 @@ class SkillManager:
         )
         self.source = AddedTools(self._library, caller=caller)
         self._library.own = (
-            *(_built_in_tools() if builtins else ()),
-            *(_authoring_tools(self) if define_tools else ()),
+            *(workspace_tools() if builtins else ()),
+            *(authoring_tools(self) if define_tools else ()),
         )
         self._library.discloses = disclosure
         self._executor_of = partial(
@@ -98,6 +99,164 @@ class SkillManager:
 
     @cached_property
     def _executor(self) -> "ToolExecutor":
+        return self._executor_of()
+
+    @property
+    def executor(self) -> "ToolExecutor":
+        """What every call of these tools goes through."""
+        return self._executor
+
+    def discover(self) -> None:
+        """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
+        self._library.discover()
+
+    async def adiscover(self) -> None:
+        """Do what `discover` does, without blocking the event loop."""
+        await asyncio.to_thread(self.discover)
+
+    @overload
+    def list_skills(self, include_qualified: Literal[False] = False) -> list[Skill]: ...
+    @overload
+    def list_skills(self, include_qualified: Literal[True]) -> list[str]: ...
+    def list_skills(self, include_qualified: bool = False) -> list[Skill] | list[str]:
+        """Return the skills; with `include_qualified`, every name that finds one instead."""
+        catalogue = self._library.current
+        return list(catalogue.names()) if include_qualified else list(catalogue.skills.values())
+
+    def get_skill(self, name: str) -> Skill:
+        """Find a skill by name, by `plugin:skill`, or by its bare name when only one has it."""
+        return self._library.current.skill(name)
+
+    def load_skill(self, name: str) -> Skill:
+        """Find a skill and read its body now, so that a later change does not matter."""
+        return self._library.current.loaded(name)
+
+    def invoke_skill(self, name: str, arguments: str = "") -> str:
+        """Return what an agent is given to use the skill: instructions, folder, files."""
+        return activate(self.load_skill(name), arguments)
+
+    async def ainvoke_skill(self, name: str, arguments: str = "") -> str:
+        """Do what `invoke_skill` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.invoke_skill, name, arguments)
+
+    def get_skill_tools(self, name: str) -> list[Tool]:
+        """Return the tools of one skill, in order; its scripts are read when first asked for."""
+        catalogue = self._library.current
+        return catalogue.tools_of([catalogue.skill(name)])
+
+    def get_tool(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or bare name when it is unique."""
+        return self.source.owner_of(name) or self._library.current.tool(name)
+
+    def call(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Run a tool by id, wire name or bare name, confined, and return what it gave."""
+        return self._executor.execute_sync(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    async def acall(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Do what `call` does, without blocking the event loop."""
+        return await self._executor.execute(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    def execute_skill_script(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Run one script of a skill by its path, such as `scripts/extract.py`."""
+        tool = self._library.current.tool_of_script(skill_name, os.fspath(script_path))
+        return self.call(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    async def execute_skill_script_async(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Do what `execute_skill_script` does, without blocking the event loop."""
+        catalogue = await asyncio.to_thread(lambda: self._library.current)
+        tool = await asyncio.to_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
+        return await self.acall(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    def watch(
+        self,
+        on_change: "OnChange | None" = None,
+        *,
+        polling: bool | None = None,
+        poll_seconds: float = 0.2,
+        settle_seconds: float = 0.05,
+        missing_seconds: float = 0.5,
+    ) -> "SkillWatcher":
+        """Serve skills as they are on disk, while in `with` or `async with` what this returns.
+
+        `on_change` hears what came, changed and went. `polling` looks for changes itself; by
+        default the operating system tells of them, if the package watchfiles is there.
+        """
+        from kitbag.watching.watcher import SkillWatcher, Timing
+
+        timing = Timing(
+            poll_seconds=poll_seconds,
+            settle_seconds=settle_seconds,
+            missing_seconds=missing_seconds,
+        )
+        watcher = SkillWatcher(self._library, polling=polling, timing=timing)
+        if on_change is not None:
+            watcher.listen(on_change)
+        return watcher
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
+        return list(self.source)
+
+    @property
+    def disclosure_tools(self) -> list[Tool]:
+        """The tools by which an agent finds its way among the skills; none without skills."""
+        return list(self._library.current.disclosure)
+
+    def missing_for(self, name: str) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        catalogue = self._library.current
+        return catalogue.missing_for(catalogue.skill(name))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was noticed so far: about skills, and about the tools that were asked for."""
+        return self._library.current.problems()
+
+    @property
+    def found(self) -> int:
+        """How many skill files lie below the roots, shadowed and skipped ones too."""
+        return self._library.current.found
+
+    @property
+    def skipped(self) -> int:
+        """How many of them could not be read at all; `problems` says why."""
+        return self._library.current.skipped
+
+
+def _executor(self) -> "ToolExecutor":
         return self._executor_of()
 
     @property
