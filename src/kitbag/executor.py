@@ -35,7 +35,6 @@ from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
 from kitbag.text_skills.active import ActiveSkills
-from kitbag.text_skills.reading import name_in
 from kitbag.tools import (
     Binary,
     BuiltIn,
@@ -98,6 +97,9 @@ class ToolExecutor:
         Kitbag's own tools never do. The same text again changes nothing, another text with the
         same skill name takes the place of the earlier one.
         """
+        # Here, so that an executor without texts does not load what reads them.
+        from kitbag.text_skills.reading import name_in
+
         return self.skills.use(name_in(skill_md), skill_md)
 
     def unregister_tools(self, names: Iterable[str]) -> list[str]:

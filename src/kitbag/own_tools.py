@@ -1,4 +1,4 @@
-"""Tools of Kitbag's own that a manager adds; what makes them is loaded only when they are asked for.
+"""Tools of Kitbag's own that a manager adds; what makes them is loaded when they are asked for.
 
 Finding and listing skills would take twice as long otherwise.
 """
