@@ -1,6 +1,8 @@
 """Functions of the host as commands: what they return is printed, what they raise is said."""
 
+import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -15,6 +17,7 @@ from kitbag.hidden_text import clean
 from kitbag.json_values import NO_VALUE, json_value
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
+from kitbag.shell.error_words import without_secrets
 from kitbag.shell.errors import ToolError
 from kitbag.shell.immediate import is_immediate
 from kitbag.shell.tool_def import ToolArgs, ToolDef
@@ -80,7 +83,9 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
 
     started = time.monotonic()
     if is_immediate.get() and not waits:
-        ran = answered(call, answer(), started)
+        value = answer()
+        value = await value if inspect.isawaitable(value) else value
+        ran = answered(call, value, started)
     else:
         ran = await run_function(call, Function(call=answer, is_async=waits))
     if not ran.tool:  # it raised, and its words are what a script is told
@@ -100,7 +105,9 @@ def is_async(callback: Callback) -> bool:
 def _answer(callback: Callback, arguments: ToolArgs) -> Any:
     try:
         answer = callback(arguments)
-    except Exception as error:  # noqa: BLE001 - a callback may raise anything: it is its answer
+    except BaseException as error:  # a callback may raise anything: it is its answer
+        if _is_persons(error):
+            raise
         return _failure(error)
     return _awaited(answer) if inspect.isawaitable(answer) else answer
 
@@ -112,14 +119,29 @@ async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:
 async def _awaited(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
-    except Exception as error:  # noqa: BLE001
+    except BaseException as error:
+        if _is_cancelled() or _is_persons(error):
+            raise
         return _failure(error)
 
 
-def _failure(error: Exception) -> ToolResult:
+def _is_cancelled() -> bool:
+    """Tell whether the call itself is cancelled; a callback may raise CancelledError on its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _is_persons(error: BaseException) -> bool:
+    """Tell Ctrl-C, which only the main thread hears, from a callback that raises the like."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main
+
+
+def _failure(error: BaseException) -> ToolResult:
     """Return what a script is told: the words of the error, never where it happened."""
-    message = str(error) or type(error).__name__
+    message = without_secrets(str(error) or type(error).__name__)
     code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
+    hint = without_secrets(hint)
     said = f"{message}\nhint: {hint}" if hint else message
     said = said.encode("utf-8", "replace").decode()
     return ToolResult(

@@ -15,6 +15,7 @@ from kitbag.shell.worker.order import Answer
 _USAGE = "usage: … | pmap [-j N] TOOL [WORDS with {} or {.field}]\n"
 _DEFAULT_JOBS = 8
 _MOST_ITEMS = 10_000
+_JOBS = re.compile(r"0*[1-9][0-9]{0,5}")
 _PLACE = re.compile(r"\{(?:\.([\w-]+))?\}")
 
 
@@ -63,7 +64,7 @@ def _plan(words: Sequence[str], tools: Sequence[str]) -> _Plan:
     while rest and rest[0].startswith("-"):
         flag = rest.pop(0)
         text = flag[2:] or (rest.pop(0) if rest else "")
-        if not flag.startswith("-j") or not text.isdecimal() or not int(text):
+        if not flag.startswith("-j") or not _JOBS.fullmatch(text):
             raise PmapError(f"{flag} {text}".strip() + f" means nothing here\n{_USAGE}".rstrip())
         jobs = int(text)
     if not rest:
@@ -79,7 +80,7 @@ def _plan(words: Sequence[str], tools: Sequence[str]) -> _Plan:
 def _items(text: str) -> list[Any]:
     """Return the values of a JSON array, or the lines that are not empty."""
     value = json_value(text) if text.lstrip().startswith("[") else NO_VALUE
-    items = value if isinstance(value, list) else [line for line in text.splitlines() if line]
+    items = value if isinstance(value, list) else [line for line in text.split("\n") if line]
     if len(items) > _MOST_ITEMS:
         raise PmapError(f"{len(items):,} items; it takes {_MOST_ITEMS:,} at once")
     return items
@@ -88,8 +89,10 @@ def _items(text: str) -> list[Any]:
 def _filled(words: tuple[str, ...], item: Any) -> tuple[str, ...]:
     if not any(_PLACE.search(word) for word in words):
         value = _value(item)
-        added = ("--json", _text(item)) if isinstance(value, dict) else (_text(item),)
-        return (*words, *added)
+        if isinstance(value, dict) and "--" not in words:
+            return (*words, "--json", _text(item))
+        # Behind two dashes: a line of somebody else's text must never become a flag.
+        return (*words, *(() if "--" in words else ("--",)), _text(item))
     return tuple(_PLACE.sub(lambda place: _part(item, place[1]), word) for word in words)
 
 

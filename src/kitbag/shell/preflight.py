@@ -7,9 +7,13 @@ from typing import Any
 
 from kitbag.shell.tool_def import ToolDef
 
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<!\S)#[^\n]*")
-_COPROC = re.compile(r"(?:^|[;&|({]|\b(?:do|then|else)\b)\s*coproc\s", re.MULTILINE)
-_XARGS_PARALLEL = re.compile(r"\bxargs\b[^|;&\n]*\s(?:-P|--max-procs)")
+# A hostile script is read by these in the host itself: none looks at a character twice. A quote
+# that is not closed goes to the end, or every quote after it would be tried again.
+_QUOTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\\?\Z)|(?<!\S)#[^\n]*+""", re.DOTALL)
+_COPROC = re.compile(r"(?:^|[;&|({]|\b(?:do|then|else)\b)[ \t]*+coproc\s", re.MULTILINE)
+_COMMAND_ENDS = re.compile(r"[|;&\n]")
+_XARGS = re.compile(r"\bxargs\b")
+_AT_ONCE = re.compile(r"\s(?:-P|--max-procs)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,11 @@ def refusal_of(script: str) -> str:
 
 def notes_on(script: str) -> tuple[str, ...]:
     """Return what does not do here what its author may expect."""
-    if "xargs" in script and _XARGS_PARALLEL.search(script):
+    if "xargs" in script and any(map(_runs_at_once, _COMMAND_ENDS.split(script))):
         return ("xargs -P runs one at a time here; `pmap -j N TOOL {}` runs N",)
     return ()
+
+
+def _runs_at_once(command: str) -> bool:
+    found = _XARGS.search(command)
+    return found is not None and _AT_ONCE.search(command, found.end()) is not None

@@ -1,6 +1,7 @@
 """One script from its first command to its response: the clock, its output, its commands."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from kitbag.shell.responses import Artifact, ToolResponse
 from kitbag.shell.toolbox import Toolbox
 from kitbag.shell.verdicts import Facts, Stopped, Verdict, verdict
 from kitbag.shell.worker.order import Answer, Command, Done, Order
+
+_log = logging.getLogger(__name__)
 
 _NEVER_WAIT = frozenset(("help", "discover", "result"))
 _MOST_PRINTED_BYTES = 64 * 1024 * 1024
@@ -148,6 +151,10 @@ class ScriptRun:
         self._open_at_once = max(self._open_at_once, self._open)
         try:
             return await self._dispatched(command)
+        except Exception:  # noqa: BLE001 - it is logged, and the script goes on
+            # A command without an answer would wait until the time is up.
+            _log.exception("the command %s of a script failed", command.name)
+            return Answer("", f"{command.name}: internal error\n", 1)
         finally:
             self._open -= 1
 

@@ -22,16 +22,14 @@ class WorkerEngine:
     async def run(self, job: Job) -> Done:
         """Run a script; when this returns or raises, nothing of it is running."""
         talk = _Talk(self._workers.take(), job)
-        done = await self._held(talk, {"type": "run", **job.order.packed()})
-        assert isinstance(done, Done)
+        done: Done = await self._held(talk, {"type": "run", **job.order.packed()})
         return done
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
         """Read a script in a worker, too: to read a hostile one may crash the engine."""
         job = Job(order=Order(script), on_command=_nobody, on_text=lambda _out, _err: None)
         talk = _Talk(self._workers.take(), job)
-        found = await self._held(talk, {"type": "analyze", "script": script})
-        assert isinstance(found, dict)
+        found: dict[str, Any] = await self._held(talk, {"type": "analyze", "script": script})
         return found
 
     async def _held(self, talk: "_Talk", order: dict[str, Any]) -> Any:
@@ -67,6 +65,7 @@ class _Talk:
         self._context = contextvars.copy_context()
 
     async def hold(self, order: dict[str, Any]) -> Done | dict[str, Any] | Crash:
+        self._asked = order["type"]
         loop = asyncio.get_running_loop()
         self._ending: asyncio.Future[Done | dict[str, Any] | Crash] = loop.create_future()
         channel = self.worker.channel
@@ -92,9 +91,9 @@ class _Talk:
                 self._job.on_text(_text(value["stdout"]), _text(value["stderr"]))
             case "command":
                 self._begin(value)
-            case "done":
+            case "done" if self._asked == "run":
                 self._settle(_checked(Done.unpacked(value)))
-            case "analysis":
+            case "analysis" if self._asked == "analyze":
                 self._settle(value)
             case "ready":
                 self.worker.protections = {str(k): str(v) for k, v in value["protections"].items()}

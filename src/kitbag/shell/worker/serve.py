@@ -56,8 +56,12 @@ class _Server:
         self._order.add_done_callback(_end_with_error)
 
     async def _run(self, fields: dict[str, Any]) -> None:
+        loop = asyncio.get_running_loop()
+
         def on_text(stdout: str, stderr: str) -> None:
-            self._send(type="text", stdout=stdout, stderr=stderr)
+            # A thread of the engine says this, and a writer belongs to the thread of its loop.
+            text = frame({"type": "text", "stdout": stdout, "stderr": stderr})
+            loop.call_soon_threadsafe(self._writer.write, text)
 
         self._numbers = count(1)
         done = await run_script(Order.unpacked(fields), self._ask, on_text)
