@@ -1,5 +1,7 @@
 """One script of many calls against bashkit's own ScriptedTool, in turns, in one run.
 
+The peer keeps no record of calls, so ours does not either, but in two lines that show what it adds.
+
 `ten calls`: a loop of ten tool calls, each piped through jq. `pmap`: twenty calls of 200 ms at
 once against one. `500 tools`: building a tool of five hundred commands and its first script; the
 worker is the spare that every process of Kitbag keeps ready.
@@ -39,9 +41,10 @@ async def slow(args: ToolArgs) -> str:
     return user(args.param_i64("id"))
 
 
-def ours(engine: EngineKind) -> ScriptedTool:
+def ours(engine: EngineKind, *, journal: bool = False) -> ScriptedTool:
     return (
         ScriptedTool.builder("api", engine)
+        .journal(journal)
         .tool(ToolDef("get_user", "Fetch a user").with_schema(SCHEMA), get_user)
         .tool(ToolDef("slow", "Fetch a user, slowly").with_schema(SCHEMA), slow)
         .build()
@@ -59,7 +62,7 @@ def peer_user(params: dict[str, Any], _stdin: str | None = None) -> str:
 
 
 def many_of_ours(engine: EngineKind) -> None:
-    builder = ScriptedTool.builder("api", engine)
+    builder = ScriptedTool.builder("api", engine).journal(False)
     for number in range(MANY):
         builder.tool(ToolDef(f"get_{number}", "Fetch a user").with_schema(SCHEMA), get_user)
     assert builder.build().execute_sync("get_7 --id 1").stdout == user(1)
@@ -110,6 +113,8 @@ def main() -> None:
             "ten calls, bashkit": ten(peer()),
             "ten calls, in-process": ten(inproc),
             "ten calls, worker": ten(worker),
+            "… in-process, with journal": ten(ours("inproc", journal=True)),
+            "… worker, with journal": ten(ours("worker", journal=True)),
         },
         rounds,
         {"ten calls, in-process": 1.3, "ten calls, worker": 2.5},

@@ -102,7 +102,7 @@ class ToolExecutor:
         permit = await self._permit(call)
         watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
-            ran = await self._run(replace(call, given=permit.given, redactor=permit.redactor))
+            ran = await self._run(permit.applied_to(call))
             result = redact_result(
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
