@@ -52,7 +52,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
-  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
+  workspace_tools http downloads shell test_examples.py test_docs.py test_executor_ends.py \
   test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -79,6 +79,7 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/scripted.py
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel
