@@ -84,6 +84,7 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/registry.py
 	$(BIN)/python bench/reload.py
 	$(BIN)/python bench/langchain_tools.py
+	$(BIN)/python bench/scripted.py
 
 extras:  ## each extra alone in a clean environment, with its own tests
 	PYTHON=$(PYTHON) .ci/extras

@@ -142,9 +142,7 @@ class ToolExecutor:
         call.watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
             vouch = partial(self._house.permits.vouch, call)
-            ran = await self._run(
-                replace(call, given=permit.given, redactor=permit.redactor, vouch=vouch)
-            )
+            ran = await self._run(replace(permit.applied_to(call), vouch=vouch))
             result = redact_result(
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
