@@ -27,12 +27,6 @@ from kitbag.what_runs import what_runs
 
 _UNCONFINED = Need(kind="unconfined")
 
-    def applied_to(self, call: ToolCall) -> ToolCall:
-        """Return the call with what it is given; of most calls that is nothing."""
-        if self.redactor is call.redactor and self.given == call.given:
-            return call
-        return replace(call, given=self.given, redactor=self.redactor)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
