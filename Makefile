@@ -11,7 +11,7 @@ CLIENTS := build/clients/.ready
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
-.PHONY: all lint types test docs reference fast demo bench wheel programs clients interpreters clean help
+.PHONY: all lint types test docs reference fast demo bench wheel extras programs clients interpreters clean help
 all: lint types test docs
 
 help:  ## show what can be made
@@ -59,7 +59,8 @@ test: $(READY) $(PROGRAMS) $(CLIENTS) interpreters  ## every test
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
-  workspace_tools http downloads servers test_examples.py test_docs.py test_executor_ends.py \
+  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
+  integrations shell sessions text_skills authoring watching servers mcp_servers \
   test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -89,6 +90,11 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/registry.py
 	$(BIN)/python bench/reload.py
+	$(BIN)/python bench/langchain_tools.py
+	$(BIN)/python bench/scripted.py
+
+extras:  ## each extra alone in a clean environment, with its own tests
+	PYTHON=$(PYTHON) .ci/extras
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -30,6 +30,7 @@ class SkillLibrary:
         self.roots = tuple(map(str, roots))
         self.index = index
         self.own: tuple[Tool, ...] = ()
+        self.discloses = False  # whether its list begins with what finds skills
         self._caller = caller
         self._named = named
         self._machine = Machine()
@@ -47,6 +48,8 @@ class SkillLibrary:
     def __iter__(self) -> Iterator[Tool]:
         catalogue = self.current
         yield from self.own
+        if self.discloses:
+            yield from catalogue.disclosure
         yield from catalogue.tools_of(catalogue.skills.values())
 
     def discover(self) -> None:

@@ -13,6 +13,7 @@ from kitbag.arguments import script_arguments
 from kitbag.environment import cache_directory, default_roots
 from kitbag.index import Index
 from kitbag.library import SkillLibrary
+from kitbag.own_tools import authoring_tools, workspace_tools
 from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
@@ -38,6 +39,8 @@ class SkillManager:
     adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
     `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
+    `disclosure=True` adds those by which an agent finds its way among many skills:
+    activate_skill, read_skill_file and search_tools.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -57,6 +60,7 @@ class SkillManager:
         telemetry: "Telemetry | None" = None,
         builtins: bool = False,
         define_tools: bool = False,
+        disclosure: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
@@ -67,9 +71,10 @@ class SkillManager:
         )
         self.source = AddedTools(self._library, caller=caller)
         self._library.own = (
-            *(_built_in_tools() if builtins else ()),
-            *(_authoring_tools(self) if define_tools else ()),
+            *(workspace_tools() if builtins else ()),
+            *(authoring_tools(self) if define_tools else ()),
         )
+        self._library.discloses = disclosure
         self._executor_of = partial(
             _executor,
             self.source,
@@ -226,6 +231,16 @@ class SkillManager:
         return list(self.source)
 
     @property
+    def disclosure_tools(self) -> list[Tool]:
+        """The tools by which an agent finds its way among the skills; none without skills."""
+        return list(self._library.current.disclosure)
+
+    def missing_for(self, name: str) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        catalogue = self._library.current
+        return catalogue.missing_for(catalogue.skill(name))
+
+    @property
     def problems(self) -> list[Problem]:
         """What was noticed so far: about skills, and about the tools that were asked for."""
         return self._library.current.problems()
@@ -239,26 +254,6 @@ class SkillManager:
     def skipped(self) -> int:
         """How many of them could not be read at all; `problems` says why."""
         return self._library.current.skipped
-
-
-def _built_in_tools() -> list[Tool]:
-    # Here, so that finding and listing skills does not load what runs them.
-    from kitbag.workspace_tools.running import built_in_tools
-
-    return built_in_tools()
-
-
-def _authoring_tools(manager: SkillManager) -> list[Tool]:
-    # Here, so that finding and listing skills does not load what makes them.
-    from kitbag.authoring.tools import tools_that_save_in
-
-    def names() -> list[str]:
-        return manager.list_skills(include_qualified=True)
-
-    # Of the usual folders the first one of the project: `skills`, where anybody would look.
-    usual = Path("skills").absolute()
-    root = usual if usual in manager.roots else manager.roots[-1]
-    return tools_that_save_in(root, manager.source, names, manager.discover)
 
 
 def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":

@@ -89,7 +89,8 @@ class Permits:
         """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.
 
         Raises:
-            CallDeniedError: nobody did, or another content of this address was pinned meanwhile.
+            CallDeniedError: nobody did.
+            PinDiffersError: another content of this address was pinned meanwhile.
         """
         case = self._case(call)
         pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())

@@ -11,10 +11,10 @@ from kitbag.problems import Problem
 from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
+WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
 AUTHORING_NAMES = frozenset(("define_tool", "remove_tool"))
-BUILT_IN_NAMES = (
-    frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls")) | AUTHORING_NAMES
-)
+DISCLOSURE_NAMES = frozenset(("activate_skill", "read_skill_file", "search_tools"))
+BUILT_IN_NAMES = WORKSPACE_NAMES | AUTHORING_NAMES | DISCLOSURE_NAMES
 
 
 # Comparing a wrong name with a hundred thousand takes a second: of more names than this, only those

@@ -115,6 +115,7 @@ def test_a_saved_tool_is_a_skill_like_any_other(manager: SkillManager, tmp_path:
         "x" * 1000,
         "## Configuration\n\n- `API_KEY` - a key\n",
         "*/ // \u2028 return",
+        "Tell its coding: utf-16",
         "\x1b[31mred\x1b[0m and \u202ereversed",
     ],
 )

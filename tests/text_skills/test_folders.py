@@ -4,13 +4,14 @@ import signal
 import stat
 import subprocess
 import sys
+from collections import UserDict
 from pathlib import Path
 
 import pytest
 
 from kitbag.environment import state_directory
 from kitbag.text_skills.errors import SkillFolderError
-from kitbag.text_skills.folders import hold, is_text_home, keep, let_go
+from kitbag.text_skills.folders import Kept, hold, is_text_home, keep, let_go
 
 FILES = {"SKILL.md": "---\nname: a\n---\n", "scripts/run.py": "print('é')\r\n"}
 
@@ -153,6 +154,32 @@ def test_no_home_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         keep(FILES, "a")
 
     assert raised.value.hint == "set XDG_STATE_HOME"
+
+
+class _Interrupting(UserDict[str, str]):
+    """Files that let another folder go while they are written, as collecting garbage may."""
+
+    def __init__(self, other: Kept) -> None:
+        super().__init__({"SKILL.md": "written"})
+        self._later = [other, None]  # the first time it is only hashed
+
+    def __getitem__(self, path: str) -> str:
+        kept = self._later.pop() if self._later else None
+        if kept is not None:
+            let_go(kept)
+        return super().__getitem__(path)
+
+
+@pytest.mark.parametrize("text", ["another", "written"])
+def test_a_folder_can_be_let_go_while_one_is_kept(text: str) -> None:
+    other = keep({"SKILL.md": text}, "a")
+
+    kept = keep(_Interrupting(other), "a")
+
+    assert (kept.home / "SKILL.md").read_text() == "written"
+    assert len(texts()) == 1
+    let_go(kept)
+    assert texts() == []
 
 
 def test_a_forked_child_leaves_its_parents_folders_alone() -> None:

@@ -25,7 +25,8 @@ def python_module(code: str, description: str) -> str:
     """
     # As Python reads a file: other line ends would count differently here and there.
     text = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
-    source = f"# {description}\n\n\n{_module(text)}\n"
+    # Not before the third line: in the first two a word could be taken for the encoding.
+    source = f"# Made by define_tool.\n#\n# {description}\n\n\n{_module(text)}\n"
     _compiled(source)
     return source
 

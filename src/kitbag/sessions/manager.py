@@ -258,7 +258,8 @@ class SessionManager:
             if live is None or not _is_same(live.row, row):
                 live = self._live[session_id] = self._maker.make(row)
         if live.version != row.version:
-            live.catch_up(self._store)
+            # A new one always: a session that is being destroyed is found out here.
+            live.catch_up(self._row, self._store)
         return live
 
     def _row(self, session_id: str) -> Row:

@@ -73,11 +73,11 @@ class Session:
                 del self._running[task]
             over.set_result(None)
 
-    def catch_up(self, store: SessionStore) -> None:
-        """Use the skills that are on disk, and no others."""
+    def catch_up(self, row: Callable[[str], Row], store: SessionStore) -> None:
+        """Use the skills that are on disk, and no others; raise when the session is gone."""
         # Read while nobody changes anything: otherwise a newer skill would give way to an older.
         with self.changing:
-            version = store.get(self.row.id).version
+            version = row(self.row.id).version
             if version == self.version:
                 return
             texts = store.skills(self.row.id)

@@ -127,7 +127,7 @@ class ScriptedTool:
         )
         responses: list[ToolResponse] = []
         tool = self._as_tool(options, responses)
-        executor = self._toolbox.executor.beside([tool])
+        executor = self._toolbox.executor.beside(_Only(tool))
         await executor.execute(tool.id, {"commands": commands}, timeout=timeout)
         return responses[0]
 
@@ -213,6 +213,17 @@ class ScriptedTool:
         close = getattr(self._around.engine, "close", None)
         if close is not None:
             close()
+
+
+class _Only:
+    """Finds one tool: the script that is about to run."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def get(self, name: str) -> Tool:
+        del name
+        return self._tool
 
 
 def _engine(making: Making) -> ShellEngine:

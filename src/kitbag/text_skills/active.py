@@ -5,12 +5,15 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kitbag.added_tools import AddedTools
 from kitbag.problems import Problem
 from kitbag.text_skills.folders import Files, Forget, Kept, hold, is_text_home, keep, let_go
-from kitbag.text_skills.reading import TextSkill, check_name, check_text, read_text_skill
 from kitbag.tools import Tool
+
+if TYPE_CHECKING:
+    from kitbag.text_skills.reading import TextSkill
 
 _MOST_TRIES = 8  # to find a tool whose skill is changed all the time
 
@@ -18,7 +21,7 @@ _MOST_TRIES = 8  # to find a tool whose skill is changed all the time
 @dataclass(frozen=True, slots=True)
 class _Active:
     kept: Kept
-    text: TextSkill
+    text: "TextSkill"
 
 
 class ActiveSkills:
@@ -40,10 +43,15 @@ class ActiveSkills:
 
         The same text again changes nothing; another text takes the place of the earlier one.
         """
+        # Here and below, so that an executor without texts does not load what reads them.
+        from kitbag.text_skills.reading import check_text
+
         return self.use_files(name, {"SKILL.md": check_text(name, text)})
 
     def use_files(self, name: str, files: Files) -> list[str]:
         """Do what `use` does with all the files of a skill."""
+        from kitbag.text_skills.reading import check_name, read_text_skill
+
         kept = keep(files, check_name(name))
         try:
             text = read_text_skill(kept.home, name)

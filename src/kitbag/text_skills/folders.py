@@ -13,7 +13,8 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -45,9 +46,34 @@ class _Users:
     """How often this process uses each folder. A forked child starts without any."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # Entered again when, inside, garbage is collected that lets folders go.
+        self.lock = threading.RLock()
         self.counts: dict[tuple[Path, str], int] = {}
         self.holders: dict[Path, Holder] = {}
+        self._inside: set[Path] = set()
+
+    @contextmanager
+    def alone(self, base: Path) -> Iterator[None]:
+        """Keep all other processes and threads out."""
+        with self.lock:
+            if base in self._inside:
+                yield
+                return
+            with alone(base):
+                self._inside.add(base)
+                try:
+                    yield
+                finally:
+                    self._inside.discard(base)
+
+    def count(self, place: tuple[Path, str], step: int) -> int:
+        """Change how often a folder is used; return how often it was."""
+        with self.lock:
+            before = self.counts.get(place, 0)
+            self.counts[place] = before + step
+            if before + step <= 0:
+                del self.counts[place]
+            return before
 
     def holder(self, base: Path) -> Holder:
         if base not in self.holders:
@@ -82,13 +108,14 @@ def keep(files: Files, name: str) -> Kept:
     home = base / key / (name if _PLAIN.match(name) else "skill")
     users = _users
     try:
-        with users.lock, alone(base):
+        with users.alone(base):
+            users.count((base, key), 1)
             holder = users.holder(base)
             if not _holds(home, files):
                 _write(base, key, home, files)
             (base / key / _USERS / holder.name).touch(mode=0o600)
-            users.counts[base, key] = users.counts.get((base, key), 0) + 1
     except OSError as error:
+        users.count((base, key), -1)
         raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
     return Kept(home=home, key=key, base=base)
 
@@ -104,10 +131,9 @@ def hold(home: str) -> Kept | None:
     kept = Kept(home=place, key=place.parent.name, base=place.parent.parent)
     users = _users
     with users.lock:
-        count = users.counts.get((kept.base, kept.key), 0)
-        if not count:
+        if (kept.base, kept.key) not in users.counts:
             return None
-        users.counts[kept.base, kept.key] = count + 1
+        users.count((kept.base, kept.key), 1)
     return kept
 
 
@@ -119,20 +145,14 @@ def let_go(kept: Kept, forget: Forget = lambda _: None) -> None:
     users = _users
     place = (kept.base, kept.key)
     with users.lock:
-        count = users.counts.get(place, 0)
-        if count > 1:
-            users.counts[place] = count - 1
-        elif count:
-            del users.counts[place]
-            forget(str(kept.home))
-            if kept.base.is_dir():
-                _leave(kept, users.holders[kept.base].name)
-
-
-def _leave(kept: Kept, user: str) -> None:
-    with alone(kept.base):
-        (kept.base / kept.key / _USERS / user).unlink(missing_ok=True)
-        _remove_unused(kept.base, kept.key)
+        if place not in users.counts or users.count(place, -1) > 1:
+            return
+        forget(str(kept.home))
+        # What cannot be removed now, the next process removes.
+        with suppress(OSError, SkillFolderError), users.alone(kept.base):
+            user = users.holders[kept.base].name
+            (kept.base / kept.key / _USERS / user).unlink(missing_ok=True)
+            _remove_unused(kept.base, kept.key)
 
 
 def _base() -> Path:
