@@ -10,7 +10,7 @@ PROGRAMS := build/programs/.ready
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
-.PHONY: all lint types test docs reference fast demo bench wheel programs interpreters clean help
+.PHONY: all lint types test docs reference fast demo bench wheel extras programs interpreters clean help
 all: lint types test docs
 
 help:  ## show what can be made
@@ -53,7 +53,7 @@ test: $(READY) $(PROGRAMS) interpreters  ## every test
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
   workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
-  test_spine_load.py test_index_damage.py
+  integrations test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
 	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
@@ -79,6 +79,10 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/langchain_tools.py
+
+extras:  ## each extra alone in a clean environment, with its own tests
+	PYTHON=$(PYTHON) .ci/extras
 
 wheel: $(READY)  ## build the wheel and try it with only its declared dependencies
 	rm -rf dist build/wheel

@@ -40,8 +40,9 @@ LAYERS = [
     "recording notes ungranted",
     "house",
     "function_schema functions executor diagnosis",
-    "scripts activation catalogue checks scaffold",
+    "scripts activation disclosure catalogue checks scaffold",
     "manager",
+    "integrations",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}
@@ -106,6 +107,44 @@ def test_importing_kitbag_loads_nothing_heavy() -> None:
     heavy = {"yaml", "click", "rich", "jsonschema_rs", "asyncio", "sqlite3", "dataclasses"}
     frameworks = {"httpx2", "pydantic", "grpc", "mcp", "langchain_core", "bashkit"}
     assert loaded.isdisjoint(heavy | frameworks)
+
+
+# Which packages an integration is for; pydantic comes with several of them.
+FRAMEWORKS = {
+    "langchain": {"langchain", "langchain_core", "langgraph"},
+    "openai": {"openai"},
+    "anthropic": {"anthropic"},
+    "pydantic_ai": {"pydantic_ai"},
+    "agents": {"agents"},
+}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SOURCE / "integrations").rglob("*.py")), ids=lambda path: path.name
+)
+def test_no_integration_imports_the_framework_of_another(path: Path) -> None:
+    name = path.relative_to(SOURCE / "integrations").parts[0].removesuffix(".py")
+    foreign = set().union(*FRAMEWORKS.values()) - FRAMEWORKS.get(name, set())
+
+    assert imported_anywhere(path).isdisjoint(foreign)
+
+
+def test_nothing_but_integrations_imports_a_framework() -> None:
+    frameworks = set().union(*FRAMEWORKS.values())
+    others = [path for path in FILES if part_of(path) != "integrations"]
+
+    assert [path for path in others if not imported_anywhere(path).isdisjoint(frameworks)] == []
+
+
+def imported_anywhere(path: Path) -> set[str]:
+    """Return the packages that a file imports, also inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+    return found
 
 
 def test_finding_skills_loads_nothing_that_reads_scripts() -> None:

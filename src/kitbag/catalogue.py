@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kitbag.disclosure.tools import disclosure_tools
 from kitbag.discovery import Discovered
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from kitbag.index import Index
@@ -43,7 +44,8 @@ class Catalogue:
         self._machine = machine
         self._caller = caller
         self._registry = ToolRegistry()
-        for tool in own:
+        self.disclosure = disclosure_tools(self)
+        for tool in (*own, *self.disclosure):
             self._register(tool, rank=-1)
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
@@ -77,6 +79,10 @@ class Catalogue:
             named = map(self._registry.named, self._tools[skill.name].tools)
             found += [self._ready(tool, lacking) for tool in named]
         return found
+
+    def missing_for(self, skill: Skill) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        return self._machine.missing_for_skill(skill)
 
     def tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""

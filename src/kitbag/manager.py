@@ -36,6 +36,8 @@ class SkillManager:
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
     searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
     adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
+    `disclosure=True` adds those by which an agent finds its way among many skills:
+    activate_skill, read_skill_file and search_tools.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -54,6 +56,7 @@ class SkillManager:
         journal: bool = True,
         telemetry: "Telemetry | None" = None,
         builtins: bool = False,
+        disclosure: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
@@ -63,6 +66,7 @@ class SkillManager:
         self._machine = Machine()
         self._catalogue: Catalogue | None = None
         self._own_tools = _built_in_tools() if builtins else []
+        self._discloses = disclosure
         self._executor_of = partial(
             _executor,
             _Source(self),
@@ -192,7 +196,18 @@ class SkillManager:
     def tools(self) -> list[Tool]:
         """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
         catalogue = self._found()
-        return [*self._own_tools, *catalogue.tools_of(catalogue.skills.values())]
+        finding = catalogue.disclosure if self._discloses else ()
+        return [*self._own_tools, *finding, *catalogue.tools_of(catalogue.skills.values())]
+
+    @property
+    def disclosure_tools(self) -> list[Tool]:
+        """The tools by which an agent finds its way among the skills; none without skills."""
+        return list(self._found().disclosure)
+
+    def missing_for(self, name: str) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        catalogue = self._found()
+        return catalogue.missing_for(catalogue.skill(name))
 
     @property
     def problems(self) -> list[Problem]:

@@ -55,6 +55,17 @@ def wire_name(skill: str, tool: str, *, declared: bool) -> str:
     return qualified_wire_name(skill, tool)
 
 
+def skill_wire_name(skill: str) -> str:
+    """Return the name by which a model is shown a skill as if it were a tool."""
+    if is_wire_name(skill):
+        return skill
+    plugin, _, name = skill.rpartition(":")
+    joined = _SEPARATORS.sub("__", skill)
+    if plugin and is_wire_name(joined) and "__" not in skill:
+        return joined
+    return hashed_wire_name(plugin or "skill", name)
+
+
 def qualified_wire_name(skill: str, tool: str) -> str:
     """Return `skill__tool`, or the hashed form when that is too long or ambiguous."""
     joined = _joined(skill, tool)

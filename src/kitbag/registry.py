@@ -11,7 +11,8 @@ from kitbag.problems import Problem
 from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
-BUILT_IN_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+BUILT_IN_NAMES = WORKSPACE_NAMES | {"activate_skill", "read_skill_file", "search_tools"}
 
 
 class ToolRegistry:

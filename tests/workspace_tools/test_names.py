@@ -7,7 +7,7 @@ import pytest
 
 from kitbag import SkillManager, ToolRegistry, tool
 from kitbag.errors import BuiltInNameError
-from kitbag.registry import BUILT_IN_NAMES
+from kitbag.registry import WORKSPACE_NAMES
 from kitbag.workspace_tools.running import built_in_tools
 from tests.conftest import WriteSkill
 
@@ -25,7 +25,7 @@ def test_there_are_seven_in_a_fixed_order() -> None:
     tools = built_in_tools()
 
     assert [each.name for each in tools] == [each.id for each in tools] == ORDER
-    assert set(ORDER) == BUILT_IN_NAMES
+    assert set(ORDER) == WORKSPACE_NAMES
     assert {each.kind for each in tools} == {"built-in"}
     assert {each.name: each.effects for each in tools} == {
         "bash": ("read", "write", "execute"),

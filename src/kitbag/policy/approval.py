@@ -6,7 +6,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
@@ -56,6 +56,24 @@ class Answer:
 Reply = bool | Answer
 Approver = Callable[[Question], Reply | Awaitable[Reply]]
 
+_asked_here: contextvars.ContextVar[Approver | None] = contextvars.ContextVar(
+    "asked_here", default=None
+)
+
+
+@contextlib.contextmanager
+def asking(approver: Approver) -> Iterator[None]:
+    """Let `approver` answer for the calls that are made inside of this, and for no others.
+
+    For a host whose question is about one call, such as a request to a server: whoever is asked
+    otherwise is not.
+    """
+    token = _asked_here.set(approver)
+    try:
+        yield
+    finally:
+        _asked_here.reset(token)
+
 
 async def ask(approver: Approver | None, question: Question, timeout_seconds: float) -> Answer:
     """Ask, and wait no longer than `timeout_seconds`. Never raises because of the approver.
@@ -63,6 +81,7 @@ async def ask(approver: Approver | None, question: Question, timeout_seconds: fl
     A plain function runs in a thread of its own, so that a prompt does not stop the loop; a
     coroutine function runs on the loop and is cancelled when the time is over.
     """
+    approver = _asked_here.get() or approver
     if approver is None:
         return _no("no_approver", "there is nobody to ask")
     task = asyncio.ensure_future(_reply(approver, question))

@@ -33,20 +33,24 @@ _NUMBER_WIDTH = 6
 
 def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     """Return the lines asked for, and say where to go on."""
-    path = call.arguments["file_path"]
-    with files_of(call).reading(path) as opened:
+    with files_of(call).reading(call.arguments["file_path"]) as opened:
         session.saw(call.terms.workspace, opened.path, opened.stamp)
-        start = opened.file.read(LONGEST_MAGIC)
-        opened.file.seek(0)
-        if kind := image_type(start):
-            return _image(opened, kind)
-        if is_binary(opened.file, call.arguments.get("encoding")):
-            hint = "it is not text; `bash` has programs that look into such files"
-            raise ToolFaultError(
-                "unsupported", f"{path!r} is binary, {opened.size:,} bytes", hint=hint
-            )
-        lines = as_utf8(opened.file, call.arguments.get("encoding"), path)
-        return _lines(call, opened, lines)
+        return show(call, opened)
+
+
+def show(call: ToolCall, opened: OpenFile) -> Answer:
+    """Show a file that is open: an image as it is, of a text the lines that are asked for."""
+    start = opened.file.read(LONGEST_MAGIC)
+    opened.file.seek(0)
+    if kind := image_type(start):
+        return _image(opened, kind)
+    encoding = call.arguments.get("encoding")
+    if is_binary(opened.file, encoding):
+        hint = "it is not text; `bash` has programs that look into such files"
+        raise ToolFaultError(
+            "unsupported", f"{opened.path!r} is binary, {opened.size:,} bytes", hint=hint
+        )
+    return _lines(call, opened, as_utf8(opened.file, encoding, opened.path))
 
 
 def _image(opened: OpenFile, kind: str) -> Answer:

@@ -48,9 +48,11 @@ async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
     if built_in.name == "grep":
         answer, ended = await grep.run(call)
         return _answered(call, answer, ended)
+    # Tools of another kind than these seven bring along who answers for them.
+    work = _IN_A_THREAD.get(built_in.name) or built_in.session.answer
     try:
         async with asyncio.timeout(call.limits.timeout_seconds):
-            answer = await asyncio.to_thread(_IN_A_THREAD[built_in.name], call, session)
+            answer = await asyncio.to_thread(work, call, session)
     except TimeoutError:
         raise ToolFaultError(
             "timeout", f"not done after {call.limits.timeout_seconds:g} s"

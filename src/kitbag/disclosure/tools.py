@@ -1,0 +1,52 @@
+"""The tools by which an agent finds its way among the skills of one discovery."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kitbag.disclosure.definitions import activate_skill, read_skill_file, search_tools
+from kitbag.disclosure.offered import is_offered
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+if TYPE_CHECKING:
+    from kitbag.calls import ToolCall
+    from kitbag.workspace_tools.answer import Answer
+
+
+class Skills(Protocol):
+    """The skills of one discovery, by name, and their tools when somebody asks."""
+
+    skills: dict[str, Skill]
+
+    def tools_of(self, skills: Iterable[Skill]) -> list[Tool]: ...
+
+
+def disclosure_tools(found: Skills) -> list[Tool]:
+    """Return the tools, with the names of the skills in what they take; none without skills."""
+    names = [name for name, skill in found.skills.items() if is_offered(skill)]
+    if not names:
+        return []
+    disclosure = Disclosure(found)
+    definitions = (activate_skill(names), read_skill_file(names), search_tools())
+    return [each.tool(disclosure) for each in definitions]
+
+
+class Disclosure:
+    """Answers for the tools of one discovery."""
+
+    def __init__(self, found: Skills) -> None:
+        self._found = found
+
+    def answer(self, call: "ToolCall", _: object) -> "Answer":
+        """Do what a call asks for."""
+        # Here, so that finding skills does not load what answers about them.
+        from kitbag.disclosure.activating import activate_one
+        from kitbag.disclosure.reading import read_one
+        from kitbag.disclosure.searching import search
+
+        answers: Mapping[str, Callable[[ToolCall, Skills], Answer]] = {
+            "activate_skill": activate_one,
+            "read_skill_file": read_one,
+            "search_tools": search,
+        }
+        return answers[call.tool.id](call, self._found)

@@ -1,0 +1,1 @@
+"""The tools of Kitbag in the words of other people's frameworks; each translates, none decides."""

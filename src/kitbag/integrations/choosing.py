@@ -1,0 +1,67 @@
+"""Which tools a framework is given: patterns of names, and who runs each of them."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from kitbag.disclosure.offered import is_offered
+from kitbag.executor import ToolExecutor
+from kitbag.hidden_text import clean
+from kitbag.manager import SkillManager
+from kitbag.skills import Skill
+from kitbag.tools import Caller, Tool
+
+Patterns = Sequence[str] | str
+Bound = tuple[Tool, Caller]
+
+
+class Wanted:
+    """Which skills and tools were asked for; `exclude` wins."""
+
+    def __init__(self, include: Patterns | None = None, exclude: Patterns = ()) -> None:
+        self._include = None if include is None else _patterns(include)
+        self._exclude = _patterns(exclude)
+
+    def skill(self, skill: Skill) -> bool:
+        return self._fits(skill.name)
+
+    def tool(self, tool: Tool) -> bool:
+        return self._fits(tool.id, tool.name, tool.skill)
+
+    def _fits(self, *names: str) -> bool:
+        if any(fnmatchcase(name, each) for name in names for each in self._exclude):
+            return False
+        if self._include is None:
+            return True
+        return any(fnmatchcase(name, each) for name in names for each in self._include)
+
+
+def _patterns(given: Patterns) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def offered_skills(manager: SkillManager) -> list[Skill]:
+    """Return the skills that their authors do not keep for people."""
+    return [skill for skill in manager.list_skills() if is_offered(skill)]
+
+
+def chosen_tools(manager_or_tools: SkillManager | Iterable[Tool], wanted: Wanted) -> list[Tool]:
+    """Return the tools that were asked for, in order."""
+    if not isinstance(manager_or_tools, SkillManager):
+        return [tool for tool in manager_or_tools if wanted.tool(tool)]
+    skills = {skill.name for skill in offered_skills(manager_or_tools)} | {""}  # "": Kitbag's own
+    tools = manager_or_tools.tools
+    return [tool for tool in tools if tool.skill in skills and wanted.tool(tool)]
+
+
+def bound(tools: Iterable[Tool]) -> list[Bound]:
+    """Return each tool with who runs it; those that nobody runs yet get an executor."""
+    tools = list(tools)
+    unbound = [tool for tool in tools if tool.caller is None]
+    executor = ToolExecutor(unbound)
+    return [(tool, tool.caller or executor) for tool in tools]
+
+
+def described(tool: Tool) -> str:
+    """Return what a model is told of a tool, and what it lacks if it is not ready."""
+    missing = f" (not ready: {', '.join(tool.missing)})" if tool.missing else ""
+    return clean(f"{tool.description}{missing}")

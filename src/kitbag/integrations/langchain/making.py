@@ -1,0 +1,115 @@
+"""Skills in, LangChain tools out: one for each skill, one for each tool of it."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from kitbag.arguments import is_untyped
+from kitbag.disclosure.marking import one_line
+from kitbag.integrations.choosing import (
+    Patterns,
+    Wanted,
+    bound,
+    chosen_tools,
+    described,
+    offered_skills,
+)
+from kitbag.integrations.langchain.calls import Call, SkillByName, ToolById
+from kitbag.integrations.langchain.inputs import RawJsonInput, SkillInput
+from kitbag.integrations.langchain.naming import Naming, prompt_names, tool_names
+from kitbag.integrations.langchain.tool import KitbagTool
+from kitbag.manager import SkillManager
+from kitbag.skills import Skill
+from kitbag.tools import Caller, Tool
+
+
+def create_langchain_tools(
+    manager_or_tools: SkillManager | Iterable[Tool],
+    *,
+    naming: Naming = "wire",
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    skills: Literal["prompt", "none"] = "prompt",
+) -> list[KitbagTool]:
+    """Return a tool for each skill, which gives its instructions, and one for each of its tools.
+
+    `include` and `exclude` are patterns such as `calculator*` for names of skills, ids and wire
+    names. `naming="dotted"` names tools by their ids; OpenAI and Anthropic refuse dots.
+    `skills="none"` leaves out the instructions, for agents that get them in another way.
+    """
+    if naming not in ("wire", "dotted"):
+        raise ValueError(f"naming is {naming!r}: say 'wire' or 'dotted'")
+    if skills not in ("prompt", "none"):
+        raise ValueError(f"skills is {skills!r}: say 'prompt' or 'none'")
+    wanted = Wanted(include, exclude)
+    tools = chosen_tools(manager_or_tools, wanted)
+    if skills == "none" or not isinstance(manager_or_tools, SkillManager):
+        return _tools(tools, naming)
+    prompts = [skill for skill in offered_skills(manager_or_tools) if wanted.skill(skill)]
+    return _with_prompts(manager_or_tools, prompts, tools, naming)
+
+
+def get_skill_tools(
+    manager: SkillManager, name: str, *, naming: Naming = "wire"
+) -> list[KitbagTool]:
+    """Return the tools of one skill, in order."""
+    return _tools(manager.get_skill_tools(name), naming)
+
+
+def _with_prompts(
+    manager: SkillManager, prompts: list[Skill], tools: list[Tool], naming: Naming
+) -> list[KitbagTool]:
+    called = prompt_names([skill.name for skill in prompts], naming)
+    made = _tools(tools, naming, taken=set(called.values()))
+    by_skill: dict[str, list[KitbagTool]] = {}
+    for tool, one in zip(tools, made, strict=True):
+        by_skill.setdefault(tool.skill, []).append(one)
+    caller = _ManagerCaller(manager)
+    asked = {skill.name: _prompt(skill, called[skill.name], caller) for skill in prompts}
+    found = by_skill.get("", [])  # Kitbag's own
+    for skill in manager.list_skills():
+        found += [asked[skill.name]] if skill.name in asked else []
+        found += by_skill.get(skill.name, [])
+    return found
+
+
+class _ManagerCaller:
+    """Runs what belongs to no single tool through the manager."""
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+
+    async def execute(self, name: str, args: Any = None) -> Any:
+        return await self._manager.acall(name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> Any:
+        return self._manager.call(name, args)
+
+
+def _tools(tools: list[Tool], naming: Naming, taken: set[str] | None = None) -> list[KitbagTool]:
+    names = tool_names(tools, naming, taken or set())
+    return [_tool(tool, names[tool.id], caller) for tool, caller in bound(tools)]
+
+
+def _tool(tool: Tool, name: str, caller: Caller) -> KitbagTool:
+    schema = RawJsonInput if is_untyped(tool.input_schema) else dict(tool.input_schema)
+    facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
+    return _made(ToolById(caller, tool.id), name, described(tool), schema, facts)
+
+
+def _prompt(skill: Skill, name: str, caller: Caller) -> KitbagTool:
+    facts = {"id": skill.name, "skill": skill.name, "kind": "skill", "ready": True}
+    description = one_line(skill.description)
+    return _made(SkillByName(caller, skill.name), name, description, SkillInput, facts)
+
+
+def _made(
+    call: Call, name: str, description: str, schema: Any, facts: dict[str, Any]
+) -> KitbagTool:
+    return KitbagTool(
+        name=name,
+        description=description,
+        args_schema=schema,
+        func=call.call,
+        coroutine=call.acall,
+        metadata=facts,
+    )

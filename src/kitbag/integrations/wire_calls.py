@@ -1,0 +1,104 @@
+"""Calls as a model provider sends them, made side by side, answered in order."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kitbag.errors import KitbagError, UnknownToolError
+from kitbag.integrations.choosing import Wanted, bound, chosen_tools
+from kitbag.integrations.strict_schemas import without_nulls
+from kitbag.integrations.telling import failure_text, refusal_text
+from kitbag.manager import SkillManager
+from kitbag.results import Attachment, ToolResult
+from kitbag.tools import Caller, Tool
+
+Tools = SkillManager | Iterable[Tool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireCall:
+    """One call; `arguments` is an object, or its JSON text."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireAnswer:
+    """What one call gave, for a model; `result` is there when the tool ran."""
+
+    call: WireCall
+    text: str
+    is_error: bool = False
+    images: tuple[Attachment, ...] = ()
+    result: ToolResult | None = None
+
+
+async def answer_all(calls: Sequence[WireCall], tools: Tools) -> list[WireAnswer]:
+    """Make the calls side by side and return the answers in the order of the calls."""
+    finder = _Finder(tools)
+    return list(await asyncio.gather(*(_answer(call, finder) for call in calls)))
+
+
+def knows(tools: Tools, name: str) -> bool:
+    """Tell whether a name is that of one of the tools."""
+    try:
+        _Finder(tools).find(name)
+    except KitbagError:
+        return False
+    return True
+
+
+class _Finder:
+    def __init__(self, tools: Tools) -> None:
+        self._manager = tools if isinstance(tools, SkillManager) else None
+        found = [] if self._manager else bound(chosen_tools(tools, Wanted()))
+        self._tools = {tool.name: (tool, caller) for tool, caller in found}
+
+    def find(self, name: str) -> tuple[Tool, Caller]:
+        if self._manager is not None:
+            return bound([self._manager.get_tool(name)])[0]
+        if name not in self._tools:
+            raise UnknownToolError(name, known=self._tools)
+        return self._tools[name]
+
+
+async def _answer(call: WireCall, finder: _Finder) -> WireAnswer:
+    try:
+        given = _arguments(call)
+    except ValueError as error:
+        text = f"the arguments of {call.name} are not a JSON object: {error}"
+        return WireAnswer(call=call, text=text, is_error=True)
+    try:
+        tool, caller = await asyncio.to_thread(finder.find, call.name)
+        result = await caller.execute(tool.id, without_nulls(given, tool.input_schema))
+    except KitbagError as error:
+        return WireAnswer(call=call, text=refusal_text(error), is_error=True)
+    if result.is_error:
+        return WireAnswer(call=call, text=failure_text(result), is_error=True, result=result)
+    images = tuple(each for each in result.attachments if each.type.startswith("image/"))
+    return WireAnswer(call=call, text=result.content, images=images, result=result)
+
+
+def _arguments(call: WireCall) -> Mapping[str, Any]:
+    given = call.arguments
+    if isinstance(given, str):
+        try:
+            given = json.loads(given or "{}")
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{given!r:.60}")  # noqa: TRY004 - one kind of trouble
+    return given
+
+
+def field(value: Any, name: str, default: Any = None) -> Any:
+    """Return a field of what an SDK gives, be it an object or the dictionary it stands for."""
+    if isinstance(value, Mapping):
+        return value.get(name, default)
+    return getattr(value, name, default)
