@@ -115,7 +115,7 @@ FRAMEWORKS = {
     "openai": {"openai"},
     "anthropic": {"anthropic"},
     "pydantic_ai": {"pydantic_ai"},
-    "agents": {"agents"},
+    "openai_agents": {"agents"},
 }
 
 

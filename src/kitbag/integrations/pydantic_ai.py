@@ -1,0 +1,139 @@
+"""Skills in pydantic-ai: a toolset for any agent. Kitbag checks, decides, runs and records."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kitbag.disclosure.skills_prompt import skills_prompt
+from kitbag.errors import InvalidArgumentsError, KitbagError
+from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
+from kitbag.integrations.extras import require_extra
+from kitbag.integrations.strict_schemas import plain_root
+from kitbag.integrations.telling import failure_text, refusal_text
+from kitbag.integrations.wire_calls import Tools
+from kitbag.manager import SkillManager
+from kitbag.results import ToolResult
+from kitbag.tools import Caller, Tool
+
+require_extra("pydantic_ai", "pydantic-ai", "pip install 'kitbag[pydantic-ai]'")
+
+from pydantic_ai import (  # noqa: E402 - the check comes first
+    BinaryContent,
+    ModelRetry,
+    RunContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolReturn,
+)
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool  # noqa: E402
+from pydantic_core import SchemaValidator, core_schema  # noqa: E402
+
+# Any object: the arguments are checked by Kitbag, with messages that a model can act on.
+_ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+
+
+@dataclass(kw_only=True)
+class _KitbagTool(ToolsetTool[Any]):
+    """What `call_tool` gets back of `get_tools`, whoever renamed it in between."""
+
+    caller: Caller
+    tool_id: str
+
+
+class KitbagToolset(AbstractToolset[Any]):
+    """The tools of a manager, or some tools, for `Agent(toolsets=[…])`.
+
+    Skills that a manager finds anew are there at the next step of a run. Arguments that do not
+    fit are a retry, of which there are `retries` for each tool; every other failure is told to
+    the model and costs none. `defer` are patterns of tools that a model finds by searching.
+    `catalogue=True` adds the list of skills to the instructions.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        tools: Tools,
+        *,
+        include: Patterns | None = None,
+        exclude: Patterns = (),
+        defer: Patterns = (),
+        retries: int = 3,
+        catalogue: bool = False,
+        id: str | None = "kitbag",  # noqa: A002 - the framework's word
+    ) -> None:
+        if catalogue and not isinstance(tools, SkillManager):
+            raise ValueError("only a SkillManager has a catalogue of skills")
+        # Bound once: functions that nobody runs yet get one executor, not one for each step.
+        self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
+        self._wanted = Wanted(include, exclude)
+        self._later = Wanted(defer)
+        self._retries = retries
+        self._catalogue = catalogue
+        self._id = id
+
+    @property
+    def id(self) -> str | None:
+        """What tells this toolset from others of the same agent."""
+        return self._id
+
+    async def get_instructions(self, ctx: RunContext[Any]) -> str | None:  # noqa: ARG002 - theirs
+        """Return the catalogue of skills, if it was asked for and there are any."""
+        if not self._catalogue or not isinstance(self._tools, SkillManager):
+            return None
+        return await asyncio.to_thread(skills_prompt, self._tools) or None
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
+        """Return the tools as they are now, by the names that models call them."""
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        return {tool.name: self._made(tool) for tool in chosen}
+
+    async def call_tool(
+        self,
+        name: str,  # noqa: ARG002 - perhaps renamed on the way here
+        tool_args: dict[str, Any],
+        ctx: RunContext[Any],  # noqa: ARG002
+        tool: ToolsetTool[Any],
+    ) -> ToolReturn:
+        """Run a tool; raise what tells the model how it failed."""
+        assert isinstance(tool, _KitbagTool)
+        try:
+            result = await tool.caller.execute(tool.tool_id, tool_args)
+        except InvalidArgumentsError as error:
+            raise ModelRetry(refusal_text(error)) from error
+        except KitbagError as error:
+            raise ToolFailed(refusal_text(error)) from error
+        if result.is_error:
+            raise ToolFailed(failure_text(result))
+        return _returned(result)
+
+    def _made(self, tool: Tool) -> _KitbagTool:
+        assert tool.caller is not None
+        facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
+        definition = ToolDefinition(
+            name=tool.name,
+            description=described(tool),
+            parameters_json_schema=plain_root(tool.input_schema),
+            metadata=facts,
+            defer_loading=self._later.tool(tool),
+        )
+        return _KitbagTool(
+            toolset=self,
+            tool_def=definition,
+            max_retries=self._retries,
+            args_validator=_ANY_OBJECT,
+            caller=tool.caller,
+            tool_id=tool.id,
+        )
+
+
+def _returned(result: ToolResult) -> ToolReturn:
+    """Return what a model gets, text and images, and beside it the result for a program."""
+    images = [
+        BinaryContent(data=each.data, media_type=each.type)
+        for each in result.attachments
+        if each.type.startswith("image/")
+    ]
+    # Plain mappings: whoever keeps the conversation writes this down, too.
+    kept = replace(result, protections=dict(result.protections), attachments=())
+    return ToolReturn(
+        return_value=[result.content, *images] if images else result.content, metadata=kept
+    )

@@ -1,0 +1,178 @@
+"""Real agents of pydantic-ai, with the models that it ships for tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UnexpectedModelBehavior,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from kitbag import SkillManager, tool
+from kitbag.integrations.pydantic_ai import KitbagToolset
+from kitbag.results import ToolResult
+from tests.integrations.conftest import PIXEL
+
+WriteSkill = Callable[..., Path]
+
+
+def scripted(*turns: list[tuple[str, Any]]) -> FunctionModel:
+    """A model that makes the calls of each turn, then says "Done."."""
+    left = list(turns)
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del messages, info
+        if not left:
+            return ModelResponse(parts=[TextPart("Done.")])
+        return ModelResponse(parts=[ToolCallPart(name, given) for name, given in left.pop(0)])
+
+    return FunctionModel(answer)
+
+
+def returned(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    requests = [message for message in messages if isinstance(message, ModelRequest)]
+    parts = [part for request in requests for part in request.parts]
+    return [part for part in parts if isinstance(part, ToolReturnPart)]
+
+
+async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
+    manager: SkillManager,
+) -> None:
+    turn = [
+        ("kit__add", {"a": 2, "b": 3}),
+        ("kit__fail", {}),
+        ("kit__add", {"a": "two"}),
+        ("kit__add", "{broken"),
+        ("read", {"file_path": "dot.png"}),
+    ]
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
+
+    ran = await agent.run("Go.")
+
+    added, failed, refused, broken, shown = returned(ran.all_messages())
+    assert ran.output == "Done."
+    assert (added.content, added.outcome) == ("5", "success")
+    assert failed.content == "Script execution failed with exit code 4\nno such page"
+    assert failed.outcome == "failed"
+    assert (refused.outcome, broken.outcome) == ("retried", "retried")
+    assert str(refused.content).startswith(
+        'invalid arguments for kit.add: a: "two" is not of type "integer"'
+    )
+    assert shown.content == [
+        "dot.png: image/png, 32 bytes",
+        BinaryContent(data=PIXEL, media_type="image/png"),
+    ]
+
+
+async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written_down(
+    manager: SkillManager,
+) -> None:
+    turn = [("kit__add", {"a": 2}), ("read", {"file_path": "dot.png"})]
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
+
+    ran = await agent.run("Go.")
+
+    result = returned(ran.all_messages())[0].metadata
+    assert isinstance(result, ToolResult)
+    assert (result.tool, result.structured, result.exit_code) == ("kit.add", 3, 0)
+    written = ModelMessagesTypeAdapter.dump_json(ran.all_messages())
+    assert [each.content for each in returned(ModelMessagesTypeAdapter.validate_json(written))][
+        0
+    ] == "3"
+
+
+async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
+    manager: SkillManager,
+) -> None:
+    model = TestModel(call_tools=["kit__add", "kit__echo"])
+    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit")])
+
+    ran = await agent.run("Go.")
+
+    assert model.last_model_request_parameters is not None
+    shown = model.last_model_request_parameters.function_tools
+    assert [each.name for each in shown] == ["kit__add", "kit__echo", "kit__fail"]
+    assert [each.metadata and each.metadata["id"] for each in shown] == [
+        "kit.add",
+        "kit.echo",
+        "kit.fail",
+    ]
+    assert [each.outcome for each in returned(ran.all_messages())] == ["success", "success"]
+
+
+async def test_wrong_arguments_end_a_run_only_after_the_retries_it_was_given(
+    manager: SkillManager,
+) -> None:
+    wrong = [("kit__add", {"a": "two"})]
+    patient = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, retries=2)])
+    strict = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, retries=1)])
+
+    assert (await patient.run("Go.")).output == "Done."
+    with pytest.raises(UnexpectedModelBehavior, match="kit__add"):
+        await strict.run("Go.")
+
+
+async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
+    manager: SkillManager, write_skill: WriteSkill
+) -> None:
+    @tool
+    def learn() -> str:
+        """Write a new skill."""
+        write_skill("late", files={"scripts/hello.sh": "#!/bin/bash\n# Greet\necho hello\n"})
+        manager.discover()
+        return "learned"
+
+    turns = [[("learn", {})], [("late__hello", {})]]
+    toolsets = [KitbagToolset(manager), KitbagToolset([learn], id="functions")]
+    agent = Agent(scripted(*turns), toolsets=toolsets)
+
+    ran = await agent.run("Go.")
+
+    assert [each.content for each in returned(ran.all_messages())] == ["learned", "hello"]
+
+
+async def test_the_catalogue_is_in_the_instructions_when_asked_for(manager: SkillManager) -> None:
+    model = TestModel(call_tools=[])
+    agent = Agent(model, toolsets=[KitbagToolset(manager, catalogue=True)])
+
+    ran = await agent.run("Go.")
+
+    first = ran.all_messages()[0]
+    assert isinstance(first, ModelRequest)
+    assert "<name>kit</name>" in (first.instructions or "")
+    with pytest.raises(ValueError, match="only a SkillManager"):
+        KitbagToolset([], catalogue=True)
+
+
+async def test_tools_keep_working_under_another_name(manager: SkillManager) -> None:
+    toolset = KitbagToolset(manager, include="kit.add").prefixed("my")
+    agent = Agent(scripted([("my_kit__add", {"a": 1})]), toolsets=[toolset])
+
+    ran = await agent.run("Go.")
+
+    assert [each.content for each in returned(ran.all_messages())] == ["2"]
+
+
+async def test_deferred_tools_are_found_by_searching(manager: SkillManager) -> None:
+    model = TestModel(call_tools=[])
+    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit", defer="kit.add")])
+
+    await agent.run("Go.")
+
+    assert model.last_model_request_parameters is not None
+    shown = model.last_model_request_parameters.function_tools
+    deferred = {each.name for each in shown if each.defer_loading}
+    assert deferred == {"kit__add"}
+    assert "search_tools" in {each.name for each in shown}
