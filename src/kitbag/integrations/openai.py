@@ -122,15 +122,19 @@ def _item(answer: WireAnswer) -> dict[str, Any]:
     output: Any = _text(answer)
     if answer.images:
         text = {"type": "input_text", "text": output}
-        output = [text, *({"type": "input_image", "image_url": _url(i)} for i in answer.images)]
+        output = [
+            text,
+            *({"type": "input_image", "image_url": image_url(i)} for i in answer.images),
+        ]
     return {"type": "function_call_output", "call_id": answer.call.id, "output": output}
 
 
 def _images(answer: WireAnswer) -> dict[str, Any]:
     text = {"type": "text", "text": f"What the tool {answer.call.name} showed:"}
-    shown = [{"type": "image_url", "image_url": {"url": _url(each)}} for each in answer.images]
+    shown = [{"type": "image_url", "image_url": {"url": image_url(each)}} for each in answer.images]
     return {"role": "user", "content": [text, *shown]}
 
 
-def _url(image: Attachment) -> str:
+def image_url(image: Attachment) -> str:
+    """Return an image as an address that holds it."""
     return f"data:{image.type};base64,{base64.b64encode(image.data).decode()}"
