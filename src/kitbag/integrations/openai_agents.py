@@ -9,13 +9,13 @@ from kitbag.integrations.strict_schemas import plain_root, strict_schema
 from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
 from kitbag.tools import Tool
 
-require_extra("agents", "openai-agents", "pip install 'kitbag[openai-agents]'")
+require_extra("agents", "openai-agents", "pip install 'kitbag[agents]'")
 
 from agents import FunctionTool, ToolOutputImage, ToolOutputText  # noqa: E402 - the check
 from agents.tool_context import ToolContext  # noqa: E402 - comes first
 
 
-def openai_agents_tools(
+def agents_tools(
     tools: Tools,
     *,
     strict: bool = True,

@@ -1,13 +1,14 @@
 """Skills in pydantic-ai: a toolset for any agent. Kitbag checks, decides, runs and records."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from kitbag.disclosure.skills_prompt import skills_prompt
+from kitbag.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from kitbag.errors import InvalidArgumentsError, KitbagError
 from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from kitbag.integrations.extras import require_extra
+from kitbag.integrations.storable_results import storable
 from kitbag.integrations.strict_schemas import plain_root
 from kitbag.integrations.telling import failure_text, refusal_text
 from kitbag.integrations.wire_calls import Tools
@@ -45,8 +46,9 @@ class KitbagToolset(AbstractToolset[Any]):
 
     Skills that a manager finds anew are there at the next step of a run. Arguments that do not
     fit are a retry, of which there are `retries` for each tool; every other failure is told to
-    the model and costs none. `defer` are patterns of tools that a model finds by searching.
-    `catalogue=True` adds the list of skills to the instructions.
+    the model and costs none. `defer` are patterns of tools that a model finds by searching. Where
+    an agent is given `activate_skill`, the skills are listed in its instructions, in at most
+    `budget` characters.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -57,17 +59,15 @@ class KitbagToolset(AbstractToolset[Any]):
         exclude: Patterns = (),
         defer: Patterns = (),
         retries: int = 3,
-        catalogue: bool = False,
+        budget: int = DEFAULT_BUDGET,
         id: str | None = "kitbag",  # noqa: A002 - the framework's word
     ) -> None:
-        if catalogue and not isinstance(tools, SkillManager):
-            raise ValueError("only a SkillManager has a catalogue of skills")
         # Bound once: functions that nobody runs yet get one executor, not one for each step.
         self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
         self._wanted = Wanted(include, exclude)
         self._later = Wanted(defer)
         self._retries = retries
-        self._catalogue = catalogue
+        self._budget = budget
         self._id = id
 
     @property
@@ -76,10 +76,13 @@ class KitbagToolset(AbstractToolset[Any]):
         return self._id
 
     async def get_instructions(self, ctx: RunContext[Any]) -> str | None:  # noqa: ARG002 - theirs
-        """Return the catalogue of skills, if it was asked for and there are any."""
-        if not self._catalogue or not isinstance(self._tools, SkillManager):
+        """Return the list of skills when the agent has the tool to use it."""
+        if not isinstance(self._tools, SkillManager):
             return None
-        return await asyncio.to_thread(skills_prompt, self._tools) or None
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        if not any(tool.name == "activate_skill" for tool in chosen):
+            return None
+        return await asyncio.to_thread(skills_prompt, self._tools, budget=self._budget) or None
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
         """Return the tools as they are now, by the names that models call them."""
@@ -132,8 +135,5 @@ def _returned(result: ToolResult) -> ToolReturn:
         for each in result.attachments
         if each.type.startswith("image/")
     ]
-    # Plain mappings: whoever keeps the conversation writes this down, too.
-    kept = replace(result, protections=dict(result.protections), attachments=())
-    return ToolReturn(
-        return_value=[result.content, *images] if images else result.content, metadata=kept
-    )
+    shown = [result.content, *images] if images else result.content
+    return ToolReturn(return_value=shown, metadata=storable(result))

@@ -7,8 +7,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
 
 from kitbag.errors import KitbagError
-from kitbag.integrations.langchain.artifacts import storable
 from kitbag.integrations.langchain.errors import failure, refusal
+from kitbag.integrations.storable_results import storable
 from kitbag.results import ToolResult
 
 

@@ -47,6 +47,12 @@ def returned(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for part in parts if isinstance(part, ToolReturnPart)]
 
 
+def instructions(messages: list[ModelMessage]) -> str | None:
+    first = messages[0]
+    assert isinstance(first, ModelRequest)
+    return first.instructions
+
+
 async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
     manager: SkillManager,
 ) -> None:
@@ -88,9 +94,8 @@ async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written
     assert isinstance(result, ToolResult)
     assert (result.tool, result.structured, result.exit_code) == ("kit.add", 3, 0)
     written = ModelMessagesTypeAdapter.dump_json(ran.all_messages())
-    assert [each.content for each in returned(ModelMessagesTypeAdapter.validate_json(written))][
-        0
-    ] == "3"
+    read = returned(ModelMessagesTypeAdapter.validate_json(written))
+    assert (read[0].content, read[0].metadata["structured"]) == ("3", 3)
 
 
 async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
@@ -143,17 +148,19 @@ async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
     assert [each.content for each in returned(ran.all_messages())] == ["learned", "hello"]
 
 
-async def test_the_catalogue_is_in_the_instructions_when_asked_for(manager: SkillManager) -> None:
-    model = TestModel(call_tools=[])
-    agent = Agent(model, toolsets=[KitbagToolset(manager, catalogue=True)])
+async def test_skills_are_listed_where_an_agent_can_activate_them(manager: SkillManager) -> None:
+    finding = SkillManager(*manager.roots, disclosure=True)
+    turn = [("activate_skill", {"name": "kit"})]
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(finding)])
+    unaware = Agent(scripted(), toolsets=[KitbagToolset(manager)])
 
     ran = await agent.run("Go.")
+    other = await unaware.run("Go.")
 
-    first = ran.all_messages()[0]
-    assert isinstance(first, ModelRequest)
-    assert "<name>kit</name>" in (first.instructions or "")
-    with pytest.raises(ValueError, match="only a SkillManager"):
-        KitbagToolset([], catalogue=True)
+    (activated,) = returned(ran.all_messages())
+    assert '<skill_content name="kit">' in str(activated.content)
+    assert "<name>kit</name>" in (instructions(ran.all_messages()) or "")
+    assert instructions(other.all_messages()) is None
 
 
 async def test_tools_keep_working_under_another_name(manager: SkillManager) -> None:

@@ -11,7 +11,7 @@ import pytest
 from agents import Agent, OpenAIResponsesModel, Runner, ToolSearchTool, set_tracing_disabled
 
 from kitbag import SkillManager, tool
-from kitbag.integrations.openai_agents import openai_agents_tools
+from kitbag.integrations.openai_agents import agents_tools
 from tests.integrations.conftest import PIXEL, Provider
 from tests.integrations.test_openai import response_reply
 
@@ -56,7 +56,7 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
         said("Done."),
     ]
 
-    ran = await run(provider, openai_agents_tools(manager, include=INCLUDE))
+    ran = await run(provider, agents_tools(manager, include=INCLUDE))
 
     assert ran.final_output == "Done."
     answers = [
@@ -78,7 +78,7 @@ async def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
 ) -> None:
     provider.replies = [said("Done.")]
 
-    await run(provider, openai_agents_tools(manager))
+    await run(provider, agents_tools(manager))
 
     sent = provider.requests[0]["tools"]
     assert len(sent) == len({each["name"] for each in sent}) == 10
@@ -94,7 +94,7 @@ async def test_deferred_tools_are_left_to_the_search_of_the_provider(
     manager: SkillManager, provider: Provider
 ) -> None:
     provider.replies = [said("Done.")]
-    tools = openai_agents_tools(manager, include="kit", defer="kit.add")
+    tools = agents_tools(manager, include="kit", defer="kit.add")
 
     await run(provider, [*tools, ToolSearchTool()])
 
@@ -111,6 +111,6 @@ async def test_functions_need_no_manager(provider: Provider) -> None:
 
     provider.replies = [response_reply(("double", json.dumps({"number": 4}))), said("Done.")]
 
-    await run(provider, openai_agents_tools([double]))
+    await run(provider, agents_tools([double]))
 
     assert provider.requests[1]["input"][-1]["output"] == "8"
