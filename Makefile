@@ -79,6 +79,9 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/sessions.py
+	$(BIN)/python bench/registry.py
+	$(BIN)/python bench/reload.py
 	$(BIN)/python bench/langchain_tools.py
 
 extras:  ## each extra alone in a clean environment, with its own tests

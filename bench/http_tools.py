@@ -5,20 +5,44 @@ Interleaved in one run against one local server; the minimum and the median are 
 
 import argparse
 import asyncio
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 
-from kitbag import Policy, SkillManager
+from kitbag import SkillManager
+from kitbag.needs import Need
+from kitbag.trust.grants import Grants
 
+WARMING = 20
+ARGUMENTS = {"city": "Paris", "days": 3}
+
+SERVER = """
+import asyncio
 BODY = b'{"city": "Paris", "temperature": 21, "wind": [1, 2, 3]}'
-REPLY = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
-) + BODY
+HEAD = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n"
+REPLY = HEAD % len(BODY) + BODY
+class Talk(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.data = transport, b""
+    def data_received(self, data):
+        self.data += data
+        while b"\\r\\n\\r\\n" in self.data:
+            _, _, self.data = self.data.partition(b"\\r\\n\\r\\n")
+            self.transport.write(REPLY)
+async def main():
+    server = await asyncio.get_running_loop().create_server(Talk, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
 SKILL = """---
 name: weather
 description: Weather.
@@ -35,69 +59,86 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=500)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
-        race(Path(folder), options.rounds)
+    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder, serve() as port:
+        race(Path(folder), port, options.rounds)
 
 
-def race(folder: Path, rounds: int) -> None:
-    port = serve()
+def race(folder: Path, port: int, rounds: int) -> None:
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # grants and journal of nobody else
     home, workspace = folder / "skills/weather", folder / "work"
     home.mkdir(parents=True)
     workspace.mkdir()
     (home / "SKILL.md").write_text(SKILL.format(port=port))
-    manager = SkillManager(folder / "skills", workspace=workspace, policy=Policy.trusting())
-    times = asyncio.run(rounds_of(manager, f"http://127.0.0.1:{port}/v1/Paris", rounds))
-    bare = times["httpx2, await"]
-    for name, taken in times.items():
-        low, middle = min(taken), statistics.median(taken)
-        line = f"{name:<20} min {low:6.2f} ms   median {middle:6.2f} ms"
-        print(f"{line}   x {low / min(bare):.2f} / {middle / statistics.median(bare):.2f}")
+    manager = SkillManager(folder / "skills", workspace=workspace)
+    host = Need(kind="host", value=f"127.0.0.1:{port}")
+    Grants().grant(manager.get_skill("weather"), [host], by="bench")
+    url = f"http://127.0.0.1:{port}/v1/Paris"
+    asyncio.run(awaited(manager, url, rounds)).show()
+    blocking(manager, url, rounds).show()
 
 
-async def rounds_of(manager: SkillManager, url: str, rounds: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {"httpx2, await": [], "acall": [], "call": []}
-    arguments = {"city": "Paris", "days": 3}
+class Watch:
+    """Wall and processor time of the rounds of each contender, the first being the bare one."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[tuple[float, float]]] = {}
+        self._last = (0.0, 0.0)
+
+    def start(self) -> None:
+        self._last = (time.perf_counter(), time.process_time())
+
+    def lap(self, name: str) -> None:
+        now = (time.perf_counter(), time.process_time())
+        self._taken.setdefault(name, []).append((now[0] - self._last[0], now[1] - self._last[1]))
+        self._last = now
+
+    def show(self) -> None:
+        bare: tuple[float, float, float] | None = None
+        for name, taken in self._taken.items():
+            # The first rounds import, connect and fill caches.
+            wall, cpu = ([each[kind] * 1e3 for each in taken[WARMING:]] for kind in (0, 1))
+            found = (min(wall), statistics.median(wall), statistics.median(cpu))
+            bare = bare or found
+            told = (
+                f"{one:6.2f} ms x {one / other:.2f}" for one, other in zip(found, bare, strict=True)
+            )
+            print(f"{name:<17}", *map(" ".join, zip(("min", "median", "cpu"), told, strict=True)))
+
+
+async def awaited(manager: SkillManager, url: str, rounds: int) -> Watch:
+    watch = Watch()
     async with httpx2.AsyncClient(trust_env=False) as client:
-
-        async def bare() -> object:
-            return (await client.get(url, params={"days": 3})).json()
-
-        contenders = {
-            "httpx2, await": bare,
-            "acall": lambda: manager.acall("weather.ask", arguments),
-            # What `call` does, without blocking the loop that this is running on.
-            "call": lambda: asyncio.to_thread(manager.call, "weather.ask", arguments),
-        }
-        for number in range(rounds + 20):
-            for name, run in contenders.items():
-                started = time.perf_counter()
-                await run()
-                if number >= 20:  # the first rounds import, connect and fill caches
-                    times[name].append((time.perf_counter() - started) * 1e3)
-    return times
+        for _ in range(rounds + WARMING):
+            watch.start()
+            (await client.get(url, params={"days": 3})).json()
+            watch.lap("httpx2, await")
+            await manager.acall("weather.ask", ARGUMENTS)
+            watch.lap("acall")
+    return watch
 
 
-def serve() -> int:
-    """Start a server on a thread of its own, and return its port."""
-    ready = threading.Event()
-    port: list[int] = []
+def blocking(manager: SkillManager, url: str, rounds: int) -> Watch:
+    watch = Watch()
+    with httpx2.Client(trust_env=False) as client:
+        for _ in range(rounds + WARMING):
+            watch.start()
+            client.get(url, params={"days": 3}).json()
+            watch.lap("httpx2, blocking")
+            manager.call("weather.ask", ARGUMENTS)
+            watch.lap("call")
+    return watch
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(REPLY)
-        except asyncio.IncompleteReadError:
-            writer.close()
 
-    async def listen() -> None:
-        server = await asyncio.start_server(talk, "127.0.0.1", 0)
-        port.append(server.sockets[0].getsockname()[1])
-        ready.set()
-        await server.serve_forever()
-
-    threading.Thread(target=lambda: asyncio.run(listen()), daemon=True).start()
-    ready.wait()
-    return port[0]
+@contextmanager
+def serve() -> Iterator[int]:
+    """Start a server in a process of its own, so that it takes no time of this one."""
+    child = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        yield int(child.stdout.readline())
+    finally:
+        child.kill()
+        child.communicate()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from kitbag.errors import (
     UnboundToolError,
     UnknownToolError,
 )
+from kitbag.tools import Binary, BuiltIn, InlineScript, Tool
+from kitbag.workspace_tools.session import WorkspaceSession
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -144,6 +146,29 @@ def test_a_caller_cannot_raise_the_time(asked: float, manager_of: MakeManager) -
     manager = manager_of(limits=Limits(timeout_seconds=0.2))
 
     assert manager.call("hang", timeout=asked).timeout_seconds == 0.2
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds"),
+    [
+        (Binary(path="true"), 60),
+        (InlineScript(interpreter="sh", text="true"), 60),
+        (BuiltIn(name="bash", session=WorkspaceSession()), 120),
+        (BuiltIn(name="ls", session=WorkspaceSession()), 30),
+    ],
+    ids=["binary", "inline", "bash", "ls"],
+)
+async def test_a_tool_made_in_code_has_the_time_of_its_kind(
+    runs: Binary | InlineScript | BuiltIn, seconds: float, tmp_path: Path
+) -> None:
+    properties: dict[str, Any] = {"command": {}} if seconds == 120 else {}
+    schema = {"type": "object", "properties": properties}
+    made = Tool(id="s.t", name="t", skill="s", description="", input_schema=schema, runs=runs)
+    arguments = dict.fromkeys(properties, "true")
+
+    result = await ToolExecutor([made], workspace=tmp_path).execute("t", arguments)
+
+    assert (result.outcome, result.timeout_seconds) == ("ok", seconds)
 
 
 @pytest.mark.parametrize("limits", [None, Limits(keep_bytes=5_000)])

@@ -111,6 +111,26 @@ def test_what_a_function_raises_is_a_failed_result(call: Any, error: Exception) 
     assert "no" in result.structured["error"]
 
 
+def test_what_an_error_was_raised_from_is_told_too(call: Any) -> None:
+    def fail() -> None:
+        try:
+            dict[str, str]()["city"]
+        except KeyError as error:
+            raise ValueError("no forecast") from error
+
+    assert call(fail).content == "ValueError: no forecast\nbecause of KeyError: 'city'"
+
+
+def test_an_error_that_is_its_own_cause_is_told_once(call: Any) -> None:
+    error = ValueError("odd")
+    error.__cause__ = error
+
+    def fail() -> None:
+        raise error
+
+    assert call(fail).content == "ValueError: odd"
+
+
 def test_invoke_raises_for_a_function_that_failed(tmp_path: Path) -> None:
     @tool
     def fail() -> None:

@@ -15,7 +15,8 @@ from kitbag.calls import Given, Terms, ToolCall
 from kitbag.errors import CallDeniedError, KitbagError, SkillUnreadableError, ToolRestrictionError
 from kitbag.limits import Limits
 from kitbag.needs import Need
-from kitbag.permits import Permit, Permits
+from kitbag.permit import Permit
+from kitbag.permits import Permits
 from kitbag.policy import Answer, Condition, Equals, Question, Rule
 from kitbag.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grants import Grants
@@ -140,7 +141,7 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
 def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
     call_of: MakeCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.permits._MOST_REDACTORS", 1)
+    monkeypatch.setattr("kitbag.secret_values._MOST_REDACTORS", 1)
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
     local = threading.local()

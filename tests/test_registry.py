@@ -1,9 +1,13 @@
 """Names → tools: look-ups, collisions, names of built-ins, and what is on record about them."""
 
 import re
+import threading
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kitbag import ToolRegistry
 from kitbag.errors import AmbiguousNameError, UnknownToolError
@@ -180,3 +184,100 @@ def test_an_id_counts_before_another_tools_wire_name() -> None:
     registry = registry_of(tool("a", "b"), tool("x", "a.b"))
 
     assert registry.get("a.b").id == "a.b"
+
+
+def test_tools_come_in_the_order_in_which_they_were_first_registered() -> None:
+    registry = registry_of(tool("a", "x"), tool("b", "y"), tool("c", "z"), tool("a", "x"))
+
+    assert [each.id for each in registry] == ["a.x", "b.y", "c.z"]
+
+
+def test_a_tool_that_is_replaced_under_another_wire_name_gives_the_old_one_back() -> None:
+    registry = registry_of(tool("b", "search"), tool("a", "search"))
+    renamed = replace(tool("a", "search"), name="find")
+
+    registry.register(renamed)
+
+    assert names(registry) == {"b.search": "search", "a.search": "find"}
+    assert (registry.get("search").id, registry.get("find").id) == ("b.search", "a.search")
+
+
+def test_a_fallback_that_somebody_wanted_is_given_back_when_he_leaves() -> None:
+    registry = registry_of(tool("a", "read"))
+    assert names(registry) == {"a.read": "a__read"}
+
+    registry.register(tool("b", "a__read"))
+    assert registry.get("a__read").id == "b.a__read"
+    assert registry.get(names(registry)["a.read"]).id == "a.read"
+
+    registry.remove("b.a__read")
+    assert names(registry) == {"a.read": "a__read"}
+
+
+SOME = [
+    *(tool(skill, name) for skill in ("a", "b", "c") for name in ("read", "find", "a__find")),
+    *(tool(skill, "find", declared=False) for skill in ("d", "p:a", "p")),
+    tool("p", "a__find"),
+    tool("x", hashed_wire_name("a", "find")),
+]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(SOME)), max_size=40))
+def test_whatever_was_registered_and_removed_names_are_unique_and_lead_back(
+    steps: list[tuple[bool, Tool]],
+) -> None:
+    registry = ToolRegistry()
+    there: dict[str, Tool] = {}
+    for adds, each in steps:
+        if adds:
+            registry.register(each)
+            there[each.id] = each
+        else:
+            assert registry.remove(each.id) == (there.pop(each.id, None) is not None)
+        wires = names(registry)
+        assert list(wires) == list(there)
+        assert len(set(wires.values())) == len(wires)
+        assert {wire: registry.get(wire).id for wire in wires.values()} == {
+            wire: tool_id for tool_id, wire in wires.items()
+        }
+
+
+def test_readers_find_every_tool_while_others_come_go_and_are_replaced() -> None:
+    stable = [tool(f"s{number}", "find") for number in range(50)]
+    registry = registry_of(*stable)
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                for each in stable:
+                    assert registry.get(each.id).id == each.id
+                    assert registry.get(f"{each.skill}__find").id == each.id
+                assert len({each.name for each in registry}) >= len(stable)
+                registry.problems()
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for number in range(2_000):
+        registry.register(stable[number % 50], rank=number % 50 + 1)
+        registry.register(tool(f"t{number % 7}", "find"), rank=0)
+        registry.remove(f"t{number % 5}.find")
+    done.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
+
+
+def test_a_wrong_name_among_very_many_still_names_the_nearest() -> None:
+    registry = registry_of(*(tool(f"skill{number}", f"tool{number}") for number in range(5_000)))
+
+    with pytest.raises(UnknownToolError) as caught:
+        registry.get("tool4999x")
+
+    assert caught.value.nearest[0] == "tool4999"

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from kitbag.policy.policy import Policy
     from kitbag.registry import ToolRegistry
     from kitbag.results import ToolResult
+    from kitbag.sessions.manager import SessionManager
+    from kitbag.shell.scripted_tool import ScriptedTool
+    from kitbag.shell.tool_def import ToolArgs, ToolDef
     from kitbag.skills import Skill
     from kitbag.tools import Tool
 
@@ -19,9 +22,13 @@ __all__ = [
     "KitbagError",
     "Limits",
     "Policy",
+    "ScriptedTool",
+    "SessionManager",
     "Skill",
     "SkillManager",
     "Tool",
+    "ToolArgs",
+    "ToolDef",
     "ToolExecutor",
     "ToolRegistry",
     "ToolResult",
@@ -32,9 +39,13 @@ _HOMES = {
     "KitbagError": "kitbag.errors",
     "Limits": "kitbag.limits",
     "Policy": "kitbag.policy.policy",
+    "ScriptedTool": "kitbag.shell.scripted_tool",
+    "SessionManager": "kitbag.sessions.manager",
     "Skill": "kitbag.skills",
     "SkillManager": "kitbag.manager",
     "Tool": "kitbag.tools",
+    "ToolArgs": "kitbag.shell.tool_def",
+    "ToolDef": "kitbag.shell.tool_def",
     "ToolExecutor": "kitbag.executor",
     "ToolRegistry": "kitbag.registry",
     "ToolResult": "kitbag.results",

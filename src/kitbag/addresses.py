@@ -3,6 +3,8 @@
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from kitbag.hosts import HostError, is_private_name, read_host
+
 # Written out, because `is_global` is true for addresses that lead inside by another way.
 _THIS_MACHINE = "0.0.0.0/8 127.0.0.0/8 ::/128 ::1/128"
 _OWN_NETWORKS = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10"
@@ -34,6 +36,17 @@ def is_public(address: str) -> bool:
     inner = found if isinstance(found, IPv4Address) else _inside_of(found)
     real = found if inner is None else inner
     return not any(real.version == network.version and real in network for network in _INSIDE)
+
+
+def leads_inside(host: str) -> bool:
+    """Tell whether a host is of this machine or its network by what it is called; in doubt yes."""
+    try:
+        found = read_host(host)
+    except HostError:
+        return True
+    if found.is_address:
+        return not is_public(found.name)
+    return found.name != "*" and is_private_name(found.name)
 
 
 def _inside_of(address: IPv6Address) -> IPv4Address | None:

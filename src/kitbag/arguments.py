@@ -109,7 +109,7 @@ def is_untyped(schema: JsonSchema) -> bool:
     return isinstance(properties["data"], dict) and "type" not in properties["data"]
 
 
-def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
+def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
     validator = _validator_for(schema)
     for number, error in enumerate(validator.iter_errors(arguments)):
         if number == _MOST_SHOWN:
@@ -121,6 +121,11 @@ def _problems(schema: JsonSchema, arguments: dict[str, Any]) -> Iterable[str]:
             hint = _hint(*_inside(schema, arguments, error.instance_path))
         message = f"{_cut(error.message)}{hint}"
         yield f"{where}: {message}" if where else message
+
+
+def value_problems(schema: JsonSchema, value: Any) -> list[str]:
+    """Return all that does not fit a schema; nothing when it does."""
+    return list(_problems(schema, value))
 
 
 def _cut(message: str) -> str:

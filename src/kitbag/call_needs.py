@@ -7,7 +7,7 @@ from kitbag.declarations.skill_md import read_skill_md
 from kitbag.needs import Need
 from kitbag.reading import CannotReadError
 from kitbag.skills import Skill
-from kitbag.tools import Function, Script, Tool
+from kitbag.tools import Function, Hosted, Script, Tool
 from kitbag.trust.asks import asks_of
 from kitbag.trust.package_asks import package_needs, propose_packages
 from kitbag.walk import skill_file_in
@@ -29,7 +29,7 @@ class CallNeeds:
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
         """Return what the skill of a tool declares that this tool needs."""
-        if isinstance(tool.runs, Function) or not tool.home:
+        if isinstance(tool.runs, Function | Hosted) or not tool.home:
             return ()
         key = (tool.id, digest)
         known = self._known.get(key)

@@ -1,6 +1,6 @@
 """A call: a tool, arguments that fit it, and what the call may use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -37,7 +37,24 @@ class Given:
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()  # fetched ones: address and hash
     unconfined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A program that came from the web, of which nobody said yet whether it is the right one."""
+
+    url: str
+    host: str
+    size_bytes: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"a program of {self.size_bytes:,} bytes from {self.host}, sha256 {self.sha256}"
+
+
+Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError when nobody says yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +70,7 @@ class ToolCall:
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
+    vouch: Vouch | None = field(default=None, repr=False, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
 
     @property

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from kitbag.tools import Caller, Script, Tool, bind
 if TYPE_CHECKING:
     from kitbag.declarations.skill_tools import SkillTools
     from kitbag.reading import Stamp
+    from kitbag.skill_versions import SkillVersion
 
 
 class Catalogue:
@@ -31,6 +32,7 @@ class Catalogue:
         machine: Machine,
         caller: Caller | None = None,
         own: Iterable[Tool] = (),
+        versions: "Mapping[str, SkillVersion] | None" = None,
     ) -> None:
         self.skills: dict[str, Skill] = {}
         self.found = 0
@@ -47,6 +49,7 @@ class Catalogue:
         self.disclosure = disclosure_tools(self)
         for tool in (*own, *self.disclosure):
             self._register(tool, rank=-1)
+        self._versions = versions or {}
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
 
@@ -68,6 +71,14 @@ class Catalogue:
             for other in dict.fromkeys((name, name.rpartition(":")[2], skill.metadata.name)):
                 names.setdefault(other, []).append(name)
         return names
+
+    def loaded(self, name: str) -> Skill:
+        """Find a skill with its body: as it is now, or as the version has it that is served."""
+        skill = self.skill(name)
+        if skill.file not in self._versions:
+            skill = replace(skill)
+        _ = skill.body  # read when first touched, then kept
+        return skill
 
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]:
         """Return the tools of some skills, in order."""
@@ -109,6 +120,17 @@ class Catalogue:
             raise UnknownToolError(name, hint=f"{name!r} is a skill; {said}")
         return self._registry.get(name)
 
+    def read_all(self) -> None:
+        """Read the tools of every skill now, so that no call has to wait for it."""
+        self._read(self.skills.values())
+
+    def to_run(self, name: str) -> Tool:
+        """Find a tool as a call runs it: from a copy of its skill, where one is kept."""
+        tool = self.find(name)
+        skill = self.skills.get(tool.skill)
+        version = self._versions.get(skill.file) if skill else None
+        return version.copy.holds(tool) if version and version.copy else tool
+
     def tool_of_script(self, skill_name: str, script_path: str) -> Tool:
         """Find the tool that runs a script, by its path inside the skill."""
         skill = self.skill(skill_name)
@@ -125,7 +147,7 @@ class Catalogue:
 
     def problems(self) -> list[Problem]:
         """Return what was noticed: about skills, and about the tools that were asked for."""
-        of_tools = [problem for read in self._tools.values() for problem in read.problems]
+        of_tools = [problem for read in list(self._tools.values()) for problem in read.problems]
         return [*self._problems, *of_tools, *self._registry.problems()]
 
     def _take(self, part: Discovered) -> None:
@@ -144,11 +166,15 @@ class Catalogue:
         from kitbag.tool_reading import read_tools
 
         with self._reading:
-            unread = [skill for skill in skills if skill.name not in self._tools]
-            for name, read in read_tools(unread, self._index, self._stamps).items():
-                self._tools[name] = read
+            skills = [skill for skill in skills if skill.name not in self._tools]
+            served = {s.name: self._versions[s.file] for s in skills if s.file in self._versions}
+            unread = [skill for skill in skills if skill.name not in served]
+            found = read_tools(unread, self._index, self._stamps)
+            found |= {name: version.tools for name, version in served.items()}
+            for name, read in found.items():
                 for tool in read.tools:
                     self._register(tool, rank=self._ranks[name])
+                self._tools[name] = read
 
     def _register(self, tool: Tool, *, rank: int) -> None:
         if self._caller is not None:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _USER_SKILLS = (".claude/skills", ".agents/skills")
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 _PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skills")
 
 
@@ -38,6 +39,15 @@ def state_directory() -> Path | None:
         return Path(base) / "kitbag"
     home = home_directory()
     return home / ".local" / "state" / "kitbag" if home else None
+
+
+def data_directory() -> Path | None:
+    """Return where a user's own files are kept (`XDG_DATA_HOME`, else `~/.local/share`), if any."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / "kitbag"
+    home = home_directory()
+    return home / ".local" / "share" / "kitbag" if home else None
 
 
 def default_roots(project: Path | None = None) -> list[Path]:
@@ -87,6 +97,15 @@ def config_directories() -> list[Path]:
 def variables_beginning(*prefixes: str) -> dict[str, str]:
     """Return the variables whose names begin so, in capitals or not."""
     return {name: os.environ[name] for name in os.environ if name.upper().startswith(prefixes)}
+
+
+def secret_variables() -> dict[str, str]:
+    """Return the variables that by their names hold a secret: keys, tokens, passwords."""
+    return {name: os.environ[name] for name in os.environ if _is_secret(name)}
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.upper() for word in _SECRET_WORDS)
 
 
 def variables_named(*names: str) -> dict[str, str]:

@@ -2,15 +2,19 @@
 
 import os
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
+from kitbag.added_tools import AddedTools, ToolSource
 from kitbag.arguments import check_arguments
 from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
 from kitbag.backends.http import run_http
 from kitbag.backends.inline import run_inline
+from kitbag.backends.leftovers import forget_skill
 from kitbag.backends.script import run_script
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -24,21 +28,28 @@ from kitbag.house import House
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.policy.policy import Policy
 from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
 from kitbag.results import ToolResult
 from kitbag.stopwatch import Stopwatch
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Tool
+from kitbag.text_skills.active import ActiveSkills
+from kitbag.text_skills.reading import name_in
+from kitbag.tools import (
+    Binary,
+    BuiltIn,
+    Function,
+    Hosted,
+    Http,
+    InlineScript,
+    Runs,
+    Script,
+    Tool,
+    definition_of,
+)
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
-
-
-class ToolSource(Protocol):
-    """Whatever finds a tool by name: a registry, or the skills of a manager."""
-
-    def get(self, name: str) -> Tool: ...
 
 
 class ToolExecutor:
@@ -71,6 +82,7 @@ class ToolExecutor:
         if sandbox not in ("on", "off"):
             raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
         self._source = _source_of(tools, self)
+        self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
@@ -78,6 +90,28 @@ class ToolExecutor:
         self._on_progress = on_progress
         self._house = house or House()
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
+
+    def register_skill_tools(self, skill_md: str) -> list[str]:
+        """Add the tools that the text of a SKILL.md declares; return the names they have.
+
+        A tool that has such a name already steps back, and comes back when the new one goes;
+        Kitbag's own tools never do. The same text again changes nothing, another text with the
+        same skill name takes the place of the earlier one.
+        """
+        return self.skills.use(name_in(skill_md), skill_md)
+
+    def unregister_tools(self, names: Iterable[str]) -> list[str]:
+        """Take out tools that `register_skill_tools` added; return the names that are gone."""
+        return self.skills.remove_tools(names)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Every tool that `execute` finds, in a stable order."""
+        return list(self._source)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return what a model is shown of every tool: name, description and parameters."""
+        return [definition_of(tool) for tool in self._source]
 
     async def execute(
         self,
@@ -94,20 +128,34 @@ class ToolExecutor:
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
         watch = Stopwatch()
-        tool = self._source.get(name)
-        watch.lap("find the tool")
-        call = self._call(tool, args, stdin, timeout, on_output, watch)
-        watch.lap("check the arguments")
+        with self.skills.holding(name) as tool:
+            watch.lap("find the tool")
+            call = self._call(tool, args, stdin, timeout, on_output, watch)
+            watch.lap("check the arguments")
+            result = await self._recorded(call)
+        return replace(result, timings=watch.timings)
+
+    async def _recorded(self, call: ToolCall) -> ToolResult:
         permit = await self._permit(call)
-        watch.lap("ask the policy")
+        call.watch.lap("ask the policy")
         async with self._house.recorder.recorded(call, permit) as outcome:
-            ran = await self._run(replace(call, given=permit.given, redactor=permit.redactor))
+            vouch = partial(self._house.permits.vouch, call)
+            ran = await self._run(
+                replace(call, given=permit.given, redactor=permit.redactor, vouch=vouch)
+            )
             result = redact_result(
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
             outcome.result = result
-        watch.lap("record")
-        return replace(result, timings=watch.timings)
+        call.watch.lap("record")
+        return result
+
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
+        """Return an executor of other tools under the same terms and in the same house."""
+        other = copy(self)
+        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
+        other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
+        return other
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
@@ -180,7 +228,7 @@ def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-async def _run(call: ToolCall) -> ToolResult:
+async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
     match call.tool.runs:
         case Script() as script:
             return await run_script(call, script)
@@ -192,6 +240,8 @@ async def _run(call: ToolCall) -> ToolResult:
             return await run_http(call, http)
         case Function() as function:
             return await run_function(call, function)
+        case Hosted() as hosted:
+            return await hosted.run(call)
         case BuiltIn() as built_in:
             return await run_built_in(call, built_in)
         case _:
@@ -200,7 +250,7 @@ async def _run(call: ToolCall) -> ToolResult:
 
 def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
-    found = limits or Limits()
+    found = limits or Limits(timeout_seconds=_usual_seconds(tool.runs))
     if tool.timeout_ms is not None:
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
@@ -211,12 +261,24 @@ def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Po
     return found
 
 
-def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolSource:
-    if isinstance(tools, ToolRegistry):
+def _usual_seconds(runs: Runs) -> float:
+    """Return what a tool of this kind may take when nobody says otherwise."""
+    match runs:
+        case Binary() | InlineScript():
+            return 60.0
+        case BuiltIn(name="bash"):
+            return 120.0
+        case _:
+            return Limits().timeout_seconds
+
+
+def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:
+    if isinstance(tools, AddedTools):
+        tools.caller = tools.caller or executor
         return tools
-    if isinstance(tools, Iterable):
-        registry = ToolRegistry()
-        for tool in tools:
-            registry.register(replace(tool, caller=executor))
-        return registry
-    return tools
+    if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
+        return AddedTools(tools, caller=executor)
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(replace(tool, caller=executor))
+    return AddedTools(registry, caller=executor)

@@ -3,19 +3,17 @@
 import asyncio
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kitbag.activation import activate
+from kitbag.added_tools import AddedTools
 from kitbag.arguments import script_arguments
-from kitbag.catalogue import Catalogue
-from kitbag.discovery import Discovered, find_skills
 from kitbag.environment import cache_directory, default_roots
 from kitbag.index import Index
+from kitbag.library import SkillLibrary
 from kitbag.problems import Problem
-from kitbag.readiness import Machine
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from kitbag.policy.policy import Policy
     from kitbag.secrets import Secrets
     from kitbag.telemetry import Telemetry
+    from kitbag.watching.listening import OnChange
+    from kitbag.watching.watcher import SkillWatcher
 
 
 class SkillManager:
@@ -36,6 +36,8 @@ class SkillManager:
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
     searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
     adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
+    `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
+    `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
     `disclosure=True` adds those by which an agent finds its way among many skills:
     activate_skill, read_skill_file and search_tools.
     """
@@ -56,20 +58,25 @@ class SkillManager:
         journal: bool = True,
         telemetry: "Telemetry | None" = None,
         builtins: bool = False,
+        define_tools: bool = False,
         disclosure: bool = False,
     ) -> None:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
-        self._named = bool(named)
         self.roots = [_absolute(root) for root in named or default_roots()]
-        self._index = Index(cache_directory() if cache else None)
-        self._machine = Machine()
-        self._catalogue: Catalogue | None = None
-        self._own_tools = _built_in_tools() if builtins else []
-        self._discloses = disclosure
+        caller = _Caller(self)
+        self._library = SkillLibrary(
+            self.roots, Index(cache_directory() if cache else None), caller, named=bool(named)
+        )
+        self.source = AddedTools(self._library, caller=caller)
+        self._library.own = (
+            *(_built_in_tools() if builtins else ()),
+            *(_authoring_tools(self) if define_tools else ()),
+        )
+        self._library.discloses = disclosure
         self._executor_of = partial(
             _executor,
-            _Source(self),
+            self.source,
             workspace=None if workspace is None else Path(workspace),
             limits=limits,
             sandbox=sandbox,
@@ -93,13 +100,14 @@ class SkillManager:
     def _executor(self) -> "ToolExecutor":
         return self._executor_of()
 
+    @property
+    def executor(self) -> "ToolExecutor":
+        """What every call of these tools goes through."""
+        return self._executor
+
     def discover(self) -> None:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
-        boundaries = [os.path.realpath(root) for root in self.roots]
-        discovered = [self._find(root, boundaries) for root in self.roots]
-        self._catalogue = Catalogue(
-            discovered, self._index, self._machine, _Caller(self), self._own_tools
-        )
+        self._library.discover()
 
     async def adiscover(self) -> None:
         """Do what `discover` does, without blocking the event loop."""
@@ -111,18 +119,16 @@ class SkillManager:
     def list_skills(self, include_qualified: Literal[True]) -> list[str]: ...
     def list_skills(self, include_qualified: bool = False) -> list[Skill] | list[str]:
         """Return the skills; with `include_qualified`, every name that finds one instead."""
-        catalogue = self._found()
+        catalogue = self._library.current
         return list(catalogue.names()) if include_qualified else list(catalogue.skills.values())
 
     def get_skill(self, name: str) -> Skill:
         """Find a skill by name, by `plugin:skill`, or by its bare name when only one has it."""
-        return self._found().skill(name)
+        return self._library.current.skill(name)
 
     def load_skill(self, name: str) -> Skill:
         """Find a skill and read its body now, so that a later change does not matter."""
-        skill = replace(self.get_skill(name))
-        _ = skill.body  # read when first touched, then kept
-        return skill
+        return self._library.current.loaded(name)
 
     def invoke_skill(self, name: str, arguments: str = "") -> str:
         """Return what an agent is given to use the skill: instructions, folder, files."""
@@ -134,12 +140,12 @@ class SkillManager:
 
     def get_skill_tools(self, name: str) -> list[Tool]:
         """Return the tools of one skill, in order; its scripts are read when first asked for."""
-        catalogue = self._found()
+        catalogue = self._library.current
         return catalogue.tools_of([catalogue.skill(name)])
 
     def get_tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name when it is unique."""
-        return self._found().tool(name)
+        return self.source.owner_of(name) or self._library.current.tool(name)
 
     def call(
         self,
@@ -177,7 +183,7 @@ class SkillManager:
         timeout: float | None = None,
     ) -> ToolResult:
         """Run one script of a skill by its path, such as `scripts/extract.py`."""
-        tool = self._found().tool_of_script(skill_name, os.fspath(script_path))
+        tool = self._library.current.tool_of_script(skill_name, os.fspath(script_path))
         return self.call(tool.id, script_arguments(tool, arguments), timeout=timeout)
 
     async def execute_skill_script_async(
@@ -188,55 +194,65 @@ class SkillManager:
         timeout: float | None = None,
     ) -> ToolResult:
         """Do what `execute_skill_script` does, without blocking the event loop."""
-        catalogue = await asyncio.to_thread(self._found)
+        catalogue = await asyncio.to_thread(lambda: self._library.current)
         tool = await asyncio.to_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
         return await self.acall(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    def watch(
+        self,
+        on_change: "OnChange | None" = None,
+        *,
+        polling: bool | None = None,
+        poll_seconds: float = 0.2,
+        settle_seconds: float = 0.05,
+        missing_seconds: float = 0.5,
+    ) -> "SkillWatcher":
+        """Serve skills as they are on disk, while in `with` or `async with` what this returns.
+
+        `on_change` hears what came, changed and went. `polling` looks for changes itself; by
+        default the operating system tells of them, if the package watchfiles is there.
+        """
+        from kitbag.watching.watcher import SkillWatcher, Timing
+
+        timing = Timing(
+            poll_seconds=poll_seconds,
+            settle_seconds=settle_seconds,
+            missing_seconds=missing_seconds,
+        )
+        watcher = SkillWatcher(self._library, polling=polling, timing=timing)
+        if on_change is not None:
+            watcher.listen(on_change)
+        return watcher
 
     @property
     def tools(self) -> list[Tool]:
         """Kitbag's own tools, if they are on; then those of every skill, in the order found."""
-        catalogue = self._found()
-        finding = catalogue.disclosure if self._discloses else ()
-        return [*self._own_tools, *finding, *catalogue.tools_of(catalogue.skills.values())]
+        return list(self.source)
 
     @property
     def disclosure_tools(self) -> list[Tool]:
         """The tools by which an agent finds its way among the skills; none without skills."""
-        return list(self._found().disclosure)
+        return list(self._library.current.disclosure)
 
     def missing_for(self, name: str) -> list[str]:
         """Return what this machine lacks for a skill, as far as its frontmatter says."""
-        catalogue = self._found()
+        catalogue = self._library.current
         return catalogue.missing_for(catalogue.skill(name))
 
     @property
     def problems(self) -> list[Problem]:
         """What was noticed so far: about skills, and about the tools that were asked for."""
-        return self._found().problems()
+        return self._library.current.problems()
 
     @property
     def found(self) -> int:
         """How many skill files lie below the roots, shadowed and skipped ones too."""
-        return self._found().found
+        return self._library.current.found
 
     @property
     def skipped(self) -> int:
         """How many of them could not be read at all; `problems` says why."""
-        return self._found().skipped
-
-    def _found(self) -> Catalogue:
-        if self._catalogue is None:
-            self.discover()
-        assert self._catalogue is not None
-        return self._catalogue
-
-    def _find(self, root: Path, boundaries: list[str]) -> Discovered:
-        found = find_skills(str(root), boundaries, self._index)
-        if not self._named or root.is_dir():
-            return found
-        message = "no such folder to search for skills"
-        problem = Problem(path=str(root), code="root-missing", severity="warning", message=message)
-        return replace(found, problems=(problem, *found.problems))
+        return self._library.current.skipped
 
 
 def _built_in_tools() -> list[Tool]:
@@ -246,7 +262,20 @@ def _built_in_tools() -> list[Tool]:
     return built_in_tools()
 
 
-def _executor(source: "_Source", *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
+def _authoring_tools(manager: SkillManager) -> list[Tool]:
+    # Here, so that finding and listing skills does not load what makes them.
+    from kitbag.authoring.tools import tools_that_save_in
+
+    def names() -> list[str]:
+        return manager.list_skills(include_qualified=True)
+
+    # Of the usual folders the first one of the project: `skills`, where anybody would look.
+    usual = Path("skills").absolute()
+    root = usual if usual in manager.roots else manager.roots[-1]
+    return tools_that_save_in(root, manager.source, names, manager.discover)
+
+
+def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
     # Here, so that finding and listing skills does not load what runs them.
     from kitbag.executor import ToolExecutor
     from kitbag.house import House
@@ -265,16 +294,6 @@ class _Caller:
 
     def execute_sync(self, name: str, args: Any = None) -> ToolResult:
         return self._manager.call(name, args)
-
-
-class _Source:
-    """Finds the tools of a manager for its executor."""
-
-    def __init__(self, manager: SkillManager) -> None:
-        self._manager = manager
-
-    def get(self, name: str) -> Tool:
-        return self._manager._found().find(name)  # noqa: SLF001 - two halves of one class
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:

@@ -1,18 +1,18 @@
-"""What a call needs beyond being confined: a secret, a host, a path, packages, the bare machine."""
+"""What a call needs beyond being confined: a secret, a host, a path, packages, a program."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-NeedKind = Literal["secret", "host", "read", "write", "packages", "unconfined"]
+NeedKind = Literal["secret", "host", "read", "write", "packages", "program", "unconfined"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """One thing that has to be granted.
 
-    `value` is a variable's name, a host with or without a port, an absolute path, packages; ""
-    for `unconfined`. It is `declared` when the skill says so itself; `asked_in` tells where:
-    "metadata", "requires.env", "scripts/fetch.py:12" …
+    `value` is a variable's name, a host with or without a port, an absolute path, packages, the
+    address and hash of a fetched program; "" for `unconfined`. It is `declared` when the
+    skill says so itself; `asked_in` tells where: "metadata", "scripts/fetch.py:12" …
     """
 
     kind: NeedKind

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kitbag.call_needs import skill_of
 from kitbag.calls import ToolCall
 from kitbag.needs import Need
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.results import ToolResult
 from kitbag.tools import Script
 from kitbag.trust.asks import needs_no_grant

@@ -1,42 +1,31 @@
 """Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kitbag.call_needs import CallNeeds, skill_of
-from kitbag.calls import NO_SECRETS, Given, ToolCall
+from kitbag.calls import Fetched, ToolCall
 from kitbag.digest import Snapshot, snapshot_of
+from kitbag.downloads.errors import PinDiffersError
 from kitbag.errors import CallDeniedError, KitbagError, ToolRestrictionError
 from kitbag.needs import Need
+from kitbag.permit import Permit, given_for
 from kitbag.policy.approval import Answer, Approver, Question, ask
 from kitbag.policy.decisions import Decision, Request
 from kitbag.policy.policy import Policy
-from kitbag.redaction import Redactor
+from kitbag.secret_values import SecretValues
 from kitbag.secrets import Secrets, environment_secrets
-from kitbag.tools import Function, Tool
+from kitbag.tools import Function, Hosted, Tool
 from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grant import Grant, missing, needs_of
 from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
-from kitbag.trust.paths import real_path
+from kitbag.trust.programs import pin_of, pinned_hash
 from kitbag.what_runs import what_runs
 
 _UNCONFINED = Need(kind="unconfined")
-_MOST_REDACTORS = 64  # one per skill that has secrets, and per value that a secret had
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permit:
-    """A yes: what the call is given, who gave it, and what must not be seen of it afterwards."""
-
-    digest: str = ""
-    given: Given = field(default_factory=Given)
-    decision: str = "allowed"
-    approved_by: str = ""
-    redactor: Redactor = field(default=NO_SECRETS, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +59,11 @@ class Permits:
         self.policy = policy
         self._approver = approver
         self._grants = grants or Grants()
-        self._secrets = secrets
         self._session = session
+        self._secrets = SecretValues(secrets, session)
         self._roots = tuple(roots)
         self._needs = CallNeeds(proposes=approver is not None)
         self._said: set[_Said] = set()
-        self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
 
     async def permit(self, call: ToolCall) -> Permit:
         """Return what a call is given; raise CallDeniedError when it may not run."""
@@ -97,6 +85,41 @@ class Permits:
         self._remember(case, decision, answer)
         return self._permit(case, "approved", "the approver")
 
+    async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
+        """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.
+
+        Raises:
+            CallDeniedError: nobody did, or another content of this address was pinned meanwhile.
+        """
+        case = self._case(call)
+        pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())
+        if pinned == fetched.sha256:
+            return
+        if pinned is not None:
+            raise PinDiffersError(call.tool.skill, fetched.url, pinned, fetched.sha256)
+        need = Need(kind="program", value=pin_of(fetched.url, fetched.sha256))
+        request = replace(case.request, needs=(need,), first_use=False)
+        case, decision = replace(case, request=request), self.policy.decide(request)
+        if decision.verdict != "allow":
+            await self._have_vouched(case, decision, call, fetched)
+        skill = skill_of(case.tool)
+        if skill is not None:
+            by = "policy" if decision.verdict == "allow" else "approver"
+            self._grants.grant(skill, [need], by=by, seen=case.seen)
+
+    async def _have_vouched(
+        self, case: _Case, decision: Decision, call: ToolCall, fetched: Fetched
+    ) -> None:
+        came = f"{fetched.size_bytes:,} bytes came from {fetched.host}"
+        why = f"{came}, and no hash says that they are the right ones"
+        decision = replace(decision, reasons=(why, *decision.reasons))
+        if decision.verdict == "deny":
+            raise _denial(case.tool, decision)
+        answer = await self._ask(case, decision, call.said, runs=str(fetched))
+        if not answer.yes:
+            raise _denial(case.tool, decision, answer.reason)
+        _refuse_changed(case)
+
     def refusal(self, call: ToolCall, error: KitbagError) -> Permit:
         """Return what goes on record of a call that may not run, or cannot be started."""
         decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
@@ -104,7 +127,7 @@ class Permits:
             case = self._case(call)
         except KitbagError:  # why it was refused, perhaps
             return Permit(decision=decision)
-        redactor = self._redactor(self._values(case.request.granted))
+        redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
         return Permit(digest=case.request.digest, decision=decision, redactor=redactor)
 
     @property
@@ -123,7 +146,7 @@ class Permits:
 
     def _case(self, call: ToolCall) -> _Case:
         tool = call.tool
-        is_ours = isinstance(tool.runs, Function) or not tool.home
+        is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
         digest = seen.digest if seen else ""
         grant = self._grant(tool, digest) if seen else None
@@ -132,7 +155,7 @@ class Permits:
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=isinstance(tool.runs, Function) or call.terms.sandbox == "on",
+            confined=isinstance(tool.runs, Function | Hosted) or call.terms.sandbox == "on",
             first_use=grant is None and not is_ours,
             effects=tool.effects,
             arguments=call.arguments,
@@ -145,7 +168,7 @@ class Permits:
         return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)
 
     def _grant(self, tool: Tool, digest: str) -> Grant | None:
-        last = self._grants.last(tool.skill, tool.home)
+        last = self._grants.last(tool.skill, tool.place)
         return last if last is not None and last.digest == digest else None
 
     def _was_said(self, case: _Case, decision: Decision) -> bool:
@@ -153,22 +176,26 @@ class Permits:
             return True
         return _said(case, decision) in self._said
 
-    async def _ask(self, case: _Case, decision: Decision, said: dict[str, Any]) -> Answer:
+    async def _ask(
+        self, case: _Case, decision: Decision, said: dict[str, Any], *, runs: str = ""
+    ) -> Answer:
         # Only of what it has: a secret that was not granted is not asked for, not even for this.
-        redactor = self._redactor(self._values(case.request.granted))
+        redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
         question = Question(
             tool=case.tool.id,
             skill=case.tool.skill,
-            runs=what_runs(case.tool),
+            runs=runs or what_runs(case.tool),
             arguments=redactor.value(said),
             needs=case.request.needs,
             reasons=decision.reasons,
             digest=case.request.digest,
+            session=self._session or "",
         )
         return await ask(self._approver, question, self.policy.answer_seconds)
 
     def _remember(self, case: _Case, decision: Decision, answer: Answer) -> None:
-        skill = skill_of(case.tool) if case.seen and answer.remember == "always" else None
+        at_place = replace(case.tool, home=case.tool.place)
+        skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
         if skill is not None:
             self._grants.grant(
                 skill, case.request.needs, by="approver", tools=[case.tool.id], seen=case.seen
@@ -179,35 +206,18 @@ class Permits:
 
     def _permit(self, case: _Case, decision: str, by: str) -> Permit:
         needs = case.all_needs
-        values = self._values(needs)
+        values = self._secrets.of(needs)
         unset = [n.value for n in needs if n.kind == "secret" and n.value not in values]
         required = {need.value for need in self._needs.of(case.tool, case.request.digest)}
         if lacking := [name for name in unset if name in required]:
             raise SecretUnsetError(case.tool.skill, lacking)
         return Permit(
             digest=case.request.digest,
-            given=_given(needs, values),
+            given=given_for(needs, values),
             decision=decision,
             approved_by=by,
-            redactor=self._redactor(values),
+            redactor=self._secrets.redactor(values),
         )
-
-    def _values(self, needs: tuple[Need, ...]) -> dict[str, str]:
-        names = dict.fromkeys(need.value for need in needs if need.kind == "secret")
-        found = {name: self._secrets(self._session, name) for name in names}
-        return {name: value for name, value in found.items() if value}
-
-    def _redactor(self, values: Mapping[str, str]) -> Redactor:
-        if not values:
-            return NO_SECRETS
-        key = tuple(sorted(values.items()))
-        found = self._redactors.get(key)
-        if found is None:
-            if len(self._redactors) >= _MOST_REDACTORS:
-                self._redactors.clear()
-            # Kept by hand, too: another thread may clear them at this moment.
-            found = self._redactors[key] = Redactor(dict(values))
-        return found
 
 
 # What a yes for a session was about: another rule that asks, or another need, is another question.
@@ -263,27 +273,3 @@ def _who(case: _Case, decision: Decision) -> str:
     if rules:
         return rules[0]
     return "a grant" if case.grant is not None else ""
-
-
-def _given(needs: tuple[Need, ...], values: Mapping[str, str]) -> Given:
-    by_kind: dict[str, list[str]] = {}
-    for need in needs:
-        by_kind.setdefault(need.kind, []).append(need.value)
-    return Given(
-        secrets=values,
-        readable=tuple(_existing(by_kind.get("read", ()))),
-        writable=tuple(_existing(by_kind.get("write", ()))),
-        hosts=tuple(dict.fromkeys(by_kind.get("host", ()))),
-        packages=tuple(dict.fromkeys(by_kind.get("packages", ()))),
-        unconfined="unconfined" in by_kind,
-    )
-
-
-def _existing(paths: Iterable[str]) -> list[Path]:
-    """Return the paths that are there and lead to themselves.
-
-    They are kept without links: a link that was put in the place of one, perhaps by the very
-    tool that may write beside it, leads to what nobody granted.
-    """
-    same = [path for path in dict.fromkeys(paths) if real_path(path) == path]
-    return [Path(path) for path in same if Path(path).exists()]

@@ -74,6 +74,11 @@ def require_inside(path: str, home: str) -> None:
         raise CannotReadError("outside", f"it leads outside the skill, to {real}")
 
 
+def follow_links_anew() -> None:
+    """Forget where folders led: whoever looks for skills again decides again what is inside."""
+    _real_home.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _real_home(home: str) -> str:
     # Once: a folder that is swapped for a link later no longer holds what is read through it.

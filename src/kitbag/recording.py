@@ -2,17 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from kitbag.calls import ToolCall
 from kitbag.journal.endings import ending_of_error, ending_of_result
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Started
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.redaction import Redactor
 from kitbag.results import ToolResult
 from kitbag.telemetry import SpanFacts, Telemetry, tool_span
 from kitbag.tools import Tool
+
+# The call that this code runs for; the calls that it makes are made by that one.
+_running: ContextVar[int | None] = ContextVar("kitbag_running_call", default=None)
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class Recorder:
             arguments=shown,
         )
         outcome = Outcome()
+        above = _running.get()
+        _running.set(above if number is None else max(number, 0) or None)
         try:
             with tool_span(self._telemetry, facts) as span:
                 yield outcome
@@ -50,6 +56,8 @@ class Recorder:
         except BaseException as error:
             self._end_with_error(number, error, permit.redactor)
             raise
+        finally:
+            _running.set(above)
         if self._journal is not None and number is not None and outcome.result is not None:
             self._journal.ended(number, ending_of_result(outcome.result))
 
@@ -70,6 +78,7 @@ class Recorder:
                 arguments=arguments,
                 decision=permit.decision,
                 approved_by=permit.approved_by,
+                parent=_running.get(),
             )
         )
 

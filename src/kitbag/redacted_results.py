@@ -8,6 +8,8 @@ from kitbag.results import HttpAnswer, ToolResult
 
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """Return the result as it may be shown: in text, in the value, in names of files."""
+    if redactor.is_idle:
+        return result
     return replace(
         result,
         content=redactor.text(result.content),

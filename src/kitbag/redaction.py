@@ -48,6 +48,11 @@ class Redactor:
         self._active = longest > 0
         self.most_held = 2 * longest + 16  # what a stream keeps back at most, line ends included
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to take out."""
+        return not self._active
+
     def __repr__(self) -> str:
         return f"Redactor({', '.join(self._names)})"
 

@@ -1,18 +1,32 @@
 """Names → tools: ids, wire names and short names, with every collision settled and on record."""
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
-from kitbag.names import hashed_wire_name, qualified_wire_name
+from kitbag.fallback_names import FallbackNames, short_name
 from kitbag.problems import Problem
 from kitbag.tools import BuiltIn, Tool
 
 # Names of tools that Kitbag itself provides; no skill can take one of them.
 WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
-BUILT_IN_NAMES = WORKSPACE_NAMES | {"activate_skill", "read_skill_file", "search_tools"}
+AUTHORING_NAMES = frozenset(("define_tool", "remove_tool"))
+DISCLOSURE_NAMES = frozenset(("activate_skill", "read_skill_file", "search_tools"))
+BUILT_IN_NAMES = WORKSPACE_NAMES | AUTHORING_NAMES | DISCLOSURE_NAMES
+
+
+# Comparing a wrong name with a hundred thousand takes a second: of more names than this, only those
+# are compared that begin alike.
+_MOST_COMPARED = 4_096
+
+
+@runtime_checkable
+class AsTool(Protocol):
+    """Something that knows what tool it is."""
+
+    def as_tool(self) -> Tool: ...
 
 
 class ToolRegistry:
@@ -20,18 +34,24 @@ class ToolRegistry:
 
     When two tools want one wire name, the one of higher rank (loaded later) has it, and the other
     is called `skill__tool`. A name that Kitbag's own tools use is never given away.
+
+    Any thread may read while another registers or removes: a tool that is replaced is found all
+    the time, in its old form or its new one. Tools come in the order in which they were first
+    registered.
     """
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
-        self._ranks: dict[str, int] = {}
-        self._wanting: dict[str, list[str]] = {}  # wire name → ids, the owner last
-        self._short: dict[str, list[str]] = {}  # tool name without its skill → ids
-        self._fallback: dict[str, str] | None = None  # made when first needed
-        self._fallback_ids: dict[str, str] | None = None
+        self._claims: dict[str, dict[str, int]] = {}  # wire name → ids that want it, with ranks
+        self._owners: dict[str, str] = {}  # wire name → the id that has it
+        self._short: dict[str, dict[str, None]] = {}  # tool name without its skill → ids
+        self._fallbacks = FallbackNames(self._claims.__contains__)
+        self._without_fallback: dict[str, Tool] = {}  # given one when somebody asks for any
+        self._highest = 0
+        self._writing = threading.RLock()
 
     def __iter__(self) -> Iterator[Tool]:
-        return map(self.named, self._tools.values())
+        return map(self.named, list(self._tools.values()))
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -43,43 +63,77 @@ class ToolRegistry:
         """Tell whether there is a tool of this id."""
         return tool_id in self._tools
 
-    def register(self, tool: Tool | Callable[..., Any], *, rank: int | None = None) -> None:
-        """Add a tool or a function, or replace the one of the same id.
+    def register(
+        self, tool: Tool | AsTool | Callable[..., Any], *, rank: int | None = None
+    ) -> None:
+        """Add a tool, a function or a ScriptedTool, or replace the one of the same id.
 
         The default rank is the highest.
         """
         if not isinstance(tool, Tool):
             from kitbag.functions import tool as tool_of
 
-            tool = tool_of(tool)
+            tool = tool.as_tool() if isinstance(tool, AsTool) else tool_of(tool)
         if is_built_in(tool) and not isinstance(tool.runs, BuiltIn):
             raise BuiltInNameError(tool.id)
-        self._forget(tool.id)
+        with self._writing:
+            self._put(tool, self._highest + 1 if rank is None else rank)
+
+    def _put(self, tool: Tool, rank: int) -> None:
+        self._highest = max(self._highest, rank)
+        before = self._tools.get(tool.id)
+        if before is not None and before.skill != tool.skill:
+            self._forget(tool.id)
+            before = None
+        self._claim(tool, rank)
+        self._short.setdefault(short_name(tool), {})[tool.id] = None
         self._tools[tool.id] = tool
-        self._ranks[tool.id] = len(self._tools) if rank is None else rank
-        wanting = self._wanting.setdefault(tool.name, [])
-        wanting.append(tool.id)
-        wanting.sort(key=self._ranks.__getitem__)
-        self._short.setdefault(_short_name(tool), []).append(tool.id)
-        self._fallback = self._fallback_ids = None
+        if before is None:
+            self._without_fallback[tool.id] = tool
+        elif before.name != tool.name:
+            self._unclaim(before)
+
+    def _claim(self, tool: Tool, rank: int) -> None:
+        claims = self._claims.get(tool.name)
+        if claims is None:
+            claims = self._claims[tool.name] = {}
+            self._fallbacks.wanted(tool.name)
+        claims.pop(tool.id, None)  # of two with one rank, the one that came later has the name
+        claims[tool.id] = rank
+        owner = self._owners.get(tool.name, tool.id)
+        if owner == tool.id or claims[owner] <= rank:
+            self._owners[tool.name] = _owner(claims) if owner == tool.id else tool.id
+
+    def _unclaim(self, tool: Tool) -> None:
+        claims = self._claims[tool.name]
+        del claims[tool.id]
+        if claims:
+            if self._owners[tool.name] == tool.id:
+                self._owners[tool.name] = _owner(claims)
+            return
+        del self._owners[tool.name]
+        del self._claims[tool.name]
+        self._fallbacks.freed(tool.name)
 
     def remove(self, tool_id: str) -> bool:
         """Take a tool out; a tool that it had shadowed gets the wire name back.
 
         Kitbag's own tools stay.
         """
-        return tool_id not in BUILT_IN_NAMES and self._forget(tool_id)
+        with self._writing:
+            return tool_id not in BUILT_IN_NAMES and self._forget(tool_id)
 
     def _forget(self, tool_id: str) -> bool:
         tool = self._tools.pop(tool_id, None)
         if tool is None:
             return False
-        del self._ranks[tool_id]
-        for table, name in ((self._wanting, tool.name), (self._short, _short_name(tool))):
-            table[name].remove(tool_id)
-            if not table[name]:
-                del table[name]
-        self._fallback = self._fallback_ids = None
+        self._unclaim(tool)
+        namesakes = self._short[short_name(tool)]
+        del namesakes[tool_id]
+        if not namesakes:
+            del self._short[short_name(tool)]
+        if self._without_fallback.pop(tool_id, None) is None:
+            self._fallbacks.remove(tool_id)
         return True
 
     def get(self, name: str) -> Tool:
@@ -87,24 +141,27 @@ class ToolRegistry:
         ids = self._ids(name)
         if len(ids) > 1:
             raise AmbiguousNameError(name, sorted(ids))
-        if not ids:
-            count = len(self._tools.keys() - BUILT_IN_NAMES)  # `kitbag list` shows these
-            raise UnknownToolError(name, known=self._known_names(), count=count)
-        return self.named(self._tools[ids[0]])
+        # One that was removed a moment ago is unknown like any other.
+        tool = self._tools.get(ids[0]) if ids else None
+        if tool is None:
+            raise UnknownToolError(name, known=self._names_like(name), count=self._count())
+        return self.named(tool)
 
     def problems(self) -> list[Problem]:
         """Name both sides of every wire name that more than one tool wants."""
         found: list[Problem] = []
-        for name, ids in self._wanting.items():
+        for name, claims in list(self._claims.items()):
             taken = name in BUILT_IN_NAMES
-            losers = [each for each in ids if each != name] if taken else ids[:-1]
-            owner = "Kitbag's own tool" if taken else ids[-1]
-            found += [self._collision(name, owner, loser) for loser in losers]
+            if taken or len(claims) > 1:
+                owner = name if taken else self._owners.get(name, "")
+                said = "Kitbag's own tool" if taken else owner
+                losers = [each for each in _by_rank(claims) if each != owner]
+                tools = filter(None, map(self._tools.get, losers))
+                found += [self._collision(name, said, self.named(tool)) for tool in tools]
         return found
 
-    def _collision(self, name: str, owner: str, loser: str) -> Problem:
-        tool = self.named(self._tools[loser])
-        message = f"{owner} has the name {name!r}: {loser} is called {tool.name!r}"
+    def _collision(self, name: str, owner: str, tool: Tool) -> Problem:
+        message = f"{owner} has the name {name!r}: {tool.id} is called {tool.name!r}"
         return Problem(path=tool.origin, code="tool-shadowed", severity="warning", message=message)
 
     def _ids(self, name: str) -> list[str]:
@@ -112,54 +169,52 @@ class ToolRegistry:
             return [name]
         if name in BUILT_IN_NAMES:
             return []
-        if name in self._wanting:
-            return self._wanting[name][-1:]
-        by_fallback = self._by_fallback().get(name)
-        return [by_fallback] if by_fallback else self._short.get(name, [])
+        owner = self._owners.get(name) or self._known_fallbacks().id_of(name)
+        return [owner] if owner else list(self._short.get(name, ()))
 
-    def _fallbacks(self) -> dict[str, str]:
-        """Return id → what the tool is called when the name it wants is taken."""
-        if self._fallback is None:
-            taken = set(self._wanting)
-            self._fallback = {}
-            for tool in self._tools.values():
-                names = _fallback_names(tool)
-                name = next(names)
-                while name in taken:
-                    name = next(names)
-                taken.add(name)
-                self._fallback[tool.id] = name
-        return self._fallback
-
-    def _by_fallback(self) -> dict[str, str]:
-        if self._fallback is None or self._fallback_ids is None:
-            self._fallback_ids = {name: tool_id for tool_id, name in self._fallbacks().items()}
-        return self._fallback_ids
+    def _known_fallbacks(self) -> FallbackNames:
+        """Return what tools are called that lost their names, with all tools in it."""
+        if self._without_fallback:
+            with self._writing:
+                # Emptied last: who finds it so finds all fallbacks there.
+                for tool in self._without_fallback.values():
+                    self._fallbacks.add(tool)
+                self._without_fallback.clear()
+        return self._fallbacks
 
     def named(self, tool: Tool) -> Tool:
         """Return a registered tool under the wire name it really has."""
         if is_built_in(tool):
             return tool
-        if tool.name not in BUILT_IN_NAMES and self._wanting[tool.name][-1] == tool.id:
+        if tool.name not in BUILT_IN_NAMES and self._owners.get(tool.name) == tool.id:
             return tool
-        return replace(tool, name=self._fallbacks()[tool.id])
+        name = self._known_fallbacks().name_of(tool.id)
+        return replace(tool, name=name) if name else tool
 
-    def _known_names(self) -> list[str]:
-        return [*self._tools, *self._short]
+    def _count(self) -> int:
+        """Count what `kitbag list` shows."""
+        return len(self._tools) - sum(name in self._tools for name in BUILT_IN_NAMES)
+
+    def _names_like(self, name: str) -> list[str]:
+        alike = [*list(self._tools), *list(self._short)]
+        for length in range(1, len(name) + 1):
+            if len(alike) <= _MOST_COMPARED:
+                break
+            closer = [each for each in alike if each.startswith(name[:length])]
+            alike = closer or alike[:_MOST_COMPARED]
+        return alike[:_MOST_COMPARED]
+
+
+def _owner(claims: dict[str, int]) -> str:
+    """Return who has a name: of the highest rank, the last to come."""
+    return _by_rank(claims)[-1]
+
+
+def _by_rank(claims: dict[str, int]) -> list[str]:
+    claims = dict(claims)
+    return sorted(claims, key=claims.__getitem__)
 
 
 def is_built_in(tool: Tool) -> bool:
     """Tell whether a tool is Kitbag's own: only those have such an id, without a skill in it."""
     return tool.id in BUILT_IN_NAMES
-
-
-def _short_name(tool: Tool) -> str:
-    return tool.id.removeprefix(f"{tool.skill}.")
-
-
-def _fallback_names(tool: Tool) -> Iterator[str]:
-    """Yield what a tool may be called when its name is taken, without end."""
-    short = _short_name(tool)
-    yield qualified_wire_name(tool.skill, short)
-    for attempt in count():
-        yield hashed_wire_name(tool.skill, short, attempt)

@@ -1,6 +1,6 @@
 """A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -10,6 +10,9 @@ from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
 from kitbag.results import ToolResult
 from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
+
+if TYPE_CHECKING:
+    from kitbag.calls import ToolCall
 
 Effect = Literal["read", "write", "network", "destructive", "execute"]
 
@@ -79,14 +82,26 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """Something of the host that is given the whole call, and keeps its limits itself."""
+
+    what: str  # for whoever has to say yes
+    run: "Callable[[ToolCall], Awaitable[ToolResult]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIn:
-    """One of Kitbag's own tools; `session` is what those of one session remember together."""
+    """One of Kitbag's own tools; `session` is what those of one session remember together.
+
+    `run` is what a call does, for a tool that is not one of those that work in the workspace.
+    """
 
     name: str
     session: Any = field(repr=False, compare=False)
+    run: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
 
-Runs = Script | InlineScript | Binary | Http | Stub | Function | BuiltIn
+Runs = Script | InlineScript | Binary | Http | Stub | Function | Hosted | BuiltIn
 
 
 class Caller(Protocol):
@@ -103,6 +118,7 @@ _KINDS: dict[type, str] = {
     Http: "http",
     Stub: "stub",
     Function: "function",
+    Hosted: "hosted",
     BuiltIn: "built-in",
 }
 
@@ -133,13 +149,15 @@ class Tool:
     origin: str = ""  # the file it comes from: its script, or what declares it
     declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
     read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
-    home: str = ""  # the folder of its skill
+    home: str = ""  # the folder of its skill, or the copy of it that a call runs from
+    copied_from: str = ""  # the folder of its skill, when `home` is a copy
     version: str = ""  # of its skill
     allowed_tools: tuple[str, ...] | None = None  # set when `allowed-tools` forbids this tool
     cwd: Literal["workspace", "skill"] = "workspace"
     needs: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     caller: Caller | None = field(default=None, repr=False, compare=False)
+    copy: object = field(default=None, repr=False, compare=False)  # there while somebody has it
     unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
@@ -161,6 +179,11 @@ class Tool:
         return self.runs.convention if isinstance(self.runs, Script) else None
 
     @property
+    def place(self) -> str:
+        """The folder in which its author keeps the skill: what grants and records are about."""
+        return self.copied_from or self.home
+
+    @property
     def ready(self) -> bool:
         return not self.missing
 
@@ -176,6 +199,15 @@ class Tool:
         if self.caller is None:
             raise UnboundToolError(self.id)
         return self.caller
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return what a model is shown of a tool."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.input_schema,
+    }
 
 
 def bind(tool: Tool, caller: Caller) -> None:

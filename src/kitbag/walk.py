@@ -14,7 +14,9 @@ from kitbag.reading import Stamp, stamp_of
 MAX_DEPTH = 24
 MAX_FOLDERS = 200_000
 _CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"}
-_SKIPPED = {".git", ".hg", ".svn", "node_modules", ".venv", "venv", PLUGIN_FOLDER, *_CACHES}
+_OTHERS = {".git", ".hg", ".svn", "node_modules", ".venv", "venv"}
+# `.kitbag` holds drafts of skills, and those that were removed.
+_SKIPPED = {".kitbag", PLUGIN_FOLDER, *_OTHERS, *_CACHES}
 _SKILL_FILE = "SKILL.md"
 
 

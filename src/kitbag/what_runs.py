@@ -4,15 +4,15 @@ import os
 import shlex
 from typing import assert_never
 
-from kitbag.tools import Binary, BuiltIn, Function, Http, InlineScript, Script, Stub, Tool
+from kitbag.tools import Binary, BuiltIn, Function, Hosted, Http, InlineScript, Script, Stub, Tool
 
 
-def what_runs(tool: Tool) -> str:  # noqa: PLR0911 - one for each kind
+def what_runs(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
     """Return a command line, a request, or the name of a function."""
     match tool.runs:
         case Script(file=file, language=language):
             inside = os.path.relpath(file, tool.home) if tool.home else file
-            return f"{language} {shlex.quote(inside)} of {tool.home}"
+            return f"{language} {shlex.quote(inside)} of {tool.place}"
         case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
             return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
         case Binary(path=path, url=url, args_template=template):
@@ -24,6 +24,8 @@ def what_runs(tool: Tool) -> str:  # noqa: PLR0911 - one for each kind
             return f"nothing: it says to load {skill}"
         case Function(call=call):
             return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
+        case Hosted(what=what):
+            return what
         case BuiltIn(name=name):
             return f"Kitbag's own {name}, in the workspace"
         case _:

@@ -2,19 +2,14 @@
 
 import json
 import shutil
-import ssl
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kitbag import Policy, SkillManager, ToolExecutor
-from kitbag.downloads.errors import PinNeededError
+from kitbag import SkillManager, ToolExecutor
 from kitbag.errors import CommandStartError, InvalidArgumentsError, UnsafeScriptError
 from kitbag.needs import Need
 from kitbag.tools import Binary, Tool
@@ -249,65 +244,3 @@ async def test_a_binary_of_no_folder_needs_a_program_of_the_machine(tmp_path: Pa
         await ToolExecutor([tool(Binary())], workspace=tmp_path).execute("t")
     ran = await ToolExecutor([tool(Binary(path="pwd"))], workspace=tmp_path).execute("t")
     assert ran.content == str(tmp_path)
-
-
-class _Serving(BaseHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None: ...
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(SHOW)))
-        self.end_headers()
-        self.wfile.write(SHOW.encode())
-
-
-@pytest.fixture
-def https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Serve SHOW by https on loopback, with a certificate that only this test believes in."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, and a certificate is needed")
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
-    alt = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*words.split(), *alt], check=True, capture_output=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), _Serving)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    listening.socket = context.wrap_socket(listening.socket, server_side=True)
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"https://127.0.0.1:{listening.server_address[1]}/tool"
-    listening.shutdown()
-    thread.join()
-    listening.server_close()
-
-
-def test_a_fetched_binary_runs_confined_and_cannot_change_itself(
-    https: str, manager_of: MakeManager
-) -> None:
-    backend = {
-        "url": {"any": https},
-        "sha256": sha256(SHOW.encode()).hexdigest(),
-        "args_template": "${a}",
-    }
-    host = https.removeprefix("https://").partition("/")[0]
-    manager = manager_of(backend, TEXTS, policy=Policy.trusting())
-    _grant(manager, host)
-
-    result = manager.call("x", {"a": "x y"})
-
-    assert result.stdout == "[x y]"
-
-
-def test_a_fetched_binary_without_a_hash_is_not_run_unseen(
-    https: str, manager_of: MakeManager
-) -> None:
-    manager = manager_of({"url": https}, policy=Policy.trusting())
-
-    with pytest.raises(PinNeededError, match="nobody vouched for it"):
-        manager.call("x", {})
-
-
-def _grant(manager: SkillManager, host: str) -> None:
-    Grants().grant(manager.get_skill("demo"), [Need(kind="host", value=host)], by="test")

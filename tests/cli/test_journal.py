@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -23,7 +24,7 @@ def journal() -> Iterator[Journal]:
     journal.close()
 
 
-def call(journal: Journal, tool: str, outcome: str = "ok", **facts: str) -> int:
+def call(journal: Journal, tool: str, outcome: str = "ok", **facts: Any) -> int:
     number = journal.started(
         Started(tool=tool, skill=tool.partition(".")[0], arguments={"n": 1}, **facts)
     )

@@ -3,13 +3,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kitbag.calls import Vouch
 from kitbag.downloads.fetching import FetchLimits
-from kitbag.downloads.pins import Pins, Vouch
 from kitbag.downloads.programs import Terms
 from kitbag.downloads.wanted import Wanted, wanted_for
 from kitbag.downloads.web import web_opener
@@ -29,6 +28,7 @@ class Server:
     status: int = 200
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     gate: threading.Event | None = None
+    held_after_bytes: bool = False  # the gate is behind the bytes, not before them
 
     @property
     def host(self) -> str:
@@ -67,10 +67,12 @@ class Handler(BaseHTTPRequestHandler):
         rest = self.told.body[start or 0 :]
         more = {} if start is None else {"Content-Range": self._range(start)}
         self._begin(self.told.status if start is None else 206, len(rest), more)
-        if self.told.gate is not None:
-            self.told.gate.wait(10)
+        if self.told.gate is not None and not self.told.held_after_bytes:
+            self.told.gate.wait(60)
         cut = self.told.cut_at.pop(0) if self.told.cut_at else len(rest)
         self.wfile.write(rest[:cut])
+        if self.told.gate is not None and self.told.held_after_bytes:
+            self.told.gate.wait(60)
         self.close_connection = True
 
     def _start(self, asked: str | None) -> int | None:
@@ -108,7 +110,7 @@ MakeTerms = Callable[..., Terms]
 
 
 @pytest.fixture
-def terms_for(server: Server, tmp_path: Path) -> MakeTerms:
+def terms_for(server: Server) -> MakeTerms:
     def make(
         *hosts: str,
         vouch: Vouch | None = None,
@@ -119,12 +121,10 @@ def terms_for(server: Server, tmp_path: Path) -> MakeTerms:
         granted = hosts or (server.host,)
         return Terms(
             skill=skill,
-            home=str(tmp_path / skill),
             opener=web_opener(skill, granted),
             vouch=vouch,
             on_progress=None if lines is None else lines.append,
             limits=FetchLimits(**limits),
-            pins=Pins(),
         )
 
     return make

@@ -1,22 +1,24 @@
 """Fetched programs: what is run is whole, is what was expected, and comes from where it may."""
 
 import asyncio
-import os
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from kitbag.calls import Fetched
 from kitbag.downloads.errors import DownloadError, HashDiffersError, PinNeededError
-from kitbag.downloads.pins import PinQuestion, Pins
 from kitbag.downloads.programs import program_for
 from kitbag.downloads.store import open_programs, programs_directory
 from kitbag.downloads.wanted import wanted_for
 from kitbag.downloads.web import web_opener
+from kitbag.errors import CallDeniedError
 from kitbag.http.errors import InsideAddressError
 from kitbag.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
@@ -71,14 +73,33 @@ async def test_a_program_that_was_changed_on_the_disk_is_not_run(
     assert len(server.asked) == 2
 
 
-async def test_two_skills_with_one_basename_do_not_share_a_program(
+@pytest.mark.promise("get-1")
+async def test_what_one_skill_fetched_is_not_what_another_gets_by_the_same_name(
     server: Server, terms_for: MakeTerms
 ) -> None:
-    first = await program_for(server.wanted(server.digest), terms_for())
-    server.body = b"#!/bin/sh\necho other\n"
-    second = await program_for(server.wanted(server.digest), terms_for(skill="other"))
+    good, evil = server.body, b"#!/bin/sh\necho evil\n"
+    expected = server.digest
+    server.body = evil
+    planted = await program_for(server.wanted(server.digest), terms_for(skill="evil"))
+    with pytest.raises(HashDiffersError):
+        await program_for(server.wanted(expected), terms_for())
 
-    assert first.read_bytes() != second.read_bytes()
+    server.body = good
+    own = await program_for(server.wanted(expected), terms_for())
+
+    assert planted == open_programs() / sha256(evil).hexdigest() / "program"
+    assert own == open_programs() / expected / "program"
+    assert (planted.read_bytes(), own.read_bytes()) == (evil, good)
+
+
+@pytest.mark.promise("get-6")
+async def test_what_was_vouched_for_elsewhere_is_not_taken_without_a_yes(
+    server: Server, terms_for: MakeTerms
+) -> None:
+    await program_for(server.wanted(server.digest), terms_for(skill="other"))
+
+    with pytest.raises(PinNeededError):
+        await program_for(server.wanted(), terms_for())
 
 
 @pytest.mark.promise("get-3")
@@ -275,64 +296,28 @@ async def test_a_name_that_nobody_knows_is_an_error_with_the_next_step(
 async def test_without_a_hash_somebody_is_asked_with_host_size_and_hash(
     server: Server, terms_for: MakeTerms
 ) -> None:
-    asked: list[PinQuestion] = []
+    asked: list[Fetched] = []
 
-    async def yes(question: PinQuestion) -> bool:
-        asked.append(question)
-        return True
+    async def yes(fetched: Fetched) -> None:
+        asked.append(fetched)
 
     path = await program_for(server.wanted(), terms_for(vouch=yes))
-    again = await program_for(server.wanted(), terms_for())
 
-    assert path == again
-    [question] = asked
-    assert (question.host, question.size_bytes, question.sha256) == (
-        *(server.host, len(server.body)),
-        server.digest,
-    )
-    assert question.text == (
-        f"run a program of 23 bytes from {server.host} for demo? sha256 {server.digest}"
-    )
+    assert path == open_programs() / server.digest / "program"
+    assert asked == [Fetched(url=server.url, host=server.host, size_bytes=23, sha256=server.digest)]
+    assert str(asked[0]) == f"a program of 23 bytes from {server.host}, sha256 {server.digest}"
 
 
 @pytest.mark.promise("get-6")
 async def test_without_a_yes_nothing_is_kept(server: Server, terms_for: MakeTerms) -> None:
-    async def no(_: PinQuestion) -> bool:
-        return False
+    async def no(_: Fetched) -> None:
+        raise CallDeniedError("no")
 
-    for vouch in (None, no):
-        with pytest.raises(PinNeededError) as caught:
+    for vouch, error in ((None, PinNeededError), (no, CallDeniedError)):
+        with pytest.raises(error):
             await program_for(server.wanted(), terms_for(vouch=vouch))
-        assert caught.value.hint.endswith(f"add `sha256: {server.digest}` to its backend")
         assert not (open_programs() / server.digest).exists()
-
-
-@pytest.mark.promise("get-6")
-async def test_a_pinned_program_that_changes_at_its_source_is_refused(
-    server: Server, terms_for: MakeTerms
-) -> None:
-    async def yes(_: PinQuestion) -> bool:
-        return True
-
-    path = await program_for(server.wanted(), terms_for(vouch=yes))
-    path.unlink()
-    server.body, server.etag = b"#!/bin/sh\necho evil\n", '"evil"'
-
-    with pytest.raises(HashDiffersError):
-        await program_for(server.wanted(), terms_for(vouch=yes))
-
-
-async def test_a_damaged_pin_is_asked_for_again(server: Server, terms_for: MakeTerms) -> None:
-    async def yes(_: PinQuestion) -> bool:
-        return True
-
-    terms = terms_for(vouch=yes)
-    await program_for(server.wanted(), terms)
-    folder = Path(os.environ["XDG_STATE_HOME"]) / "kitbag/pins"
-    for damage in ("{", "[]", '{"sha256": 1}'):
-        [file] = folder.glob("*.json")
-        file.write_text(damage)
-        assert Pins().find(terms.home, server.wanted()) is None
+        assert left_over() == []
 
 
 async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms) -> None:
@@ -354,8 +339,38 @@ from kitbag.downloads.web import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))
-print(asyncio.run(program_for(wanted, Terms(skill="demo", home="/x", opener=opener))))
+print(asyncio.run(program_for(wanted, Terms(skill="demo", opener=opener))))
 """
+
+
+@pytest.mark.slow
+@pytest.mark.promise("get-3")
+async def test_after_a_kill_in_the_middle_nothing_counts_and_the_next_call_goes_on(
+    server: Server,
+) -> None:
+    server.body = bytes(range(256)) * 4_000
+    server.cut_at, server.gate = [500_000], threading.Event()
+    server.held_after_bytes = True
+    place = open_programs() / "partial" / server.wanted(server.digest).key / "unfinished"
+    words = [sys.executable, "-c", PROCESS, server.host, server.digest]
+    killed = subprocess.Popen(words, stdout=subprocess.PIPE)
+    await until(lambda: place.exists() and place.stat().st_size == 500_000)
+    killed.kill()
+    assert killed.communicate(timeout=60)[0] == b""
+    assert not (open_programs() / server.digest).exists()
+    server.gate.set()
+    server.held_after_bytes = False
+
+    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+
+    assert server.asked == [("/tool", None), ("/tool", "bytes=500000-")]
+    assert Path(said.strip()).read_bytes() == server.body
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -364,7 +379,7 @@ async def test_two_processes_at_once_fetch_once(server: Server) -> None:
     words = [sys.executable, "-c", PROCESS, server.host, server.digest]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
 
-    said = [process.communicate(timeout=25)[0] for process in started]
+    said = [process.communicate(timeout=60)[0] for process in started]
 
     assert said == [f"{open_programs() / server.digest / 'program'}\n"] * 3
     assert server.asked == [("/tool", None)]

@@ -69,3 +69,13 @@ async def test_a_missing_program_is_said(unknown_system: Engine, workspace: Path
 
     with pytest.raises(CommandStartError):
         await unknown_system.run(command, Confinement(workspace=workspace, sandbox="off"))
+
+
+async def test_a_program_has_the_variables_it_was_given_and_no_other(
+    unknown_system: Engine, workspace: Path
+) -> None:
+    command = Command(argv=("/usr/bin/env",), env={"A": "b"}, cwd=workspace)
+
+    ended = await unknown_system.run(command, Confinement(workspace=workspace, sandbox="off"))
+
+    assert ended.stdout.text == "A=b\n"

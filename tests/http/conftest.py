@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from kitbag import Policy, SkillManager
+from kitbag.policy import Rule
 from kitbag.results import ToolResult
 from tests.conftest import WriteSkill
 from tests.http.servers import Answer, Server, reply
 
+# The servers of these tests are on loopback, which nobody is trusted with for declaring it.
+LOCAL = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"])])
 Serve = Callable[..., Server]
 MakeManager = Callable[..., SkillManager]
 Call = Callable[..., ToolResult]
@@ -56,7 +59,7 @@ def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
         # JSON is YAML, and nothing in it needs another spelling.
         front = f"name: demo\ndescription: Does demo.\ntools: {json.dumps([entry])}\n"
         root = write_skill(front=front).parent
-        options = {"policy": Policy.trusting()} | options
+        options = {"policy": LOCAL} | options
         return SkillManager(root, workspace=workspace, cache=False, **options)
 
     return make

@@ -236,7 +236,7 @@ def test_nobody_there_is_a_failed_result(serve: Serve, call: Call) -> None:
     result = call({"url": server.url, "retries": 0})
 
     assert (result.outcome, result.code) == ("failed", "connect")
-    assert f"cannot connect to {server.host}" in result.content
+    assert result.content == f"cannot connect to {server.host}: connection refused"
 
 
 def test_hidden_characters_do_not_reach_the_content(serve: Serve, call: Call) -> None:

@@ -127,6 +127,21 @@ def test_an_endless_stream_ends_at_the_declared_number_of_events(serve: Serve, c
 
 
 @pytest.mark.promise("http-6")
+def test_an_endless_stream_of_which_no_number_is_declared_is_given_up(
+    serve: Serve, call: Call
+) -> None:
+    def answer(_: Seen, write: Writer) -> None:
+        write(CHUNKED)
+        while not write.gone:
+            write(chunk(b"x\n" * 5_000))
+
+    result = call({"url": serve(answer).url, "response": "lines"})
+
+    assert (result.outcome, result.code) == ("killed", "output_limit")
+    assert "it sent more than 100,000 pieces" in result.content
+
+
+@pytest.mark.promise("http-6")
 @pytest.mark.parametrize("mode", ["lines", "ndjson", "sse"])
 def test_a_line_without_end_ends(mode: str, serve: Serve, call: Call) -> None:
     def answer(_: Seen, write: Writer) -> None:

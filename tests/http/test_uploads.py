@@ -113,6 +113,22 @@ def test_only_regular_files_of_the_workspace_are_sent(
     assert server.seen == []
 
 
+def test_a_link_inside_the_workspace_is_followed_and_a_wrong_name_is_told_the_right_one(
+    serve: Serve, manager_of: MakeManager, workspace: Path
+) -> None:
+    (workspace / "clip.mp3").write_text("sound")
+    (workspace / "latest").symlink_to("clip.mp3")
+    server = serve()
+    backend = {"url": server.url, "method": "POST", "body_file": "${f}"}
+    manager = manager_of(backend, {"f": {}})
+
+    assert manager.call("demo.ask", {"f": "latest"}).outcome == "ok"
+    with pytest.raises(InvalidArgumentsError, match=r"did you mean 'clip\.mp3'"):
+        manager.call("demo.ask", {"f": "clip.mp4"})
+
+    assert [seen.body for seen in server.seen] == [b"sound"]
+
+
 def test_a_file_that_is_too_large_is_not_sent(
     serve: Serve, manager_of: MakeManager, workspace: Path
 ) -> None:

@@ -17,7 +17,7 @@ from kitbag import Limits, Policy, SkillManager
 from kitbag.calls import Given
 from kitbag.errors import CallDeniedError, KitbagError
 from kitbag.journal.reading import JournalReader, Query
-from kitbag.permits import Permit
+from kitbag.permit import Permit
 from kitbag.policy import Question, Rule
 from kitbag.redaction import Redactor
 from kitbag.results import ToolResult

@@ -125,6 +125,24 @@ def test_trusting_gives_what_is_declared_and_nothing_else() -> None:
     assert policy.decide(request(confined=False)).verdict == "ask"
 
 
+@pytest.mark.promise("http-1")
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("169.254.169.254", "127.0.0.1:8080", "10.1.2.3", "[::1]", "[fd00:ec2::254]"),
+        *("[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "localhost", "git.internal"),
+        *("metadata.google.internal", "nas", "no host"),
+    ],
+)
+def test_trusting_gives_no_host_inside_because_it_is_declared(host: str) -> None:
+    inside = Need(kind="host", value=host)
+
+    assert Policy.trusting().decide(request(needs=(inside,))).verdict == "ask"
+    for outside in ("*", "*.example.com", "93.184.216.34", "example.com:8443"):
+        need = Need(kind="host", value=outside)
+        assert Policy.trusting().decide(request(needs=(need,))).verdict == "allow"
+
+
 @pytest.mark.promise("pol-2")
 def test_strict_asks_for_the_first_use_of_a_digest_whatever_is_allowed() -> None:
     policy = Policy(mode="strict", rules=[allow("*")])

@@ -172,7 +172,7 @@ speed = 3
         ),
         (
             "policy-value 6: rules 1 ('first'): when 1: says nothing about 'a': add equals, glob, "
-            "regex, greater, less, present, absent"
+            "regex, command, greater, less, present, absent"
         ),
         (
             "policy-value 6: rules 1 ('first'): when 2: argument: '' names no argument: write a "
@@ -181,7 +181,7 @@ speed = 3
         "policy-key 6: rules 1 ('first'): when 3: equls: is not a key here: did you mean 'equals'?",
         (
             "policy-value 6: rules 1 ('first'): when 3: says nothing about 'a': add equals, glob, "
-            "regex, greater, less, present, absent"
+            "regex, command, greater, less, present, absent"
         ),
         "policy-key 6: rules 1 ('first'): verdit: is not a key here: did you mean 'verdict'?",
         "policy-value 13: rules 2: skills: must be a list of texts, not [1]",
@@ -203,12 +203,13 @@ speed = 3
         ),
         (
             "policy-value 13: rules 2: examples: match 1: needs: 'iron' is no need: write one of "
-            "secret, host, read, write, packages, unconfined, or like 'host:api.example.com'"
+            "secret, host, read, write, packages, program, unconfined, or like "
+            "'host:api.example.com'"
         ),
         "policy-value 13: rules 2: examples: match 1: arguments: must be a table, not 3",
         (
             "policy-rule 13: rules 2: 'gold' is no need: write one of secret, host, read, write, "
-            "packages, unconfined, or like 'host:api.example.com'"
+            "packages, program, unconfined, or like 'host:api.example.com'"
         ),
         (
             "policy-value 21: limits 1: timeout_seconds: timeout_seconds must be a number above "

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
+from kitbag import SkillManager
+from kitbag.checks.report import check_skills
 from tests.conftest import WriteSkill
+from tests.http.conftest import LOCAL
 from tests.http.servers import Seen, Server, Writer, reply
 
 WEATHER = """\
@@ -76,7 +78,7 @@ def test_the_weather_example_asks_with_a_query_and_a_token(
 
     with Server(answer) as server:
         root = write_skill("weather", front=WEATHER.format(url=server.url)).parent
-        manager = SkillManager(root, workspace=_work(tmp_path), policy=Policy.trusting())
+        manager = SkillManager(root, workspace=_work(tmp_path), policy=LOCAL)
 
         result = manager.call("weather-api", {"city": "Paris & Rome"})
 
@@ -113,13 +115,24 @@ def test_the_whisper_example_with_its_fix_sends_the_audio(
     with Server(transcribe) as server:
         front = WHISPER.format(url=server.url, body=MENDED)
         root = write_skill("openai-whisper", front=front).parent
-        manager = SkillManager(root, workspace=work, policy=Policy.trusting())
+        manager = SkillManager(root, workspace=work, policy=LOCAL)
 
         result = manager.call("transcribe", {"audio_file": "clip.mp3"})
 
     assert manager.problems == []
     assert result.structured == {"text": "hello"}
     assert server.seen[0].target == "/v1/audio/transcriptions"
+
+
+def test_a_hard_coded_key_is_bad_practice_that_check_finds(write_skill: WriteSkill) -> None:
+    bad = "sk-proj-" + "Zq81LmXw0Pt7RvKc52YdHs93BnUe"  # in two pieces: nobody's key
+    front = WEATHER.format(url="https://api.example.com").replace("${env:API_KEY}", bad)
+    root = write_skill("weather", front=front).parent
+
+    [problem] = check_skills([root], False, lambda *_: None).problems
+
+    assert problem.code == "hardcoded-secret"
+    assert bad not in problem.message
 
 
 def _work(tmp_path: Path) -> Path:

@@ -67,8 +67,10 @@ def test_an_unbalanced_quote_in_a_value_is_only_a_character() -> None:
 
 
 @pytest.mark.promise("tpl-2")
-@given(st.text(alphabet="${}ab:env $"))
-def test_a_placeholder_inside_a_value_is_text(value: str) -> None:
+@given(st.lists(st.sampled_from(["${b}", "${a}", "${env:b}", "$", "{", "}", "$$", "b", " "])))
+def test_a_placeholder_inside_a_value_is_text(pieces: list[str]) -> None:
+    value = "".join(pieces)
+
     assert words("x=${a} ${b}", {"a": value, "b": "B"}, b="secret")[0] == f"x={value}"
 
 

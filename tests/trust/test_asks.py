@@ -70,6 +70,14 @@ def test_declared_tools_ask_by_their_templates_and_addresses(write_skill: WriteS
             "backend": {"type": "binary", "url": "https://dl.example.com:8443/tool"},
         },
         {
+            "name": "everywhere",
+            "description": "d",
+            "backend": {
+                "type": "binary",
+                "url": {"linux": "https://l.example.com/x", "darwin": "https://m.example.com/x"},
+            },
+        },
+        {
             "name": "inline",
             "description": "d",
             "backend": {"type": "script", "interpreter": "bash", "script": "echo ${env:OTHER}"},
@@ -82,6 +90,8 @@ def test_declared_tools_ask_by_their_templates_and_addresses(write_skill: WriteS
         Need(kind="host", value="api.example.com", asked_in="tools.json (tool get)"),
         Need(kind="secret", value="API_KEY", asked_in="tools.json (tool get)"),
         Need(kind="host", value="dl.example.com:8443", asked_in="tools.json (tool fetched)"),
+        Need(kind="host", value="l.example.com", asked_in="tools.json (tool everywhere)"),
+        Need(kind="host", value="m.example.com", asked_in="tools.json (tool everywhere)"),
         Need(kind="secret", value="OTHER", asked_in="tools.json (tool inline)"),
     )
 

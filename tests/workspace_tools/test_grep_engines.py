@@ -53,6 +53,8 @@ def make_question(chance: random.Random) -> dict[str, Any]:
         "-i": True,
         "context": chance.randint(0, 2),
         "-A": 1,
+        "-B": 2,
+        "type": chance.choice(["py", "js", "make"]),
         "glob": chance.choice(GLOBS),
         "path": chance.choice(["src", "build", "docs/build", "a.py", "."]),
         "offset": chance.randint(0, 4),

@@ -38,7 +38,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
     return ToolResult(
         tool=call.tool.id,
         outcome=ended.outcome,
-        script=call.tool.origin.removeprefix(f"{call.tool.home}/"),
+        script=call.tool.origin.removeprefix(f"{call.tool.place}/"),
         content=clean(_content(call, ended, said, stderr)),
         structured=None if value is NO_VALUE else value,
         exit_code=ended.exit_code,

@@ -36,10 +36,14 @@ async def _file(call: ToolCall, binary: Binary) -> Path:
         return find_executable(call, binary.path)
     if not binary.url:
         raise CommandStartError(call.tool.id, "its backend has neither `path` nor `url`")
-    wanted = wanted_for(binary.url, binary.sha256, this_platform())
-    tool, hosts = call.tool, call.given.hosts
-    opener = web_opener(tool.skill, hosts)
-    terms = Terms(skill=tool.skill, home=tool.home, opener=opener, on_progress=call.on_progress)
+    given = call.given
+    wanted = wanted_for(binary.url, binary.sha256, this_platform()).held_to(given.programs)
+    terms = Terms(
+        skill=call.tool.skill,
+        opener=web_opener(call.tool.skill, given.hosts),
+        vouch=call.vouch,
+        on_progress=call.on_progress,
+    )
     file = await program_for(wanted, terms)
     call.watch.lap("fetch the program")
     return file

@@ -10,6 +10,7 @@ from kitbag.errors import UnsafeScriptError
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.jobs import PROGRAM
 from kitbag.kept_folders import around, kept_folders
+from kitbag.skill_copies import copies_around
 
 RUNNERS = Path(__file__).with_name("runners")
 
@@ -29,6 +30,7 @@ class Reach:
     hosts: tuple[str, ...] = ()
     skill: str = ""  # whom the hosts were granted to
     unconfined: bool = False
+    copied_from: Path | None = None  # the skill's own folder, when it runs from a copy
 
     @classmethod
     def of(cls, call: ToolCall, *readable: Path) -> "Reach":
@@ -39,6 +41,7 @@ class Reach:
             hosts=() if call.is_unconfined else given.hosts,
             skill=call.tool.skill,
             unconfined=call.is_unconfined,
+            copied_from=Path(call.tool.copied_from) if call.tool.copied_from else None,
         )
 
 
@@ -56,10 +59,7 @@ def confinement_of(
     """
     workspace = terms.workspace
     skill = Path(home) if home else None
-    own: tuple[Path, ...] = (skill,) if skill else ()
-    if skill == workspace:
-        own = tuple(workspace / name for name in ("scripts", "SKILL.md", "tools.json"))
-    inside = kept_folders(terms, *own)
+    inside = kept_folders(terms, *_own_folders(skill, reach.copied_from, workspace))
     return Confinement(
         workspace=workspace,
         skill=skill,
@@ -72,3 +72,14 @@ def confinement_of(
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox="off" if reach.unconfined else "on",
     )
+
+
+def _own_folders(skill: Path | None, copied_from: Path | None, workspace: Path) -> list[Path]:
+    """Return what of the skill no tool may write, should it lie inside the workspace."""
+    place = copied_from or skill
+    own = [place] if place else []
+    if place == workspace:
+        own = [workspace / name for name in ("scripts", "SKILL.md", "tools.json")]
+    if skill and copied_from:
+        own.append(copies_around(skill))
+    return own

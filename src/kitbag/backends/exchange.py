@@ -26,11 +26,22 @@ def _remove(base: Path, owner: int) -> None:
         shutil.rmtree(base, ignore_errors=True)
 
 
+_folders: dict[tuple[str, Path, int], Path] = {}
+
+
 def exchange_folder(home: str, workspace: Path) -> Path:
     """Return the folder for the tools of one skill in one workspace."""
-    return _folder(home, workspace, os.getpid())
+    key = (home, workspace, os.getpid())
+    found = _folders.get(key)
+    if found is None:
+        found = _folders.setdefault(key, Path(tempfile.mkdtemp(dir=_base(key[2]))))
+    return found
 
 
-@cache
-def _folder(home: str, workspace: Path, owner: int) -> Path:  # noqa: ARG001 - they tell folders apart
-    return Path(tempfile.mkdtemp(dir=_base(owner)))
+def forget_exchange(*, home: str = "", workspace: Path | None = None) -> None:
+    """Remove the folders of a skill, or of a workspace, that nobody uses any more."""
+    for key in list(_folders):
+        if key[0] == home or key[1] == workspace:
+            folder = _folders.pop(key, None)
+            if folder is not None and key[2] == os.getpid():
+                shutil.rmtree(folder, ignore_errors=True)

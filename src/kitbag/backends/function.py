@@ -6,7 +6,6 @@ import contextvars
 import dataclasses
 import inspect
 import json
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,8 +13,11 @@ from typing import Any
 
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
+from kitbag.idle_threads import run_in_idle_thread
 from kitbag.results import ToolResult
 from kitbag.tools import Function
+
+_MOST_CAUSES = 5
 
 
 async def run_function(call: ToolCall, function: Function) -> ToolResult:
@@ -30,7 +32,12 @@ async def run_function(call: ToolCall, function: Function) -> ToolResult:
         if isinstance(error, TimeoutError) and clock.expired():
             words = f"timed out after {limit:g} s"
             return _failed(call, started, "timed_out", words, exit_code=124)
-        return _failed(call, started, "failed", f"{type(error).__name__}: {error}", exit_code=1)
+        return _failed(call, started, "failed", _told(error), exit_code=1)
+    return answered(call, value, started)
+
+
+def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
+    """Return the result of a function that gave a value; `started` is of the monotonic clock."""
     if isinstance(value, ToolResult):
         return value
     text, structured = _written(value)
@@ -77,8 +84,19 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
             loop.call_soon_threadsafe(settle, value, error)
 
-    threading.Thread(target=run, name="kitbag-function", daemon=True).start()
+    run_in_idle_thread(run)
     return await future
+
+
+def _told(error: BaseException) -> str:
+    """Return what was raised, and what it was raised from."""
+    told, seen = list[str](), set[int]()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen and len(told) < _MOST_CAUSES:
+        seen.add(id(found))
+        told.append(f"{type(found).__name__}: {found}")
+        found = found.__cause__
+    return "\nbecause of ".join(told)
 
 
 def _written(value: Any) -> tuple[str, Any]:

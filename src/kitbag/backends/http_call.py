@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from mimetypes import guess_extension
 from typing import Literal
 
@@ -129,5 +129,6 @@ class HttpCall:
         )
 
 
+@lru_cache(maxsize=256)
 def _file_name(media: str) -> str:
     return f"answer{guess_extension(media) or ('.txt' if is_text(media) else '.bin')}"

@@ -28,7 +28,7 @@ _PACKAGES = {
 async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
     """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
     interpreter = _interpreter(inline.interpreter)
-    file = inline_file(call.tool.home, inline.interpreter, inline.text)
+    file = inline_file(call.tool.place, inline.interpreter, inline.text)
     program = Program(
         argv=(interpreter, *inline.interpreter_args, str(file)),
         visible=homes_of(interpreter),

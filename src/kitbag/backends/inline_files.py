@@ -1,6 +1,7 @@
 """The text of an inline script, in a file that its interpreter reads and no tool writes."""
 
 import os
+import shutil
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,12 +17,21 @@ def inline_file(home: str, interpreter: str, text: str) -> Path:
     It is looked at for every call: whatever it held before, it holds the text now.
     """
     data = text.encode(errors="replace")
-    folder = process_folder() / f"inline-{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    folder = _folder(home)
     path = folder / f"{sha256(data).hexdigest()[:32]}{_EXTENSIONS.get(interpreter, '.sh')}"
     if not _holds(path, data):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(path, data)
     return path
+
+
+def forget_inline(home: str) -> None:
+    """Remove the files of a skill that nobody uses any more."""
+    shutil.rmtree(_folder(home), ignore_errors=True)
+
+
+def _folder(home: str) -> Path:
+    return process_folder() / f"inline-{sha256(os.fsencode(home)).hexdigest()[:16]}"
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -38,7 +38,7 @@ class Program:
 async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> ToolResult:
     """Run a program and return what it printed."""
     refuse_planted(program.argv[0], call.terms.workspace)
-    folder = exchange_folder(call.tool.home, call.terms.workspace)
+    folder = exchange_folder(call.tool.place, call.terms.workspace)
     reach = Reach.of(call, *program.readable)
     with argument_file(folder, delivery) as file:
         command = _command(call, program, delivery, call_variables(call, delivery, file))

@@ -35,7 +35,7 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     delivery = delivery_of(call, script)
     packages = await _packages(call, script)
     program = _program(call, script, packages)
-    folder = exchange_folder(call.tool.home, call.terms.workspace)
+    folder = exchange_folder(call.tool.place, call.terms.workspace)
     with argument_file(folder, delivery) as file:
         found = _environment(call, script, delivery, file)
         command = _command(call, script, program, delivery, _shared(script, packages), found)
@@ -105,6 +105,7 @@ def _command(
 # Path → device and inode of a file that was seen to lie inside its skill. Another file in its
 # place has another inode and is looked at again, so following every link anew is spared.
 _inside: dict[str, tuple[int, int]] = {}
+_MOST_INSIDE = 16_384
 
 
 def _refuse_unsafe(call: ToolCall, script: Script) -> None:
@@ -114,6 +115,8 @@ def _refuse_unsafe(call: ToolCall, script: Script) -> None:
         identity = (status.st_dev, status.st_ino)
         if _inside.get(script.file) != identity:
             require_inside(script.file, call.tool.home)
+            if len(_inside) >= _MOST_INSIDE:
+                _inside.clear()
             _inside[script.file] = identity
     except (CannotReadError, OSError) as error:
         raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None

@@ -10,7 +10,7 @@ from kitbag.cli.failures import EXIT_WRONG_CALL, exit_code_of
 from kitbag.errors import KitbagError
 
 _COMMANDS = (
-    *("list", "show", "call", "check", "new"),
+    *("list", "show", "call", "script", "check", "new"),
     *("trust", "journal", "environments", "doctor"),
 )
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ from kitbag.arguments import arguments_from_text
 from kitbag.cli.as_json import print_json, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.options import common_options
+from kitbag.cli.progress import progress_of
 from kitbag.cli.timings import CommandWatch, timings_as_text
 from kitbag.manager import SkillManager
-from kitbag.policy.terminal import terminal_approver
+from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
+_DEFINE = "Allow define_tool and remove_tool, which make tools and save them as skills."
 _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it says otherwise."
 
 
@@ -33,6 +34,7 @@ _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it 
     metavar="DIR",
     help="Where the tool works and may write; the current folder unless told otherwise.",
 )
+@click.option("--define-tools", is_flag=True, help=_DEFINE)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -42,6 +44,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     pass_stdin: bool,
     timeout: float | None,
     workspace: Path | None,
+    define_tools: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
@@ -51,18 +54,22 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     Exits with 1 when the tool ran and failed.
     """
     watch = CommandWatch()
+    shown = progress_of(tool)
     manager = SkillManager(
         *roots,
         workspace=workspace,
-        on_progress=_say,
-        approver=terminal_approver(),
+        on_progress=shown,
+        approver=shown.approver,
         builtins=True,
+        define_tools=define_tools,
     )
+    if tool in AUTHORING_NAMES and not define_tools:
+        raise click.UsageError(f"{tool} is off unless it is asked for: --define-tools")
     found = manager.get_tool(tool)
     watch.lap("read the skills")
     arguments = _arguments(found, pairs, text)
     stdin = sys.stdin.buffer.read() if pass_stdin else None
-    with _spinner(found.id):
+    with shown:
         result = manager.call(found.id, arguments, stdin, timeout=timeout)
     whole = watch.timings_of(result) if timings else None
     if as_json:
@@ -104,20 +111,3 @@ def _print_text(result: ToolResult) -> None:
         click.echo(result.content, err=True)
     for path in result.saved:
         click.echo(f"all of it: {path}", err=True)
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _spinner(what: str) -> AbstractContextManager[object]:
-    """Show the time that passes, on a terminal."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    progress.add_task(what)
-    return progress

@@ -51,6 +51,7 @@ def describe(entry: Entry) -> str:
         "skill": entry.skill,
         "digest": entry.digest,
         "session": entry.session,
+        "made by": None if entry.parent is None else f"call {entry.parent}",
         "started": _local(entry.started_ns),
         "outcome": f"{entry.outcome}{f' ({entry.code})' if entry.code else ''}",
         "exit code": entry.exit_code,

@@ -27,6 +27,7 @@ from kitbag.trust.review import Review, reason_against, review_skill
 if TYPE_CHECKING:
     from kitbag.tools import Tool
 
+_PROGRAM = "Vouch for a program that is fetched."
 _MACHINE = (
     "Tools may run unprotected on this machine when it cannot protect. They can then read, "
     "change and send away whatever you can."
@@ -40,6 +41,7 @@ _MACHINE = (
 @click.option("--read", "read", multiple=True, metavar="PATH", help="Grant reading a path.")
 @click.option("--write", "write", multiple=True, metavar="PATH", help="Grant writing a path.")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Grant a package.")
+@click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
 )
@@ -54,6 +56,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     read: tuple[str, ...],
     write: tuple[str, ...],
     packages: tuple[str, ...],
+    programs: tuple[str, ...],
     unconfined: bool,
     yes: bool,
     revoke: bool,
@@ -68,6 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     named: dict[NeedKind, tuple[str, ...]] = {"secret": secrets, "host": hosts}
     named |= {"read": read, "write": write, "packages": packages}
+    named |= {"program": programs}
     chosen = _chosen(named, unconfined=unconfined)
     grants = Grants()
     if listing:

@@ -54,8 +54,17 @@ def _schema(value: Any) -> JsonSchema:
     if _is_full_schema(value):
         if value.get("type", "object") != "object":
             raise DeclarationError("schema-invalid", f"type is {value['type']!r}, not 'object'")
-        return {"type": "object", **value}
+        return {"type": "object", **_without_empty(value)}
     return _from_map(value)
+
+
+def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
+    # `properties:` with nothing below it, or only a comment, is YAML's way to say none.
+    return {
+        key: value
+        for key, value in schema.items()
+        if value is not None or key not in ("properties", "required")
+    }
 
 
 def _is_full_schema(value: dict[str, Any]) -> bool:

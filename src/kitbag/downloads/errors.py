@@ -1,6 +1,9 @@
 """What can go wrong with a program that has to be fetched: nothing of it ran."""
 
 from kitbag.errors import CallDeniedError, CommandStartError
+from kitbag.needs import Need
+from kitbag.trust.errors import trust_command
+from kitbag.trust.programs import pin_of
 
 
 class DownloadError(CommandStartError):
@@ -14,14 +17,26 @@ class HashDiffersError(DownloadError):
 
     code = "hash_differs"
 
-    def __init__(self, url: str, expected: str, found: str) -> None:
+    def __init__(self, url: str, expected: str, found: str, *, hint: str = "") -> None:
         self.expected = expected
         self.found = found
         super().__init__(
             url,
             f"its sha256 is {found}, not {expected}",
-            hint="the file was changed, or the declaration is out of date: ask its author",
+            hint=hint or "the file was changed, or the declaration is out of date: ask its author",
         )
+
+
+class PinDiffersError(HashDiffersError):
+    """A program is no longer the one that somebody vouched for."""
+
+    code = "pin_differs"
+
+    def __init__(self, skill: str, url: str, pinned: str, found: str) -> None:
+        self.skill = skill
+        self.command = trust_command(skill, [Need(kind="program", value=pin_of(url, found))])
+        hint = f"if the new one is right, run `{self.command}`"
+        super().__init__(url, pinned, found, hint=hint)
 
 
 class PinNeededError(CallDeniedError):
@@ -29,13 +44,11 @@ class PinNeededError(CallDeniedError):
 
     code = "pin_needed"
 
-    def __init__(self, host: str, size_bytes: int, sha256: str, *, reason: str = "") -> None:
+    def __init__(self, host: str, size_bytes: int, sha256: str) -> None:
         self.host = host
         self.size_bytes = size_bytes
         self.sha256 = sha256
-        because = f" ({reason})" if reason else ""
         super().__init__(
-            f"a program of {size_bytes:,} bytes from {host} was not run: nobody vouched for it"
-            f"{because}",
+            f"a program of {size_bytes:,} bytes from {host} was not run: nobody vouched for it",
             hint=f"if it is the right one, add `sha256: {sha256}` to its backend",
         )

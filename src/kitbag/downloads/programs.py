@@ -7,16 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kitbag.calls import OnProgress
+from kitbag.calls import Fetched, OnProgress, Vouch
 from kitbag.downloads.answers import Opener
-from kitbag.downloads.errors import DownloadError, HashDiffersError, PinNeededError
+from kitbag.downloads.errors import (
+    DownloadError,
+    HashDiffersError,
+    PinDiffersError,
+    PinNeededError,
+)
 from kitbag.downloads.fetching import Fetch, FetchLimits
 from kitbag.downloads.partial import Partial
-from kitbag.downloads.pins import PinQuestion, Pins, Vouch
 from kitbag.downloads.progress import Progress
 from kitbag.downloads.store import find_program, hash_of, keep_program, open_programs
 from kitbag.downloads.wanted import Wanted
 from kitbag.environments.locks import hold
+from kitbag.errors import CallDeniedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +29,10 @@ class Terms:
     """For whom something is fetched, and how: `vouch` is asked where no hash is known."""
 
     skill: str
-    home: str
     opener: Opener
     vouch: Vouch | None = None
     on_progress: OnProgress | None = None
     limits: FetchLimits = field(default_factory=FetchLimits)
-    pins: Pins = field(default_factory=Pins)
 
 
 async def program_for(wanted: Wanted, terms: Terms) -> Path:
@@ -40,21 +43,21 @@ async def program_for(wanted: Wanted, terms: Terms) -> Path:
         PinNeededError: no hash is known, and nobody vouched for what came.
     """
     root = open_programs()
-    known = await _known(root, wanted, terms)
+    known = await _known(root, wanted)
     if known is not None:
         return known
     place = root / "partial" / wanted.key
     async with hold(place, _waiting(wanted, terms)):
         # Whoever held the lock before may have fetched it.
-        known = await _known(root, wanted, terms)
+        known = await _known(root, wanted)
         if known is None:
             known = await _fetched(root, place, wanted, terms)
         shutil.rmtree(place, ignore_errors=True)
         return known
 
 
-async def _known(root: Path, wanted: Wanted, terms: Terms) -> Path | None:
-    digest = wanted.sha256 or terms.pins.find(terms.home, wanted)
+async def _known(root: Path, wanted: Wanted) -> Path | None:
+    digest = wanted.sha256
     return await asyncio.to_thread(find_program, root, digest) if digest else None
 
 
@@ -62,16 +65,15 @@ async def _fetched(root: Path, place: Path, wanted: Wanted, terms: Terms) -> Pat
     partial = Partial(place)
     was_there = partial.size() > 0
     digest = await _fetch(wanted, partial, terms)
-    expected = wanted.sha256 or terms.pins.find(terms.home, wanted)
-    if was_there and expected not in (None, digest):
+    if was_there and wanted.sha256 not in (None, digest):
         # The part from last time may have been of another file.
         partial.discard()
         digest = await _fetch(wanted, partial, terms)
-    if expected not in (None, digest):
+    if wanted.sha256 not in (None, digest):
         partial.discard()
-        raise HashDiffersError(wanted.url, str(expected), digest)
-    if expected is None:
-        await _ask(wanted, partial, digest, terms)
+        raise _difference(wanted, digest, terms)
+    if wanted.sha256 is None:
+        await _have_vouched(wanted, partial, digest, terms)
     try:
         return keep_program(root, partial.file, digest)
     except OSError as error:
@@ -92,19 +94,24 @@ def _settled_hash(file: Path) -> str:
     return hash_of(file)
 
 
-async def _ask(wanted: Wanted, partial: Partial, digest: str, terms: Terms) -> None:
-    question = PinQuestion(
-        skill=terms.skill,
-        url=wanted.url,
-        host=wanted.host,
-        size_bytes=partial.size(),
-        sha256=digest,
-    )
-    is_vouched = terms.vouch is not None and await terms.vouch(question) is True
-    if not is_vouched:
+def _difference(wanted: Wanted, digest: str, terms: Terms) -> HashDiffersError:
+    expected = str(wanted.sha256)
+    if wanted.is_pinned:
+        return PinDiffersError(terms.skill, wanted.url, expected, digest)
+    return HashDiffersError(wanted.url, expected, digest)
+
+
+async def _have_vouched(wanted: Wanted, partial: Partial, digest: str, terms: Terms) -> None:
+    size = partial.size()
+    if terms.vouch is None:
         partial.discard()
-        raise PinNeededError(wanted.host, question.size_bytes, digest)
-    terms.pins.keep(terms.home, wanted, question)
+        raise PinNeededError(wanted.host, size, digest)
+    fetched = Fetched(url=wanted.url, host=wanted.host, size_bytes=size, sha256=digest)
+    try:
+        await terms.vouch(fetched)
+    except CallDeniedError:
+        partial.discard()
+        raise
 
 
 def _waiting(wanted: Wanted, terms: Terms) -> Callable[[], None]:

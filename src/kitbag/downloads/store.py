@@ -55,7 +55,13 @@ def find_program(root: Path, digest: str) -> Path | None:
 
 
 def keep_program(root: Path, unfinished: Path, digest: str) -> Path:
-    """Put a whole, checked file among the programs, in one step."""
+    """Put a whole, checked file among the programs, in one step.
+
+    One that is there stays: a call may just be starting it.
+    """
+    there = find_program(root, digest)
+    if there is not None:
+        return there
     folder = root / digest
     folder.mkdir(mode=0o700, exist_ok=True)
     unfinished.chmod(0o500)

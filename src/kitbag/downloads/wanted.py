@@ -1,29 +1,39 @@
 """What is to be fetched for this machine: read from a declaration, checked before anything is."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from kitbag.downloads.errors import DownloadError
 from kitbag.downloads.platforms import for_platform
 from kitbag.hosts import host_of_url
+from kitbag.trust.programs import pinned_hash
 
 _SHA256 = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One file on the web; without a `sha256` somebody has to vouch for what comes."""
+    """One file on the web; without a `sha256` somebody has to vouch for what comes.
+
+    It `is_pinned` when the hash is not the declaration's, but what somebody vouched for.
+    """
 
     url: str
     host: str
     sha256: str | None = None
+    is_pinned: bool = False
 
     @property
     def key(self) -> str:
         """Name it among all downloads."""
         return sha256(f"{self.sha256} {self.url}".encode()).hexdigest()[:32]
+
+    def held_to(self, pins: Iterable[str]) -> "Wanted":
+        """Return it with the hash that somebody vouched for; a declared hash stays."""
+        pinned = None if self.sha256 else pinned_hash(self.url, pins)
+        return replace(self, sha256=pinned, is_pinned=True) if pinned else self
 
 
 def wanted_for(

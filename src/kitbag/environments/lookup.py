@@ -31,6 +31,7 @@ class _Known:
 
 _Key = tuple[str, str, str, Path | None, tuple[str, ...]]
 _known: dict[_Key, _Known] = {}
+_MOST_KNOWN = 4_096
 
 
 async def environment_for(  # noqa: PLR0913 - each is said by name
@@ -85,6 +86,8 @@ def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> Non
     _note_use(known)
     # A file that changed a moment ago may change again without its stamp telling.
     if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
         _known[key] = known
 
 

@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -23,6 +24,7 @@ from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 
 _MOST_ZYGOTES = 32
 _MOST_RUNNING = 128
+_MOST_PLANS = 1_024  # each version of a watched skill has its own
 
 
 def _most_running() -> int:
@@ -150,8 +152,16 @@ class Engine:
     async def _plan(self, confinement: Confinement) -> Plan:
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
         chosen = self._plans[confinement] = plan(confinement, self._machine)
         return chosen
+
+    async def forget(self, workspace: Path) -> None:
+        """End what waits for calls in a workspace, and drop what is known about it."""
+        self._plans = {each: p for each, p in self._plans.items() if each.workspace != workspace}
+        if self._loop is asyncio.get_running_loop():
+            await self._pool.end_idle_in(workspace)
 
     async def close(self) -> None:
         """End all zygotes; a call that still runs or waits is lost."""

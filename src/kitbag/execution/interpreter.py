@@ -6,9 +6,14 @@ from pathlib import Path
 _PROGRAM = Path(__file__).with_name("zygote") / "main.py"
 
 
-def zygote_command(mode: str) -> tuple[str, list[str]]:
-    """Return the executable and the words that start the zygote program in `mode`."""
+def own_python() -> str:
+    """Return the executable that Kitbag's own programs run on."""
     # Not the virtual environment's: its .pth files are other people's code.
     base: str = getattr(sys, "_base_executable", "") or sys.executable
-    executable = str(Path(base).resolve())
+    return str(Path(base).resolve())
+
+
+def zygote_command(mode: str) -> tuple[str, list[str]]:
+    """Return the executable and the words that start the zygote program in `mode`."""
+    executable = own_python()
     return executable, [executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), mode]

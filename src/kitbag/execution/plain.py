@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from kitbag.execution.command import Command
 from kitbag.execution.jobs import LimitFields, SlotKey
 from kitbag.execution.replies import Finished, NotStarted, Reply
 from kitbag.execution.streams import Streams
 
+_BECOME = str(Path(__file__).with_name("become.py"))
 _RLIMITS = {
     "memory_bytes": resource.RLIMIT_DATA,
     "open_files": resource.RLIMIT_NOFILE,
@@ -53,7 +57,7 @@ class PlainSlot:
             env["KITBAG_ANSWER"] = str(extra[0])
         try:
             process = subprocess.Popen(
-                command.argv,
+                self._bounded(command.argv, env),
                 env=env,
                 cwd=command.cwd,
                 stdin=stdin,
@@ -61,7 +65,6 @@ class PlainSlot:
                 stderr=stderr,
                 start_new_session=True,
                 pass_fds=extra,
-                preexec_fn=self._limit,  # noqa: PLW1509 - sets limits and nothing else
             )
         except OSError as error:
             answer.set_result(NotStarted(call=1, errno=error.errno or 1))
@@ -71,14 +74,17 @@ class PlainSlot:
         waiting.add_done_callback(lambda done: answer.set_result(done.result()))
         return answer
 
-    def _limit(self) -> None:
-        for name, value in self._limits:
-            if name in _RLIMITS and value is not None:
-                _, hard = resource.getrlimit(_RLIMITS[name])
-                most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-                # A system that knows the name of a limit may still not keep it.
-                with contextlib.suppress(ValueError, OSError):
-                    resource.setrlimit(_RLIMITS[name], (most, most))
+    def _bounded(self, program: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
+        """Return what bounds itself and becomes the program; raise OSError when there is none."""
+        if not os.access(program[0], os.X_OK):
+            raise OSError(errno.EACCES if Path(program[0]).exists() else errno.ENOENT, program[0])
+        limits = [
+            f"{_RLIMITS[name]}={value}"
+            for name, value in self._limits
+            if name in _RLIMITS and value is not None
+        ]
+        # What is started in between is Python, which adds a variable of its own: not passed on.
+        return [sys.executable, "-I", "-S", _BECOME, "=".join(env), ",".join(limits), *program]
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
         if hasattr(os, "waitid"):

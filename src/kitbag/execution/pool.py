@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections import OrderedDict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kitbag.execution.confinement import Plan
@@ -123,6 +124,15 @@ class ZygotePool:
         self._clock = None
         if self._zygotes:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
+
+    async def end_idle_in(self, workspace: Path) -> None:
+        """End the zygotes of a workspace that nobody uses; wait until they are gone."""
+        found = [key for key in self._zygotes if key[0].workspace == workspace]
+        idle = {key: self._zygotes[key] for key in found if not self._zygotes[key].busy}
+        for key in idle:
+            self._drop(key)
+        for zygote in idle.values():
+            await zygote.ended
 
     async def close(self) -> None:
         """End every zygote and wait until all of them are gone; whoever waits gets none."""

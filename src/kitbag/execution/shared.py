@@ -1,6 +1,7 @@
 """The engine of this process: one, on the loop thread, whoever calls from wherever."""
 
 import asyncio
+from pathlib import Path
 from typing import Literal
 
 from kitbag.execution.call import OnOutput
@@ -32,6 +33,11 @@ async def run_command(
         if relay.error is None:
             raise
         raise relay.error from None
+
+
+async def end_programs_in(workspace: Path) -> None:
+    """End the processes that wait for calls in a workspace; return when they are gone."""
+    await run_on_thread(_engine.forget(workspace))
 
 
 class _Relay:

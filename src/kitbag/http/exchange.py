@@ -1,6 +1,8 @@
 """Sending a request and getting its answer: redirects by hand, retries where they do no harm."""
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -133,9 +135,18 @@ def _wire(request: Request) -> httpcore2.Request:
 def _no_answer(request: Request, error: Exception | None) -> ExchangeError:
     host = request.url.authority
     if isinstance(error, httpcore2.ConnectError):
-        return ExchangeError("connect", f"cannot connect to {host}: {str(error) or 'no answer'}")
+        return ExchangeError("connect", f"cannot connect to {host}: {_reason(error)}")
     if isinstance(error, httpcore2.LocalProtocolError):
         # Its words repeat what was to be sent, secrets included.
         return ExchangeError("request", "this is no request that can be sent: look at its headers")
-    how = str(error) or type(error).__name__
-    return ExchangeError("no_answer", f"{host} gave no answer: {how}")
+    return ExchangeError("no_answer", f"{host} gave no answer: {_reason(error)}")
+
+
+def _reason(error: BaseException | None) -> str:
+    """Return what the system said at the bottom of it: what wraps that says less."""
+    found = error
+    while found is not None and (deeper := found.__cause__ or found.__context__) is not None:
+        found = deeper
+    if isinstance(found, OSError) and found.errno and not isinstance(found, ssl.SSLError):
+        return os.strerror(found.errno).lower()
+    return str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """The body of an answer on its way in: unpacked, counted, redacted, kept and shown."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ import httpcore2
 from kitbag.http.decoding import Recoder, unpacker_for
 from kitbag.http.errors import ExchangeError
 from kitbag.http.pieces import Cutter, cutter_for
-from kitbag.http.shapes import Shape
+from kitbag.http.shapes import MOST_EVENTS, Shape
 from kitbag.json_values import NO_VALUE, json_value
 
 _LARGEST_VALUE = 1024 * 1024
@@ -113,7 +113,9 @@ class Receiver:
             value = json_value(piece)
             self.received.values.append(piece if value is NO_VALUE else value)
         self.received.events += 1
-        self.done = self.received.events >= shape.max_events
+        self.done = self.received.events == shape.max_events
+        if self.received.events > MOST_EVENTS:
+            raise ExchangeError("output_limit", f"it sent more than {MOST_EVENTS:,} pieces")
 
     def _keep(self, data: bytes) -> None:
         if not data:
@@ -131,7 +133,9 @@ class Receiver:
 async def receive(response: httpcore2.Response, receiver: Receiver, idle: float | None) -> None:
     """Read a body to its end, or until it is enough; raise ExchangeError when it breaks off."""
     try:
-        async with aclosing(_pieces(response, idle)) as pieces:
+        # Watching the clock at every piece costs time: only where somebody declared it.
+        stream = response.aiter_stream()
+        async with aclosing(stream if idle is None else _watched(stream, idle)) as pieces:
             async for piece in pieces:
                 receiver.feed(piece)
                 if receiver.done:
@@ -142,8 +146,7 @@ async def receive(response: httpcore2.Response, receiver: Receiver, idle: float 
     receiver.close()
 
 
-async def _pieces(response: httpcore2.Response, idle: float | None) -> AsyncGenerator[bytes]:
-    stream = aiter(response.aiter_stream())
+async def _watched(stream: AsyncIterator[bytes], idle: float) -> AsyncGenerator[bytes]:
     while True:
         clock = asyncio.timeout(idle)
         try:

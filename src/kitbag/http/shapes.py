@@ -9,13 +9,14 @@ from kitbag.http.errors import PlanError
 Mode = Literal["buffered", "lines", "ndjson", "sse"]
 _MODES: tuple[str, ...] = get_args(Mode)
 _KEYS = ("mode", "event", "until", "max_bytes", "max_events", "idle_timeout_ms")
-_MOST_EVENTS = 100_000
+MOST_EVENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """`event` names the only events that count, `until` is the text of the last piece.
 
+    It is over after `max_events`, where that is declared; past `MOST_EVENTS` it is given up.
     After `idle_seconds` without a byte the answer is given up; None: only the whole time counts.
     """
 
@@ -23,7 +24,7 @@ class Shape:
     event: str = ""
     until: str = ""
     max_bytes: int | None = None
-    max_events: int = 10_000
+    max_events: int | None = None
     idle_seconds: float | None = None
 
 
@@ -40,13 +41,13 @@ def read_shape(value: Any) -> Shape:
     mode = value.get("mode", "buffered")
     if mode not in _MODES:
         raise PlanError(f"mode {mode!r:.60} is not one of {', '.join(_MODES)}", "response")
-    idle = _number(value, "idle_timeout_ms")
+    idle, most = _number(value, "idle_timeout_ms"), _number(value, "max_events")
     return Shape(
         mode=mode,
         event=_text(value, "event"),
         until=_text(value, "until"),
         max_bytes=_number(value, "max_bytes"),
-        max_events=min(_number(value, "max_events") or Shape().max_events, _MOST_EVENTS),
+        max_events=None if most is None else min(most, MOST_EVENTS),
         idle_seconds=None if idle is None else idle / 1000,
     )
 

@@ -54,12 +54,21 @@ def _carry_over(aside: Path, directory: Path) -> tuple[int, bool]:
             source.text_factory = lambda raw: raw.decode(errors="replace")
             owners = ("id", *Owner._fields)
             _copy(source, target, "owners", owners)
-            columns = ("id", *START_COLUMNS, *END_COLUMNS)
+            columns = _columns_of(source, ("id", *START_COLUMNS, *END_COLUMNS))
             complete = _copy(source, target, "calls", columns)
             if not complete:
                 _copy(source, target, "calls", columns, order="DESC")
         (carried,) = target.execute("SELECT count(*) FROM calls").fetchone()
         return carried, complete
+
+
+def _columns_of(source: sqlite3.Connection, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the columns that a journal of whatever age has; all when it cannot tell."""
+    try:
+        found = {row[1] for row in source.execute("PRAGMA table_info(calls)")}
+    except sqlite3.Error:
+        return wanted
+    return tuple(column for column in wanted if column in found) or wanted
 
 
 def _copy(

@@ -23,6 +23,7 @@ class Started:
     arguments: Any = None
     decision: str = "allowed"
     approved_by: str = ""  # who or what said yes: a rule, a grant, the approver
+    parent: int | None = None  # the call that made this one, such as a script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ class Entry:
     approved_by: str
     pid: int
     outcome: EntryOutcome
+    parent: int | None = None
     ended_ns: int | None = None
     code: str | None = None
     exit_code: int | None = None

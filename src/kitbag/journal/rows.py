@@ -12,7 +12,7 @@ KEEP_STDERR_CHARACTERS = 8_192
 
 START_COLUMNS = (
     *("owner", "started_ns", "session", "tool", "skill", "digest", "decision", "approved_by"),
-    *("arguments", "arguments_sha256", "arguments_cut"),
+    *("arguments", "arguments_sha256", "arguments_cut", "parent"),
 )
 END_COLUMNS = (
     *("ended_ns", "outcome", "code", "exit_code", "output_bytes", "duration_ms", "protections"),
@@ -48,6 +48,7 @@ def start_row(facts: Started) -> Row:
         whole[:KEEP_CHARACTERS],
         sha256(whole.encode()).hexdigest(),
         len(whole) > KEEP_CHARACTERS,
+        facts.parent,
     )
 
 

@@ -16,6 +16,7 @@ from kitbag.journal.trouble import DamagedJournalError, JournalError
 FILE_NAME = "journal.sqlite3"
 _APPLICATION = 0x6B697462  # "kitb": tells our file from somebody else's
 _VERSION = 1
+_LATER = {"parent"}  # columns that the first journals did not have
 _BUSY_SECONDS = 1.0
 _ALONE_SECONDS = 2.0
 _WHO = "end the process that was stopped while it opened the journal"
@@ -103,10 +104,11 @@ def open_existing(directory: Path) -> sqlite3.Connection | None:
         return None
     connection = _connect(path)
     try:
-        connection.execute("PRAGMA query_only = 1")
         if _is_empty(connection):
             connection.close()
             return None
+        _add_columns(connection)
+        connection.execute("PRAGMA query_only = 1")
         _refuse_others(connection, path)
     except BaseException:
         connection.close()
@@ -159,6 +161,7 @@ def _make_private(path: Path) -> None:
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if _is_empty(connection):
         _create(connection)
+    _add_columns(connection)
     _refuse_others(connection, path)
 
 
@@ -172,6 +175,19 @@ def _create(connection: sqlite3.Connection) -> None:
     if _is_empty(connection):  # another process may have been here while this one waited
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Give a journal of ours the columns that came later; who does not know them is not harmed."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    if application != _APPLICATION or not found or found >= _LATER:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    for column in sorted(_LATER - found):  # another process may have been here meanwhile
+        connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
     connection.execute("COMMIT")
 
 

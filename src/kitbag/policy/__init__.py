@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kitbag.policy.approval import Answer, Approver, Question, ask
     from kitbag.policy.argument_tests import Equals, Glob, Greater, Less, Regex
+    from kitbag.policy.command_test import Command
     from kitbag.policy.conditions import Absent, Condition, Present
     from kitbag.policy.decisions import Decision, Request
     from kitbag.policy.examples import Example
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "approval": ("Answer", "Approver", "Question", "ask"),
     "argument_tests": ("Equals", "Glob", "Greater", "Less", "Regex"),
+    "command_test": ("Command",),
     "conditions": ("Absent", "Condition", "Present"),
     "decisions": ("Decision", "Request"),
     "examples": ("Example",),
@@ -30,6 +32,7 @@ __all__ = [
     "Absent",
     "Answer",
     "Approver",
+    "Command",
     "Condition",
     "Decision",
     "Equals",

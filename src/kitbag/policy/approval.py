@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
+from kitbag.clocks import clocks_stopped
 from kitbag.needs import Need
 
 Remember = Literal["once", "session", "always"]
@@ -34,6 +35,7 @@ class Question:
     needs: tuple[Need, ...] = ()
     reasons: tuple[str, ...] = ()
     digest: str = ""
+    session: str = ""  # whose call it is, where there are sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,8 @@ async def ask(approver: Approver | None, question: Question, timeout_seconds: fl
     task = asyncio.ensure_future(_reply(approver, question))
     task.add_done_callback(_look_at)
     try:
-        await asyncio.wait([task], timeout=timeout_seconds)
+        with clocks_stopped():
+            await asyncio.wait([task], timeout=timeout_seconds)
         if not task.done():
             return _no("no_answer", f"nobody answered within {timeout_seconds:g} seconds")
     finally:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from kitbag.addresses import leads_inside
 from kitbag.needs import Need
 from kitbag.policy.decisions import Request
 from kitbag.policy.rules import UNCONFINED, Rule
@@ -44,8 +45,13 @@ def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
 
 
 def is_trusted(need: Need) -> bool:
-    """Tell whether a policy that trusts declarations gives this need."""
-    return need.declared and need.kind in _TRUSTED
+    """Tell whether a policy that trusts declarations gives this need.
+
+    A host inside is not the skill's to declare: this machine, its network, where it learns its
+    keys. Whoever grants it has to name it.
+    """
+    is_inside = need.kind == "host" and leads_inside(need.value)
+    return need.declared and need.kind in _TRUSTED and not is_inside
 
 
 def _open_needs(request: Request) -> tuple[Need, ...]:
@@ -68,6 +74,7 @@ def _reason(need: Need) -> str:
         "read": f"to read {value}",
         "write": f"to write {value}",
         "packages": f"the packages {value}",
+        "program": f"to run the program {value}",
         "unconfined": "to run without confinement",
     }[need.kind]
     return f"it needs {wants}{asked}, which was not granted"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from kitbag.policy.argument_tests import Equals, Glob, Greater, Less, Regex, ValueTest
+from kitbag.policy.command_test import Command
 from kitbag.policy.conditions import Absent, Condition, Present
 from kitbag.policy.decisions import Verdict
 from kitbag.policy.examples import Example
@@ -118,6 +119,7 @@ _TESTS: dict[str, Callable[[Any], AnyTest]] = {
     "equals": lambda value: Equals(_plain(value)),
     "glob": lambda value: Glob(_text(value)),
     "regex": lambda value: Regex(_text(value)),
+    "command": lambda value: Command(_text(value)),
     "greater": lambda value: Greater(_number(value)),
     "less": lambda value: Less(_number(value)),
     "present": _true(Present()),

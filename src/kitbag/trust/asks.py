@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,12 +75,20 @@ def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked) -> None:
             _ask_for_script(tool, file, str(skill.home), asked)
             return
         case Http(url=url) | Binary(url=str(url)):
-            if host := host_of_url(url):
-                asked.add("host", host, declared_in)
+            _ask_for_host(url, declared_in, asked)
+        case Binary(url=Mapping() as urls):
+            # All of them: what is granted to a skill is the same on every machine.
+            for url in urls.values():
+                _ask_for_host(url, declared_in, asked)
         case _:
             pass
     for name in tool.variables:
         asked.add("secret", name, declared_in)
+
+
+def _ask_for_host(url: str, declared_in: str, asked: _Asked) -> None:
+    if host := host_of_url(url):
+        asked.add("host", host, declared_in)
 
 
 def _ask_for_script(tool: Tool, file: str, home: str, asked: _Asked) -> None:

@@ -13,6 +13,7 @@ _OPTIONS = {
     "read": "--read",
     "write": "--write",
     "packages": "--package",
+    "program": "--program",
 }
 
 

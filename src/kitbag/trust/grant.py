@@ -11,18 +11,20 @@ from kitbag.hosts import covers_host
 from kitbag.needs import Need, NeedKind
 from kitbag.trust.packages import covers_package, with_package
 from kitbag.trust.paths import covers_path
+from kitbag.trust.programs import with_pin
 
 _FORMAT = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 # More files than a person compares; the digest still covers them all.
 _MOST_FILES = 10_000
-_LISTS = ("secrets", "hosts", "read", "write", "packages", "tools")
+_LISTS = ("secrets", "hosts", "read", "write", "packages", "programs", "tools")
 _KINDS: dict[NeedKind, str] = {
     "secret": "secrets",
     "host": "hosts",
     "read": "read",
     "write": "write",
     "packages": "packages",
+    "program": "programs",
 }
 
 
@@ -42,13 +44,14 @@ class Grant:
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     unconfined: bool = False
     when: str = ""  # UTC
     by: str = ""
     manifest: Manifest = field(default_factory=dict, repr=False)
 
-    def covers(self, need: Need) -> bool:
+    def covers(self, need: Need) -> bool:  # noqa: PLR0911 - one for each kind
         """Tell whether a need is granted. A path that may be written may be read."""
         match need.kind:
             case "secret":
@@ -61,11 +64,16 @@ class Grant:
                 return any(covers_path(path, need.value) for path in self.write)
             case "packages":
                 return any(covers_package(package, need.value) for package in self.packages)
+            case "program":
+                return need.value in self.programs
             case "unconfined":
                 return self.unconfined
 
     def with_needs(self, needs: Iterable[Need], tools: Iterable[str] = ()) -> "Grant":
-        """Return a grant that covers these, too. Of one package the version named last counts."""
+        """Return a grant that covers these, too.
+
+        Of one package, and of one address of a program, what is named last counts.
+        """
         lists: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
         lists["tools"] = tuple(sorted({*self.tools, *tools}))
         unconfined = self.unconfined
@@ -74,6 +82,8 @@ class Grant:
                 unconfined = True
             elif need.kind == "packages":
                 lists["packages"] = with_package(lists["packages"], need.value)
+            elif need.kind == "program":
+                lists["programs"] = with_pin(lists["programs"], need.value)
             else:
                 name = _KINDS[need.kind]
                 lists[name] = tuple(sorted({*lists[name], need.value}))

@@ -9,6 +9,7 @@ from kitbag.needs import Need
 from kitbag.trust.errors import GrantRefusedError
 from kitbag.trust.packages import split_package
 from kitbag.trust.paths import is_below, real_path
+from kitbag.trust.programs import split_pin
 from kitbag.trust.visible import has_hidden
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -30,6 +31,8 @@ def grantable(need: Need) -> Need:
             return _path(need)
         case "packages":
             return _package(need)
+        case "program":
+            return _program(need)
         case "unconfined":
             return need
 
@@ -79,4 +82,11 @@ def _package(need: Need) -> Need:
     if not split_package(need.value)[0]:
         hint = "a package is written name, name==version or npm:name@version"
         raise GrantRefusedError(need, "it is not the name of a package", hint=hint)
+    return need
+
+
+def _program(need: Need) -> Need:
+    if not split_pin(need.value)[0]:
+        hint = "a program is written https://tools.example.com/tool#sha256= and 64 digits"
+        raise GrantRefusedError(need, "it is not an https address with its sha256", hint=hint)
     return need

@@ -81,6 +81,14 @@ class Jobs:
         """End all of them."""
         _end_all(self._jobs)
 
+    async def end_all(self) -> None:
+        """End all of them, and return when nothing they started is alive."""
+        await run_on_thread(self._end_each())
+
+    async def _end_each(self) -> None:
+        for job_id in [job.id for job in self._jobs.values() if job.is_running]:
+            await self._end(job_id)
+
     async def _start(self, command: str, run: Start) -> str:
         running = [job.id for job in self._jobs.values() if job.is_running]
         if len(running) >= self.most:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from functools import cache
 
 from kitbag.calls import ToolCall
 from kitbag.execution.command import TIMED_OUT, Ended
@@ -26,7 +27,13 @@ def built_in_tools(session: WorkspaceSession | None = None) -> list[Tool]:
     Tools that are made together remember together: where the shell is, what was read, what runs.
     """
     remembered = session or WorkspaceSession()
-    return [each.DEFINITION.tool(remembered) for each in _TOOLS]
+    # Made once and changed in one place: a thousand sessions share their schemas.
+    return [replace(tool, runs=BuiltIn(name=tool.name, session=remembered)) for tool in _made()]
+
+
+@cache
+def _made() -> tuple[Tool, ...]:
+    return tuple(each.DEFINITION.tool(None) for each in _TOOLS)
 
 
 async def run_built_in(call: ToolCall, built_in: BuiltIn) -> ToolResult:
@@ -42,6 +49,8 @@ async def run_built_in(call: ToolCall, built_in: BuiltIn) -> ToolResult:
 
 
 async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
+    if built_in.run is not None:
+        return _answered(call, await asyncio.to_thread(built_in.run, call))
     session: WorkspaceSession = built_in.session
     if built_in.name == "bash":
         return await bash.run(call, session)

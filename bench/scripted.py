@@ -1,0 +1,137 @@
+"""One script of many calls against bashkit's own ScriptedTool, in turns, in one run.
+
+`ten calls`: a loop of ten tool calls, each piped through jq. `pmap`: twenty calls of 200 ms at
+once against one. `500 tools`: building a tool of five hundred commands and its first script; the
+worker is the spare that every process of Kitbag keeps ready.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bashkit.scripted import ScriptedTool as Peer
+
+from kitbag import ScriptedTool, ToolArgs, ToolDef
+from kitbag.shell.builder import EngineKind
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+TEN = "for i in $(seq 1 10); do get_user --id $i | jq -r .name; done"
+EXPECTED = "".join(f"user {n}\n" for n in range(1, 11))
+ONE = "slow --id 1"
+TWENTY = "seq 1 20 | pmap -j 20 slow --id {}"
+MANY = 500
+
+
+def user(number: Any) -> str:
+    return json.dumps({"id": number, "name": f"user {number}"}) + "\n"
+
+
+def get_user(args: ToolArgs) -> str:
+    return user(args.param_i64("id"))
+
+
+async def slow(args: ToolArgs) -> str:
+    await asyncio.sleep(0.2)
+    return user(args.param_i64("id"))
+
+
+def ours(engine: EngineKind) -> ScriptedTool:
+    return (
+        ScriptedTool.builder("api", engine)
+        .tool(ToolDef("get_user", "Fetch a user").with_schema(SCHEMA), get_user)
+        .tool(ToolDef("slow", "Fetch a user, slowly").with_schema(SCHEMA), slow)
+        .build()
+    )
+
+
+def peer() -> Peer:
+    tool = Peer("api")
+    tool.add_tool("get_user", "Fetch a user", callback=peer_user, schema=SCHEMA)
+    return tool
+
+
+def peer_user(params: dict[str, Any], _stdin: str | None = None) -> str:
+    return user(params["id"])
+
+
+def many_of_ours(engine: EngineKind) -> None:
+    builder = ScriptedTool.builder("api", engine)
+    for number in range(MANY):
+        builder.tool(ToolDef(f"get_{number}", "Fetch a user").with_schema(SCHEMA), get_user)
+    assert builder.build().execute_sync("get_7 --id 1").stdout == user(1)
+
+
+def many_of_peer() -> None:
+    tool = Peer("api")
+    for number in range(MANY):
+        tool.add_tool(f"get_{number}", "Fetch a user", callback=peer_user, schema=SCHEMA)
+    assert tool.execute_sync("get_7 --id 1").stdout == user(1)
+
+
+def ten(tool: Any) -> Callable[[], None]:
+    def run() -> None:
+        assert tool.execute_sync(TEN).stdout == EXPECTED
+
+    return run
+
+
+def race(
+    contenders: dict[str, Callable[[], object]], rounds: int, limits: dict[str, float]
+) -> None:
+    """Take turns; each is compared with the first by the best and by the usual time."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds + 1):
+        for name, run in contenders.items():
+            started = time.perf_counter()
+            run()
+            if number:  # the first round starts what stays warm
+                times[name].append((time.perf_counter() - started) * 1e3)
+    first = next(iter(times.values()))
+    for name, taken in times.items():
+        low, middle = min(taken), statistics.median(taken)
+        line = f"{name:<28} min {low:8.2f} ms   median {middle:8.2f} ms"
+        if taken is not first:
+            line += f"   x {low / min(first):.2f} / {middle / statistics.median(first):.2f}"
+            line += f"   (at most {limits[name]})" if name in limits else ""
+        print(line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    rounds = parser.parse_args().rounds
+    inproc, worker = ours("inproc"), ours("worker")
+    race(
+        {
+            "ten calls, bashkit": ten(peer()),
+            "ten calls, in-process": ten(inproc),
+            "ten calls, worker": ten(worker),
+        },
+        rounds,
+        {"ten calls, in-process": 1.3, "ten calls, worker": 2.5},
+    )
+    race(
+        {
+            "one call of 200 ms": lambda: worker.execute_sync(ONE),
+            "20 of them, pmap -j 20": lambda: worker.execute_sync(TWENTY),
+        },
+        max(3, rounds // 8),
+        {"20 of them, pmap -j 20": 1.5},
+    )
+    race(
+        {
+            "500 tools, bashkit": many_of_peer,
+            "500 tools, in-process": lambda: many_of_ours("inproc"),
+            "500 tools, worker": lambda: many_of_ours("worker"),
+        },
+        rounds // 2,
+        {"500 tools, in-process": 0.6, "500 tools, worker": 0.6},
+    )
+
+
+if __name__ == "__main__":
+    main()

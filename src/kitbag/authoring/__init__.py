@@ -1,0 +1,1 @@
+"""Tools that an agent makes for itself while it works: `define_tool` and `remove_tool`."""

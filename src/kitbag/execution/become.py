@@ -1,0 +1,28 @@
+"""Run by path: a process that bounds itself, and then becomes the program it is told.
+
+Set in the child before it runs anything else would be `preexec_fn`, where the fork handlers of
+whatever libraries the host has loaded write into the program's output.
+"""
+
+import contextlib
+import os
+import resource
+import sys
+
+
+def main(names: str, limits: str, *program: str) -> None:
+    """Become `program`; `limits` are `number=most` pairs, `names` its variables, parted by `=`."""
+    for pair in filter(None, limits.split(",")):
+        number, most = map(int, pair.split("="))
+        hard = resource.getrlimit(number)[1]
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        # A system that knows the name of a limit may still not keep it.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(number, (least, least))
+    given = names.split("=")
+    env = {name: value for name, value in os.environ.items() if name in given}
+    os.execve(program[0], program, env)  # noqa: S606 - no shell, and so it should be
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

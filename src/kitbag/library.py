@@ -1,0 +1,98 @@
+"""The skills below some roots: found when first asked for, replaced as a whole when they change."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kitbag.catalogue import Catalogue
+from kitbag.discovery import Discovered, find_skills
+from kitbag.index import Index
+from kitbag.problems import Problem
+from kitbag.readiness import Machine
+from kitbag.reading import follow_links_anew
+from kitbag.tools import Caller, Tool
+
+if TYPE_CHECKING:
+    from kitbag.skill_versions import SkillVersion
+    from kitbag.watching.watcher import SkillWatcher
+
+
+class SkillLibrary:
+    """Whoever asks gets one catalogue and keeps it: it never changes under a reader.
+
+    A root of `roots` that does not exist is a problem when it was `named`. `own` are tools that
+    belong to no skill, said before anything is asked for.
+    """
+
+    def __init__(self, roots: Sequence[Path], index: Index, caller: Caller, *, named: bool) -> None:
+        self.roots = tuple(map(str, roots))
+        self.index = index
+        self.own: tuple[Tool, ...] = ()
+        self.discloses = False  # whether its list begins with what finds skills
+        self._caller = caller
+        self._named = named
+        self._machine = Machine()
+        self._current: Catalogue | None = None
+        self._watcher: SkillWatcher | None = None
+
+    @property
+    def current(self) -> Catalogue:
+        return self._current or self._load()
+
+    def get(self, name: str) -> Tool:
+        """Find a tool as a call runs it."""
+        return self.current.to_run(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        catalogue = self.current
+        yield from self.own
+        if self.discloses:
+            yield from catalogue.disclosure
+        yield from catalogue.tools_of(catalogue.skills.values())
+
+    def discover(self) -> None:
+        """Walk the roots; where they are watched, wait until what is there is served."""
+        if self._watcher is not None:
+            self._watcher.refresh()
+        else:
+            self._load()
+
+    def discovered(self) -> list[Discovered]:
+        """Return what lies below each root."""
+        follow_links_anew()
+        boundaries = [os.path.realpath(root) for root in self.roots]
+        return [self._find(root, boundaries) for root in self.roots]
+
+    def catalogue(
+        self, parts: Iterable[Discovered], versions: "Mapping[str, SkillVersion] | None" = None
+    ) -> Catalogue:
+        """Make a catalogue of what was found, which nobody sees until it is published."""
+        return Catalogue(parts, self.index, self._machine, self._caller, self.own, versions)
+
+    def publish(self, catalogue: Catalogue) -> None:
+        """Serve another catalogue from now on."""
+        self._current = catalogue
+
+    def watched_by(self, watcher: "SkillWatcher | None") -> None:
+        """Hear who watches; raise AlreadyWatchedError when somebody does."""
+        from kitbag.watching.watcher import AlreadyWatchedError
+
+        if watcher is not None and self._watcher is not None:
+            raise AlreadyWatchedError
+        self._watcher = watcher
+        if watcher is None:
+            self._current = None  # found anew, without copies
+
+    def _load(self) -> Catalogue:
+        catalogue = self._current = self.catalogue(self.discovered())
+        return catalogue
+
+    def _find(self, root: str, boundaries: list[str]) -> Discovered:
+        found = find_skills(root, boundaries, self.index)
+        if not self._named or os.path.isdir(root):
+            return found
+        message = "no such folder to search for skills"
+        problem = Problem(path=root, code="root-missing", severity="warning", message=message)
+        return replace(found, problems=(problem, *found.problems))

@@ -1,0 +1,47 @@
+"""A yes to a call: what it is given, who gave it, and what must not be seen of it afterwards."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kitbag.calls import NO_SECRETS, Given
+from kitbag.needs import Need
+from kitbag.redaction import Redactor
+from kitbag.trust.paths import real_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """What goes on record of a decision, and what the call may use."""
+
+    digest: str = ""
+    given: Given = field(default_factory=Given)
+    decision: str = "allowed"
+    approved_by: str = ""
+    redactor: Redactor = field(default=NO_SECRETS, repr=False)
+
+
+def given_for(needs: Iterable[Need], values: Mapping[str, str]) -> Given:
+    """Return what a call may use when all of these were granted; `values` are its secrets."""
+    by_kind: dict[str, dict[str, None]] = {}
+    for need in needs:
+        by_kind.setdefault(need.kind, {})[need.value] = None
+    return Given(
+        secrets=values,
+        readable=tuple(_existing(by_kind.get("read", ()))),
+        writable=tuple(_existing(by_kind.get("write", ()))),
+        hosts=tuple(by_kind.get("host", ())),
+        packages=tuple(by_kind.get("packages", ())),
+        programs=tuple(by_kind.get("program", ())),
+        unconfined="unconfined" in by_kind,
+    )
+
+
+def _existing(paths: Iterable[str]) -> list[Path]:
+    """Return the paths that are there and lead to themselves.
+
+    They are kept without links: a link that was put in the place of one, perhaps by the very
+    tool that may write beside it, leads to what nobody granted.
+    """
+    same = [path for path in paths if real_path(path) == path]
+    return [Path(path) for path in same if Path(path).exists()]

@@ -1,0 +1,127 @@
+"""One session in use: its tools, the calls that run in it, and how it ends."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from itertools import chain
+from typing import Any
+
+from kitbag.added_tools import AddedTools
+from kitbag.backends.leftovers import forget_skill, forget_workspace
+from kitbag.execution.shared import end_programs_in
+from kitbag.executor import ToolExecutor
+from kitbag.problems import Problem
+from kitbag.results import ToolResult
+from kitbag.sessions.errors import SessionEndedError
+from kitbag.sessions.store import Row, SessionStore
+from kitbag.text_skills.active import ActiveSkills
+from kitbag.text_skills.errors import SkillTextError
+from kitbag.workspace_tools.session import WorkspaceSession
+
+MakeExecutor = Callable[[AddedTools], ToolExecutor]
+Running = dict["asyncio.Task[ToolResult]", "Future[None]"]
+
+
+class Session:
+    """What this process knows of a session; made when it is first used, never shared."""
+
+    def __init__(
+        self, row: Row, added: AddedTools, make: MakeExecutor, memory: WorkspaceSession
+    ) -> None:
+        self.row = row
+        self.version = 0  # of what is on disk, as far as it was read
+        self.added = added
+        self.skills = ActiveSkills(added, forget_skill)
+        self.changing = threading.RLock()
+        self._make = make
+        self._memory = memory
+        self._executor: ToolExecutor | None = None
+        self._running: Running = {}
+        self._lock = threading.Lock()
+        self._ended = False
+        self._lost: tuple[Problem, ...] = ()
+        self._at_end: list[Callable[[], None]] = [self.skills.close]
+
+    def at_end(self, close: Callable[[], None]) -> None:
+        """Have something done when the session ends, after its last call."""
+        self._at_end.append(close)
+
+    def forget_executor(self) -> None:
+        """Make another executor for the next call, because the policy is another."""
+        self._executor = None
+
+    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, ToolResult]]) -> Any:
+        """Run a call; it ends with the session, and then raises SessionEndedError."""
+        if self._executor is None:
+            self._executor = self._make(self.added)
+        task = asyncio.ensure_future(start(self._executor))
+        over: Future[None] = Future()
+        with self._lock:
+            if self._ended:
+                task.cancel()
+            self._running[task] = over
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not self._ended or (current is not None and current.cancelling()):
+                raise
+            raise SessionEndedError(self.row.id) from None
+        finally:
+            with self._lock:
+                del self._running[task]
+            over.set_result(None)
+
+    def catch_up(self, store: SessionStore) -> None:
+        """Use the skills that are on disk, and no others."""
+        # Read while nobody changes anything: otherwise a newer skill would give way to an older.
+        with self.changing:
+            version = store.get(self.row.id).version
+            if version == self.version:
+                return
+            texts = store.skills(self.row.id)
+            for name in [name for name in self.skills.names() if name not in texts]:
+                self.skills.remove(name)
+            self._lost = tuple(chain.from_iterable(map(self._use, texts, texts.values())))
+            self.version = version
+
+    def problems(self) -> list[Problem]:
+        """Return what was noticed about its skills."""
+        return [*self.skills.problems(), *self._lost]
+
+    def _use(self, name: str, text: str) -> tuple[Problem, ...]:
+        try:
+            self.skills.use(name, text)
+        except SkillTextError as error:
+            # It could be used when it came; a session must not be lost with one of its skills.
+            return error.problems or (_unusable(name, error),)
+        return ()
+
+    async def end(self) -> None:
+        """End every call and every process; let go of every folder but the workspace."""
+        await self._end_calls()
+        await self._memory.jobs.end_all()
+        self.let_go()
+        await end_programs_in(self.row.workspace)
+        if self.row.owned:
+            forget_workspace(self.row.workspace)
+
+    def let_go(self) -> None:
+        """Let go of every folder that is kept for it."""
+        for close in self._at_end:
+            close()
+
+    async def _end_calls(self) -> None:
+        with self._lock:
+            self._ended = True
+            running = dict(self._running)
+        for task in running:
+            # From its own loop: a session may be used by several threads.
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        for over in running.values():
+            await asyncio.wrap_future(over)
+
+
+def _unusable(name: str, error: SkillTextError) -> Problem:
+    return Problem(path=name, code="skill-unreadable", severity="error", message=str(error))

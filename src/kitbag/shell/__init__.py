@@ -1,0 +1,1 @@
+"""ScriptedTool: many tools as the commands of one bash script."""

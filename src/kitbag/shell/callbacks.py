@@ -1,0 +1,164 @@
+"""Functions of the host as commands: what they return is printed, what they raise is said."""
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kitbag.arguments import value_problems
+from kitbag.backends.function import answered, run_function
+from kitbag.calls import ToolCall
+from kitbag.errors import UnknownToolError
+from kitbag.hidden_text import clean
+from kitbag.json_values import NO_VALUE, json_value
+from kitbag.names import wire_name
+from kitbag.results import ToolResult
+from kitbag.shell.error_words import without_secrets
+from kitbag.shell.errors import ToolError
+from kitbag.shell.immediate import is_immediate
+from kitbag.shell.tool_def import ToolArgs, ToolDef
+from kitbag.signatures.signature import JsonSchema
+from kitbag.tools import Function, Hosted, Tool
+
+Callback = Callable[[ToolArgs], Any | Awaitable[Any]]
+
+_ANY = ["string", "number", "boolean", "object", "array", "null"]
+
+
+class CallbackTools:
+    """Makes the tool of a callback when it is first called: most of five hundred never are."""
+
+    def __init__(self, callbacks: Mapping[str, tuple[ToolDef, Callback]]) -> None:
+        self._callbacks = callbacks
+        self._tools: dict[str, Tool] = {}
+
+    def get(self, name: str) -> Tool:
+        found = self._tools.get(name)
+        if found is None:
+            if name not in self._callbacks:
+                raise UnknownToolError(name, known=self._callbacks)
+            found = self._tools[name] = callback_tool(*self._callbacks[name])
+        return found
+
+
+def callback_tool(definition: ToolDef, callback: Callback) -> Tool:
+    """Return the tool that calls a function of the host with ToolArgs."""
+    where = getattr(callback, "__qualname__", type(callback).__name__)
+    return Tool(
+        id=definition.name,
+        name=wire_name("", definition.name, declared=True),
+        skill="",
+        description=definition.description,
+        input_schema=_open(definition.input_schema),
+        output_schema=definition.output_schema,
+        runs=Hosted(
+            what=f"the function {where}",
+            run=partial(_run, definition, callback, is_async(callback)),
+        ),
+        effects=definition.effects,
+        examples=definition.examples,
+        declared_in="function",
+        read_by="declaration",
+    )
+
+
+def _open(schema: JsonSchema) -> JsonSchema:
+    """Return a schema that says what `data` is: alone and unknown it would be taken for all."""
+    properties = schema.get("properties", {})
+    if "data" in properties or schema.get("additionalProperties") is False:
+        return schema
+    return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
+
+
+async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolCall) -> ToolResult:
+    stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
+    arguments = ToolArgs(call.arguments, stdin)
+
+    def answer(**_same_arguments: Any) -> Any:
+        return (_answer_async if waits else _answer)(callback, arguments)
+
+    started = time.monotonic()
+    if is_immediate.get() and not waits:
+        value = answer()
+        value = await value if inspect.isawaitable(value) else value
+        ran = answered(call, value, started)
+    else:
+        ran = await run_function(call, Function(call=answer, is_async=waits))
+    if not ran.tool:  # it raised, and its words are what a script is told
+        took = round((time.monotonic() - started) * 1000, 3)
+        return replace(ran, tool=call.tool.id, duration_ms=took)
+    if ran.outcome != "ok" or definition.output_schema is None:
+        return ran
+    return _checked(ran, definition.output_schema)
+
+
+def is_async(callback: Callback) -> bool:
+    """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    call = getattr(callback, "__call__", None)  # noqa: B004 - its method, not whether it has one
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
+
+
+def _answer(callback: Callback, arguments: ToolArgs) -> Any:
+    try:
+        answer = callback(arguments)
+    except BaseException as error:  # a callback may raise anything: it is its answer
+        if _is_persons(error):
+            raise
+        return _failure(error)
+    return _awaited(answer) if inspect.isawaitable(answer) else answer
+
+
+async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:
+    return await _awaited(callback(arguments))
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except BaseException as error:
+        if _is_cancelled() or _is_persons(error):
+            raise
+        return _failure(error)
+
+
+def _is_cancelled() -> bool:
+    """Tell whether the call itself is cancelled; a callback may raise CancelledError on its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _is_persons(error: BaseException) -> bool:
+    """Tell Ctrl-C, which only the main thread hears, from a callback that raises the like."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main
+
+
+def _failure(error: BaseException) -> ToolResult:
+    """Return what a script is told: the words of the error, never where it happened."""
+    message = without_secrets(str(error) or type(error).__name__)
+    code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
+    hint = without_secrets(hint)
+    said = f"{message}\nhint: {hint}" if hint else message
+    said = said.encode("utf-8", "replace").decode()
+    return ToolResult(
+        tool="",
+        outcome="failed",
+        content=clean(said),
+        structured={"error": message, **({"hint": hint} if hint else {})},
+        exit_code=code & 255 or 1,
+        stderr=f"{said}\n",
+        code="tool_error" if isinstance(error, ToolError) else None,
+    )
+
+
+def _checked(ran: ToolResult, schema: JsonSchema) -> ToolResult:
+    value = ran.structured if ran.structured is not None else json_value(ran.stdout)
+    problems = ["it is no JSON"] if value is NO_VALUE else value_problems(schema, value)
+    if not problems:
+        return ran
+    said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
+    return replace(ran, outcome="failed", exit_code=1, stderr=f"{said}\n", code="output_invalid")

@@ -1,0 +1,120 @@
+"""One command of a script that is a tool: words to arguments, a call, and what the script sees."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from kitbag.arguments import check_arguments
+from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError
+from kitbag.results import ToolResult
+from kitbag.shell.flags import FlagError, Flags, read_flags
+from kitbag.shell.immediate import is_immediate
+from kitbag.shell.ledger import Ledger
+from kitbag.shell.limits import ExecutionLimits
+from kitbag.shell.printed import printed
+from kitbag.shell.toolbox import Toolbox
+from kitbag.shell.usage import usage_line, usage_page
+from kitbag.shell.worker.order import Answer
+
+INVALID, DENIED, NOT_FOUND, FAILED = 2, 126, 127, 1  # exit codes, as shells have them
+
+_log = logging.getLogger(__name__)
+
+
+class Calling:
+    """Makes the calls of one script. A dry run makes only those that read."""
+
+    def __init__(
+        self, toolbox: Toolbox, ledger: Ledger, limits: ExecutionLimits, *, dry_run: bool = False
+    ) -> None:
+        self._toolbox = toolbox
+        self._ledger = ledger
+        self._dry_run = dry_run
+        self._room = asyncio.Semaphore(limits.max_parallel)
+
+    async def call(self, name: str, words: Sequence[str], stdin: str | None) -> Answer:
+        """Run a tool for a script; whatever happens is an answer that the script can use."""
+        definition = self._toolbox.definitions[name]
+        try:
+            flags = read_flags(words, definition, stdin)
+        except FlagError as error:
+            seq = self._ledger.begin(name, definition.effects, {"<words>": list(words)})
+            said = _said(name, str(error), getattr(error, "hint", ""))
+            self._ledger.end(seq, "invalid", exit_code=INVALID, error=str(error))
+            return Answer("", said, INVALID)
+        if flags.help:
+            return Answer(_line(usage_page(definition)))
+        answer = await self._recorded(name, definition.effects, flags, stdin)
+        notes = "".join(f"note: {name}: {note}\n" for note in flags.notes)
+        return answer._replace(stderr=notes + answer.stderr) if notes else answer
+
+    async def _recorded(
+        self, name: str, effects: tuple[str, ...], flags: Flags, stdin: str | None
+    ) -> Answer:
+        seq = self._ledger.begin(name, effects, flags.params)
+        refusal = self._ledger.refusal(name)
+        if refusal:
+            self._ledger.end(seq, "limit", exit_code=FAILED, error=refusal)
+            return Answer("", _said(name, refusal, "call it less often"), FAILED)
+        try:
+            if self._dry_run and set(effects) != {"read"}:
+                return self._only_recorded(seq, name, flags)
+            async with self._room if not is_immediate.get() else nullcontext():
+                result = await self._toolbox.call(
+                    name, flags.params, self._input(name, flags, stdin)
+                )
+        except KitbagError as error:
+            return self._refused(seq, name, error)
+        except Exception:  # noqa: BLE001 - a script must get an answer
+            # Kitbag's own trouble: its words are for the host, not for a script.
+            _log.exception("call %d of a script, %s, failed", seq, name)
+            self._ledger.end(seq, "failed", exit_code=FAILED, error="internal error")
+            return Answer("", _said(name, f"internal error (call {seq})", ""), FAILED)
+        return self._answered(seq, name, result)
+
+    def _input(self, name: str, flags: Flags, stdin: str | None) -> str | None:
+        """Return what the tool gets on standard input, instead of arguments if it reads those."""
+        if flags.uses_stdin or not stdin:
+            return None
+        reads_arguments = self._toolbox.tool(name).convention == "stdin"
+        return None if reads_arguments and flags.params else stdin
+
+    def _only_recorded(self, seq: int, name: str, flags: Flags) -> Answer:
+        check_arguments(self._toolbox.tool(name), flags.params)
+        self._ledger.end(seq, "dry_run", exit_code=0)
+        return Answer("", f"dry run: {name} was not called\n")
+
+    def _refused(self, seq: int, name: str, error: KitbagError) -> Answer:
+        hint, code = error.hint, FAILED
+        if isinstance(error, CallDeniedError):
+            code = DENIED
+            self._ledger.end(seq, "denied", exit_code=code, error=str(error))
+        elif isinstance(error, InvalidArgumentsError):
+            code = INVALID
+            hint = f"usage: {usage_line(self._toolbox.definitions[name])}"
+            self._ledger.end(seq, "invalid", exit_code=code, error=str(error))
+        else:
+            self._ledger.end(seq, "not_started", exit_code=code, error=str(error))
+        return Answer("", _said(name, f"{error} [{error.code}]", hint), code)
+
+    def _answered(self, seq: int, name: str, result: ToolResult) -> Answer:
+        answer = printed(name, result)
+        size = len(answer.stdout.encode("utf-8", "replace"))
+        self._ledger.end(
+            seq,
+            result.outcome,
+            exit_code=answer.exit_code,
+            output_bytes=size,
+            error="" if result.outcome == "ok" else answer.stderr.strip(),
+        )
+        return answer
+
+
+def _said(name: str, message: str, hint: str) -> str:
+    words = message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
+    return f"{name}: {words}\n" + (f"hint: {hint}\n" if hint else "")
+
+
+def _line(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,0 +1,92 @@
+"""The calls of one script: counted, timed, and ended exactly once each."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kitbag.shell.events import ScriptEvent, Watchers
+from kitbag.shell.limits import ExecutionLimits
+from kitbag.shell.responses import CallOutcome, ScriptCall
+
+
+class Ledger:
+    """Every call in the order in which they began; one that never ended was cancelled."""
+
+    def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:
+        self._limits = limits
+        self._watchers = watchers
+        self._began = time.monotonic()
+        self._calls: list[ScriptCall] = []
+        self._per_tool: Counter[str] = Counter()
+        self._lock = threading.Lock()  # in the host's own process, commands come from threads
+        self.refusals: list[str] = []  # what a limit said no to, for people
+
+    def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
+        """Write a call down and return its number."""
+        with self._lock:
+            call = ScriptCall(
+                seq=len(self._calls) + 1,
+                tool=tool,
+                params=params,
+                effects=effects,
+                started_ms=self._now(),
+            )
+            self._calls.append(call)
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="call_started", call=call))
+        return call.seq
+
+    def end(
+        self,
+        seq: int,
+        outcome: CallOutcome,
+        *,
+        exit_code: int | None = None,
+        output_bytes: int = 0,
+        error: str = "",
+    ) -> None:
+        """Write down how a call ended."""
+        begun = self._calls[seq - 1]
+        call = ScriptCall(
+            seq=seq,
+            tool=begun.tool,
+            params=begun.params,
+            effects=begun.effects,
+            started_ms=begun.started_ms,
+            outcome=outcome,
+            duration_ms=round(self._now() - begun.started_ms, 3),
+            exit_code=exit_code,
+            output_bytes=output_bytes,
+            error=error,
+        )
+        self._calls[seq - 1] = call
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
+
+    def refusal(self, tool: str) -> str:
+        """Count one more call of a tool; return why it may not be made, or nothing."""
+        with self._lock:
+            self._per_tool[tool] += 1
+        most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
+        if self._per_tool.total() > most:
+            reason = f"this script may make {most:,} calls"
+        elif budget is not None and self._per_tool[tool] > budget:
+            reason = f"this script may call {tool} {budget:,} times"
+        else:
+            return ""
+        if reason not in self.refusals:
+            self.refusals.append(reason)
+        return reason
+
+    @property
+    def calls(self) -> tuple[ScriptCall, ...]:
+        return tuple(self._calls)
+
+    @property
+    def was_denied(self) -> bool:
+        return any(call.outcome == "denied" for call in self._calls)
+
+    def _now(self) -> float:
+        return round((time.monotonic() - self._began) * 1000, 3)

@@ -1,0 +1,36 @@
+"""A script's response as the result of a call, the form that every door knows."""
+
+from kitbag.calls import ToolCall
+from kitbag.hidden_text import clean
+from kitbag.results import Outcome, ToolResult
+from kitbag.shell.responses import Status, ToolResponse
+
+_OUTCOMES: dict[Status, Outcome] = {
+    "ok": "ok",
+    "timed_out": "timed_out",
+    "cancelled": "cancelled",
+    "denied": "denied",
+    "crashed": "killed",
+}
+
+
+def result_of(call: ToolCall, response: ToolResponse) -> ToolResult:
+    """Return the result; `structured` is the value that the script set with `result`."""
+    outcome = _OUTCOMES.get(response.status, "failed")
+    parts = [response.stdout.removesuffix("\n")]
+    if outcome != "ok":
+        parts += [response.stderr.removesuffix("\n"), f"exit code {response.exit_code}"]
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=outcome,
+        content=clean("\n".join(part for part in parts if part)),
+        structured=response.result,
+        exit_code=response.exit_code,
+        stdout=response.stdout,
+        stderr=response.stderr,
+        truncated=response.truncated,
+        duration_ms=response.duration_ms,
+        protections=response.protections,
+        code=None if response.status in ("ok", "failed") else response.status,
+        timeout_seconds=call.limits.timeout_seconds,
+    )

@@ -1,0 +1,231 @@
+"""ScriptedTool: one bash script instead of many calls, every tool a command in it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kitbag.calls import ToolCall
+from kitbag.loop_thread import run_blocking
+from kitbag.results import ToolResult
+from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
+from kitbag.shell.cancelling import Cancellation
+from kitbag.shell.engine import EngineCrashedError, ShellEngine
+from kitbag.shell.events import OnStatus
+from kitbag.shell.limits import ExecutionLimits
+from kitbag.shell.preflight import Preview, preview_of
+from kitbag.shell.prompt import help_page, system_prompt
+from kitbag.shell.responses import RESPONSE_SCHEMA, ToolResponse
+from kitbag.shell.results_of_scripts import result_of
+from kitbag.shell.script_run import RunOptions, ScriptRun, Surroundings
+from kitbag.shell.state_tokens import state_of, state_token
+from kitbag.shell.tool_def import ToolDef
+from kitbag.shell.toolbox import Toolbox
+from kitbag.tools import Hosted, Tool
+
+if TYPE_CHECKING:
+    from kitbag.manager import SkillManager
+
+_INPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"commands": {"type": "string", "description": "the bash script to run"}},
+    "required": ["commands"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What a scripted tool is made of."""
+
+    name: str
+    toolbox: Toolbox
+    about: str = ""
+    engine: EngineKind = "worker"
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    on_status: OnStatus | None = None
+    state_key: bytes = field(default=b"", repr=False)
+
+
+class ScriptedTool:
+    """Runs bash scripts whose commands are tools; each script starts from nothing, or a state.
+
+    Made by `builder` from functions of the host, or by `over` from the skills of a manager.
+    """
+
+    def __init__(self, making: Making) -> None:
+        self.name = making.name
+        self._toolbox = making.toolbox
+        self._state_key = making.state_key
+        self._around = Surroundings(
+            name=making.name,
+            about=making.about,
+            toolbox=making.toolbox,
+            engine=_engine(making),
+            limits=making.limits,
+            env=making.env,
+            on_status=making.on_status,
+        )
+
+    @staticmethod
+    def builder(name: str, engine: EngineKind = "worker") -> ScriptedToolBuilder:
+        """Begin a tool whose commands are functions of the host."""
+        return ScriptedToolBuilder(name, engine)
+
+    @classmethod
+    def over(
+        cls,
+        manager: "SkillManager",
+        *,
+        name: str = "script",
+        short_description: str = "",
+        engine: EngineKind = "worker",
+        limits: ExecutionLimits | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> "ScriptedTool":
+        """Make every skill tool of a manager a command: `weather.get --city Rome`."""
+        from kitbag.shell.skill_commands import skill_toolbox
+
+        making = Making(
+            name=name,
+            about=short_description,
+            toolbox=skill_toolbox(manager),
+            engine=engine,
+            limits=limits or ExecutionLimits(),
+            env=dict(env or {}),
+            state_key=os.urandom(32),
+        )
+        return cls(making)
+
+    async def execute(  # noqa: PLR0913 - each is said by name
+        self,
+        commands: str,
+        *,
+        state: str | None = None,
+        keep_state: bool = False,
+        files: Mapping[str, str | bytes] | None = None,
+        timeout: float | None = None,
+        dry_run: bool = False,
+        on_status: OnStatus | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> ToolResponse:
+        """Run a script and return what it gave, good or bad.
+
+        `state` goes on from an earlier response that kept its own. `files` are found below /in.
+        `timeout` can only lower the tool's own. A `dry_run` calls only what reads. Raises when the
+        script itself may not run.
+        """
+        options = RunOptions(
+            state=None if state is None else state_of(state, self._state_key, self.name),
+            keep_state=keep_state,
+            files={path: _bytes(data) for path, data in (files or {}).items()},
+            dry_run=dry_run,
+            on_status=on_status,
+            cancellation=cancellation,
+        )
+        responses: list[ToolResponse] = []
+        tool = self._as_tool(options, responses)
+        executor = self._toolbox.executor.beside([tool])
+        await executor.execute(tool.id, {"commands": commands}, timeout=timeout)
+        return responses[0]
+
+    def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
+        """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
+        return run_blocking(self.execute(commands, **options))
+
+    async def analyze(self, commands: str) -> Preview:
+        """Tell what a script names, without running it."""
+        try:
+            found = await self._around.engine.analyze(commands)
+        except EngineCrashedError as error:
+            found = {"error": str(error)}
+        return preview_of(commands, found, self._toolbox.definitions)
+
+    def analyze_sync(self, commands: str) -> Preview:
+        """Do what `analyze` does and wait."""
+        return run_blocking(self.analyze(commands))
+
+    def as_tool(self) -> Tool:
+        """Return it as a tool like any other: `ToolRegistry.register(scripted)` does this."""
+        return self._as_tool(RunOptions(), [])
+
+    def _as_tool(self, options: RunOptions, responses: list[ToolResponse]) -> Tool:
+        return Tool(
+            id=self.name,
+            name=self.name,
+            skill="",
+            description=self.description,
+            input_schema=_INPUT_SCHEMA,
+            runs=Hosted(
+                what="a bash script; each tool it calls is decided by itself",
+                run=partial(self._run, options, responses),
+            ),
+            effects=("execute",),
+            timeout_ms=max(1, round(self._around.limits.timeout_seconds * 1000)),
+            declared_in="function",
+            read_by="declaration",
+        )
+
+    async def _run(
+        self, options: RunOptions, responses: list[ToolResponse], call: ToolCall
+    ) -> ToolResult:
+        run = ScriptRun(self._around, options)
+        response, state = await run.run(call.arguments["commands"], call.limits.timeout_seconds)
+        if state is not None:
+            response = replace(response, state=state_token(state, self._state_key, self.name))
+        responses[:] = [response]
+        return result_of(call, response)
+
+    @property
+    def tools(self) -> tuple[ToolDef, ...]:
+        """What each command is called and takes."""
+        return tuple(self._toolbox.definitions.values())
+
+    @property
+    def description(self) -> str:
+        """In a line what it is for."""
+        count = len(self._toolbox.definitions)
+        words = f"Runs a bash script in which {count} tools are commands"
+        return f"{self._around.about}. {words}" if self._around.about else words
+
+    def system_prompt(self, budget: int | None = None) -> str:
+        """Return what a model is told; with a `budget` in tokens, as much as it holds."""
+        tools = self.tools
+        about = self._around.about
+        return system_prompt(self.name, tools, short_description=about, budget=budget)
+
+    def help(self) -> str:
+        """Return what the command `help` prints."""
+        return help_page(self.name, self.tools, short_description=self._around.about)
+
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what it takes: the script, as `commands`."""
+        return _INPUT_SCHEMA
+
+    def output_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what it gives."""
+        return RESPONSE_SCHEMA
+
+    def close(self) -> None:
+        """End processes that wait for the next script; another one starts them again."""
+        close = getattr(self._around.engine, "close", None)
+        if close is not None:
+            close()
+
+
+def _engine(making: Making) -> ShellEngine:
+    if making.engine == "inproc":
+        from kitbag.shell.inproc_engine import InprocEngine
+
+        return InprocEngine()
+    from kitbag.shell.worker_engine import WorkerEngine
+    from kitbag.shell.workers import engine_folder
+
+    engine_folder()  # what is missing is said when the tool is made
+    return WorkerEngine(making.limits.memory_bytes)
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode("utf-8", "replace") if isinstance(data, str) else data

@@ -1,0 +1,67 @@
+"""The tools that a script can call as commands, and the executor that every call goes through."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from kitbag.executor import ToolExecutor
+from kitbag.results import ToolResult
+from kitbag.shell.tool_def import ToolDef
+from kitbag.tools import Tool
+
+_PROCESSES = ("script", "inline", "binary")
+_LONGEST_BYTES = 8 * 1024 * 1024
+
+Folders = dict[str, dict[str, bytes]]
+
+
+def _no_folders(_script: str) -> Folders:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolbox:
+    """Commands by name. `tool` finds what runs for one; `folders` are files a script may read."""
+
+    definitions: Mapping[str, ToolDef]
+    executor: ToolExecutor
+    tool: Callable[[str], Tool]
+    ids: Mapping[str, str] = field(default_factory=dict)  # where a command is not called by its id
+    folders: Callable[[str], Folders] = _no_folders
+    immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
+
+    async def folders_for(self, script: str) -> Folders:
+        """Return the files that a script may read; reading them may take a moment."""
+        if self.folders is _no_folders:
+            return {}
+        return await asyncio.to_thread(self.folders, script)
+
+    async def call(self, name: str, params: Mapping[str, Any], stdin: str | None) -> ToolResult:
+        """Run a tool; raises what `ToolExecutor.execute` raises.
+
+        A pipe wants all of an output of which a model would be shown both ends.
+        """
+        whole = _Whole() if self.tool(name).kind in _PROCESSES else None
+        hear = whole.hear if whole else None
+        found = await self.executor.execute(self.ids.get(name, name), params, stdin, on_output=hear)
+        if whole is None or not found.truncated or whole.is_too_long:
+            return found
+        return replace(found, stdout=whole.text, truncated=False)
+
+
+class _Whole:
+    """The standard output of one call, up to what a pipe of the engine takes."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.is_too_long = False
+
+    def hear(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        if stream == "stdout" and not self.is_too_long:
+            self.is_too_long = len(self._data) + len(data) > _LONGEST_BYTES
+            self._data += data
+
+    @property
+    def text(self) -> str:
+        return self._data.decode("utf-8", "replace")

@@ -1,0 +1,233 @@
+"""Runs one script in a fresh shell: the only file that knows the engine, bashkit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import resource
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bashkit import (
+    Bash,
+    BashError,
+    BuiltinContext,
+    BuiltinResult,
+    ExecResult,
+    ExecutionProfile,
+    FileSystem,
+)
+
+from kitbag.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
+
+
+class Immediate(NamedTuple):
+    """Commands that are answered on the thread of the engine: none of them ever waits."""
+
+    names: frozenset[str]
+    answer: Callable[[Command], Answer]
+    in_thread: Callable[[Callable[[], None]], None]
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
+_FEW_COMMANDS = 64
+# What only the loop can interrupt, and jobs, which it runs side by side.
+_WAITS = re.compile(r"\b(?:sleep|wait|timeout|watch)\b|(?<![&>])&(?![&>])")
+_OUT = "/out"
+_MOST_FILES, _MOST_BYTES = 200, 8 * 1024 * 1024
+_MOST_STATE_BYTES = 16 * 1024 * 1024
+
+
+async def run_script(
+    order: Order, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
+) -> Done:
+    """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
+    shell = _Shell(order, on_command, immediate)
+    return await shell.run(on_text)
+
+
+def analyze_script(text: str) -> dict[str, Any]:
+    """Return what a script would run, without running it; `error` when it is no bash."""
+    try:
+        return {"error": None, **Bash().analyze(text).to_dict()}
+    except BashError as error:
+        return {"error": str(error)}
+
+
+class _Shell:
+    def __init__(self, order: Order, on_command: OnCommand, immediate: Immediate | None) -> None:
+        self._order = order
+        self._on_command = on_command
+        self._immediate = immediate
+        self._loop = asyncio.get_running_loop()
+        self._over = False
+        self._bash = self._new()
+        self._files = self._bash.fs()
+        for place, files in order.folders.items():
+            self._bash.mount(place, _folder(files), read_only=True)
+        if not self._files.exists(_OUT):
+            self._files.mkdir(_OUT)
+        self._before = _tree(self._files)[0] if order.state is not None else {}
+
+    async def run(self, on_text: OnText) -> Done:
+        try:
+            ran = await self._execute(on_text)
+        except asyncio.CancelledError:
+            # Both ways: a task that is cancelled alone leaves its script running.
+            self._over = True
+            self._bash.cancel()
+            raise
+        self._over = True
+        found, left_out = _tree(self._files)
+        state = self._bash.snapshot() if self._order.keeps_state else None
+        return Done(
+            exit_code=ran.exit_code & 255,
+            error=ran.error,
+            truncated=ran.stdout_truncated or ran.stderr_truncated,
+            state=state if state is not None and len(state) <= _MOST_STATE_BYTES else None,
+            files={path: data for path, data in found.items() if self._before.get(path) != data},
+            files_left_out=left_out,
+            peak_bytes=_peak_bytes(),
+        )
+
+    async def _execute(self, on_text: OnText) -> ExecResult:
+        script, immediate = self._order.script, self._immediate
+        if immediate is None or not _is_mentioned_only(immediate.names, self._order):
+            return await self._bash.execute(script, on_text)
+        # Nothing in it waits for this loop: on one thread it takes a tenth less.
+        ended: asyncio.Future[ExecResult] = self._loop.create_future()
+
+        def run() -> None:
+            ran = self._bash.execute_sync(script, on_text)
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                self._loop.call_soon_threadsafe(_settle, ended, ran)
+
+        immediate.in_thread(run)
+        return await ended
+
+    def _new(self) -> Bash:
+        order = self._order
+        builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
+        now = self._immediate.names if self._immediate else frozenset()
+        for name in _named(order):
+            builtins[name] = self._now if name in now else self._forward
+        settings: dict[str, Any] = {
+            "custom_builtins": builtins,
+            "env": order.env,
+            "profile": ExecutionProfile.Interactive,
+            "timeout_seconds": _NEVER_SECONDS,
+            **order.limits,
+        }
+        if order.state is None:
+            return Bash(**settings)
+        return Bash.from_snapshot(order.state, **settings)
+
+    async def _forward(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over:
+            return BuiltinResult("", "cancelled\n", 130)
+        answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
+        if asyncio.get_running_loop() is self._loop:
+            return BuiltinResult(*await answer)
+        there = asyncio.run_coroutine_threadsafe(answer, self._loop)
+        return BuiltinResult(*await asyncio.wrap_future(there))
+
+    def _now(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over or self._immediate is None:
+            return BuiltinResult("", "cancelled\n", 130)
+        command = Command(context.name, tuple(context.argv), context.stdin)
+        return BuiltinResult(*self._immediate.answer(command))
+
+    async def _refuse(self, context: BuiltinContext) -> BuiltinResult:
+        return BuiltinResult("", f"{context.name}: {self._order.stubs[context.name]}\n", 126)
+
+
+def _is_mentioned_only(names: frozenset[str], order: Order) -> bool:
+    """Tell whether a script names no other commands, and nothing that waits by itself."""
+    if _WAITS.search(order.script):
+        return False
+    return not any(name in order.script for name in order.commands if name not in names)
+
+
+def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult) -> None:
+    if not ended.done():
+        ended.set_result(ran)
+
+
+def _named(order: Order) -> Iterable[str]:
+    """Return the commands that a script may call: all, unless many, and its text tells which.
+
+    To make a shell of five hundred commands takes longer than most scripts do.
+    """
+    if len(order.commands) <= _FEW_COMMANDS or order.state is not None:
+        return order.commands
+    try:
+        found = _reader().analyze(order.script)
+    except BashError:
+        return ()  # it will not begin
+    mentioned = {name for name in order.commands if name in order.script}
+    known = mentioned | _own_commands() | set(found.functions)
+    # With a word that nobody knows, all: the engine then says which one was meant.
+    is_plain = not found.is_opaque and known.issuperset(filter(None, found.command_names))
+    return [name for name in order.commands if name in mentioned] if is_plain else order.commands
+
+
+@cache
+def _reader() -> Bash:
+    return Bash()
+
+
+@cache
+def _own_commands() -> frozenset[str]:
+    return frozenset(_reader().capabilities().builtins)
+
+
+def _folder(files: dict[str, bytes]) -> FileSystem:
+    folder = FileSystem()
+    for entry in folder.read_dir("/"):  # a new one is not empty
+        folder.remove(f"/{entry['name']}", recursive=True)
+    made: set[str] = set()
+    for path, data in files.items():
+        above = path.rpartition("/")[0]
+        if above and above not in made:
+            folder.mkdir(f"/{above}", recursive=True)
+            made.add(above)
+        folder.write_file(f"/{path}", data)
+    return folder
+
+
+def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
+    """Return the files below /out, as far as there is room, and how many there was none for."""
+    found: dict[str, bytes] = {}
+    room, left_out = _MOST_BYTES, 0
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(files, f"{_OUT}/{below}"):
+            path, kind = f"{below}{entry['name']}", entry["metadata"]["file_type"]
+            if kind == "directory":
+                waiting.append(f"{path}/")
+            elif kind == "file":
+                size = entry["metadata"]["size"]
+                if len(found) >= _MOST_FILES or size > room:
+                    left_out += 1
+                    continue
+                room -= size
+                found[path] = files.read_file(f"{_OUT}/{path}")
+    return found, left_out
+
+
+def _entries(files: FileSystem, folder: str) -> list[dict[str, Any]]:
+    try:
+        return sorted(files.read_dir(folder), key=lambda entry: str(entry["name"]))
+    except Exception:  # noqa: BLE001 - the engine's own; the script removed it, or made it a file
+        return []
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

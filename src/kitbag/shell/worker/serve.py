@@ -1,0 +1,93 @@
+"""Takes orders from the host, one at a time, and forwards every command of a script to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from itertools import count
+from typing import Any
+
+from kitbag.shell.worker.frames import FrameError, Frames, frame
+from kitbag.shell.worker.order import Answer, Command, Done, Order
+from kitbag.shell.worker.script import analyze_script, run_script
+from kitbag.shell.worker.seal import seal
+
+_PIECE = 262_144
+_IDLE_SECONDS = 300.0  # nobody has asked for anything: the host starts another when it needs one
+
+
+def serve(number: int, engine: str) -> None:
+    """Serve the host at the other end of a socket until it closes it; never returns."""
+    line = socket.socket(fileno=number)
+    asyncio.run(_Server(line, seal(engine)).serve())
+
+
+class _Server:
+    def __init__(self, line: socket.socket, protections: dict[str, str]) -> None:
+        self._line = line
+        self._protections = protections
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._numbers = count(1)
+        self._order: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def serve(self) -> None:
+        reader, self._writer = await asyncio.open_connection(sock=self._line)
+        self._send(type="ready", protections=self._protections)
+        self._rest()
+        frames = Frames()
+        while data := await reader.read(_PIECE):
+            for value in frames.feed(data):
+                self._take(value)
+        os._exit(0)
+
+    def _take(self, value: dict[str, Any]) -> None:
+        kind = value.pop("type")
+        if kind == "answer":
+            waiting = self._waiting.pop(value["id"])
+            if not waiting.done():
+                waiting.set_result(Answer(value["stdout"], value["stderr"], value["exit_code"]))
+            return
+        if self._idle is not None:
+            self._idle.cancel()
+        work = self._run(value) if kind == "run" else self._analyze(value)
+        self._order = asyncio.get_running_loop().create_task(work)
+        self._order.add_done_callback(_end_with_error)
+
+    async def _run(self, fields: dict[str, Any]) -> None:
+        def on_text(stdout: str, stderr: str) -> None:
+            self._send(type="text", stdout=stdout, stderr=stderr)
+
+        self._numbers = count(1)
+        done = await run_script(Order.unpacked(fields), self._ask, on_text)
+        self._finish(done)
+        self._rest()
+
+    def _finish(self, done: Done) -> None:
+        try:
+            self._send(type="done", **done.packed())
+        except FrameError:
+            self._send(type="done", **done._replace(state=None, files={}).packed())
+
+    async def _analyze(self, fields: dict[str, Any]) -> None:
+        self._send(type="analysis", **analyze_script(fields["script"]))
+        self._rest()
+
+    async def _ask(self, command: Command) -> Answer:
+        number = next(self._numbers)
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        self._send(type="command", id=number, **command._asdict())
+        return await waiting
+
+    def _rest(self) -> None:
+        self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, os._exit, 0)
+
+    def _send(self, **value: Any) -> None:
+        self._writer.write(frame(value))
+
+
+def _end_with_error(task: asyncio.Task[None]) -> None:
+    if task.cancelled() or task.exception() is not None:
+        os._exit(1)  # the host sees that this worker is gone, and takes the next

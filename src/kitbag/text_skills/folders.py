@@ -1,0 +1,214 @@
+"""Texts become folders, one for each content, gone when no process uses them any more.
+
+<state>/texts/.lock                  held while anything here is changed
+<state>/texts/processes/<process>    locked by a process for as long as it lives
+<state>/texts/<hash>/used-by/<process>
+<state>/texts/<hash>/<skill>/SKILL.md
+"""
+
+import atexit
+import os
+import re
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from kitbag.environment import state_directory
+from kitbag.text_skills.errors import SkillFolderError
+from kitbag.text_skills.holders import Holder, alone, lives
+
+_PROCESSES = "processes"
+_USERS = "used-by"
+_PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_KEY = re.compile(r"[0-9a-f]{40}\Z")
+_HOME = re.compile(r".*/texts/[0-9a-f]{40}/[^/]+\Z", re.DOTALL)
+
+Files = Mapping[str, str]  # by path below the skill's folder; every path is ours
+Forget = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A skill that lies in a folder until it is let go."""
+
+    home: Path
+    key: str
+    base: Path
+
+
+class _Users:
+    """How often this process uses each folder. A forked child starts without any."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.counts: dict[tuple[Path, str], int] = {}
+        self.holders: dict[Path, Holder] = {}
+
+    def holder(self, base: Path) -> Holder:
+        if base not in self.holders:
+            _sweep(base)
+            holder = self.holders[base] = Holder(base / _PROCESSES)
+            atexit.register(_close, holder, os.getpid())
+        return self.holders[base]
+
+
+def _close(holder: Holder, owner: int) -> None:
+    if os.getpid() == owner:
+        holder.close()
+
+
+_users = _Users()
+
+
+def _after_fork() -> None:
+    # The locks stay those of the parent: nothing is closed here.
+    global _users  # noqa: PLW0603 - another process
+    _users = _Users()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def keep(files: Files, name: str) -> Kept:
+    """Write a skill's files into a folder that only its user can enter; equal ones share it."""
+    base = _base()
+    key = _key(files, name)
+    # The names in it come from a text: only a plain one is used for a folder.
+    home = base / key / (name if _PLAIN.match(name) else "skill")
+    users = _users
+    try:
+        with users.lock, alone(base):
+            holder = users.holder(base)
+            if not _holds(home, files):
+                _write(base, key, home, files)
+            (base / key / _USERS / holder.name).touch(mode=0o600)
+            users.counts[base, key] = users.counts.get((base, key), 0) + 1
+    except OSError as error:
+        raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
+    return Kept(home=home, key=key, base=base)
+
+
+def is_text_home(home: str) -> bool:
+    """Tell whether a skill's folder is one of these, and not its author's."""
+    return _HOME.match(home) is not None
+
+
+def hold(home: str) -> Kept | None:
+    """Keep a folder that is in use for one more user; None when it is no longer there."""
+    place = Path(home)
+    kept = Kept(home=place, key=place.parent.name, base=place.parent.parent)
+    users = _users
+    with users.lock:
+        count = users.counts.get((kept.base, kept.key), 0)
+        if not count:
+            return None
+        users.counts[kept.base, kept.key] = count + 1
+    return kept
+
+
+def let_go(kept: Kept, forget: Forget = lambda _: None) -> None:
+    """Say that a skill is no longer used; the last user removes its folder.
+
+    `forget` hears its home when nobody in this process uses it any more.
+    """
+    users = _users
+    place = (kept.base, kept.key)
+    with users.lock:
+        count = users.counts.get(place, 0)
+        if count > 1:
+            users.counts[place] = count - 1
+        elif count:
+            del users.counts[place]
+            forget(str(kept.home))
+            if kept.base.is_dir():
+                _leave(kept, users.holders[kept.base].name)
+
+
+def _leave(kept: Kept, user: str) -> None:
+    with alone(kept.base):
+        (kept.base / kept.key / _USERS / user).unlink(missing_ok=True)
+        _remove_unused(kept.base, kept.key)
+
+
+def _base() -> Path:
+    state = state_directory()
+    if state is None:
+        raise SkillFolderError(None, "there is no home directory", hint="set XDG_STATE_HOME")
+    base = state / "texts"
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base.mkdir(mode=0o700, exist_ok=True)
+        found = base.lstat()
+    except OSError as error:
+        raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        hint = "move it out of the way, or set XDG_STATE_HOME to a folder of yours"
+        raise SkillFolderError(base, "it is not a folder of yours", hint=hint)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        base.chmod(0o700)
+    return base
+
+
+def _key(files: Files, name: str) -> str:
+    whole = sha256(f"{name}\0".encode())
+    for path in sorted(files):
+        data = files[path].encode()
+        whole.update(f"{path}\0{len(data)}\0".encode() + data)
+    return whole.hexdigest()[:40]
+
+
+def _holds(home: Path, files: Files) -> bool:
+    """Tell whether a folder is there as it was written: somebody may have had a hand in it."""
+    try:
+        there = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+        return there == set(files) and all(
+            (home / path).read_bytes() == text.encode() for path, text in files.items()
+        )
+    except OSError:
+        return False
+
+
+def _write(base: Path, key: str, home: Path, files: Files) -> None:
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=base))
+    try:
+        (draft / _USERS).mkdir()
+        for path, text in files.items():
+            file = draft / home.name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="")
+        if (base / key).exists():  # damaged; its users go on with what is written now
+            for user in _names(base / key / _USERS):
+                (draft / _USERS / user).touch()
+            shutil.rmtree(base / key)
+        draft.rename(base / key)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what processes left that were killed."""
+    for name in _names(base):
+        if name.startswith(".draft-"):
+            shutil.rmtree(base / name, ignore_errors=True)
+        elif _KEY.match(name):
+            _remove_unused(base, name)
+    for name in _names(base / _PROCESSES):
+        lives(base / _PROCESSES, name)
+
+
+def _remove_unused(base: Path, key: str) -> None:
+    users = _names(base / key / _USERS)
+    if not any(lives(base / _PROCESSES, user) for user in users):
+        shutil.rmtree(base / key, ignore_errors=True)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []

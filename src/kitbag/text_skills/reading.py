@@ -1,0 +1,85 @@
+"""A skill in a folder of ours becomes tools, under the name that its user gave it."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kitbag.declarations.frontmatter import cut, read_frontmatter
+from kitbag.declarations.skill_md import read_skill_md
+from kitbag.declarations.skill_tools import SkillTools, read_skill_tools
+from kitbag.problems import Problem
+from kitbag.reading import SKILL_FILE_BYTES, CannotReadError
+from kitbag.skills import Skill
+from kitbag.text_skills.errors import SkillNameError, SkillTextError
+
+_NAME = re.compile(r"(?:[\w-]{1,64}:)?[\w-]{1,64}\Z")
+# What is said of a folder that its author never saw.
+_OF_THE_FOLDER = frozenset(("name-differs",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSkill:
+    """A skill and its tools, and everything worth saying about both."""
+
+    skill: Skill
+    read: SkillTools
+    problems: tuple[Problem, ...]
+
+
+def check_name(name: str) -> str:
+    """Return the name of a skill; raise SkillNameError when it is none."""
+    if not _NAME.match(name):
+        raise SkillNameError(name)
+    return name
+
+
+def check_text(name: str, text: str) -> str:
+    """Return a text that can be written down; raise SkillTextError when it cannot."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise SkillTextError(name, f"not text: {error.reason}") from None
+    if size > SKILL_FILE_BYTES:
+        raise SkillTextError(name, f"{size:,} bytes are more than the {SKILL_FILE_BYTES:,} allowed")
+    return text
+
+
+def name_in(text: str) -> str:
+    """Return the name that a SKILL.md gives itself."""
+    raw = check_text("", text).encode()
+    written = read_frontmatter("SKILL.md", raw, cut(raw)).values.get("name")
+    if not isinstance(written, str) or not written.strip():
+        raise SkillTextError("", "it has no `name`")
+    return check_name(written.strip())
+
+
+# Many sessions use the same text. A folder is made of its content, so what was read stays true.
+@lru_cache(maxsize=256)
+def read_text_skill(home: Path, name: str) -> TextSkill:
+    """Read a skill whose folder is made of its content; what was read once is read no more."""
+    return read_skill_in(home, name)
+
+
+def read_skill_in(home: Path, name: str) -> TextSkill:
+    """Read the skill in a folder; raise SkillTextError when nothing of it can be used."""
+    path = f"{home}/SKILL.md"
+    try:
+        file = read_skill_md(path, home.name)
+    except CannotReadError as error:
+        raise SkillTextError(name, error.reason) from None
+    skill = Skill(
+        name=name,
+        description=file.metadata.description,
+        file=path,
+        source=str(home),
+        metadata=file.metadata,
+        degraded=file.degraded,
+        declarations_lost=file.declarations_lost,
+    )
+    read = read_skill_tools(skill)
+    problems = tuple(p for p in (*file.problems, *read.problems) if p.code not in _OF_THE_FOLDER)
+    lost = [problem for problem in problems if problem.severity == "error"]
+    if lost and not read.tools:
+        raise SkillTextError(name, "none of its tools can be read", lost)
+    return TextSkill(skill=skill, read=read, problems=problems)
