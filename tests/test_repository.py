@@ -37,7 +37,7 @@ LAYERS = [
     "calls arguments workspace execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning permit secret_values",
+    "call_needs what_runs pinning permit secret_values tape",
     "permits",
     "recording notes ungranted",
     "house",
@@ -46,7 +46,7 @@ LAYERS = [
     "authoring library",
     "watching",
     "manager sessions",
-    "shell",
+    "shell testing",
     "integrations",
     "cli",
 ]
