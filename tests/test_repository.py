@@ -120,7 +120,7 @@ FRAMEWORKS = {
     "openai": {"openai"},
     "anthropic": {"anthropic"},
     "pydantic_ai": {"pydantic_ai"},
-    "openai_agents": {"agents"},
+    "agents": {"agents"},
 }
 
 

@@ -121,8 +121,8 @@ async def test_wrong_arguments_end_a_run_only_after_the_retries_it_was_given(
     manager: SkillManager,
 ) -> None:
     wrong = [("kit__add", {"a": "two"})]
-    patient = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, retries=2)])
-    strict = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, retries=1)])
+    patient = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=2)])
+    strict = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=1)])
 
     assert (await patient.run("Go.")).output == "Done."
     with pytest.raises(UnexpectedModelBehavior, match="kit__add"):
@@ -139,7 +139,7 @@ async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
         manager.discover()
         return "learned"
 
-    turns = [[("learn", {})], [("late__hello", {})]]
+    turns: list[list[tuple[str, Any]]] = [[("learn", {})], [("late__hello", {})]]
     toolsets = [KitbagToolset(manager), KitbagToolset([learn], id="functions")]
     agent = Agent(scripted(*turns), toolsets=toolsets)
 

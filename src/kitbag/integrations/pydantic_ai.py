@@ -45,7 +45,7 @@ class KitbagToolset(AbstractToolset[Any]):
     """The tools of a manager, or some tools, for `Agent(toolsets=[…])`.
 
     Skills that a manager finds anew are there at the next step of a run. Arguments that do not
-    fit are a retry, of which there are `retries` for each tool; every other failure is told to
+    fit are a retry, of which each tool has `max_retries`; every other failure is told to
     the model and costs none. `defer` are patterns of tools that a model finds by searching. Where
     an agent is given `activate_skill`, the skills are listed in its instructions, in at most
     `budget` characters.
@@ -58,7 +58,7 @@ class KitbagToolset(AbstractToolset[Any]):
         include: Patterns | None = None,
         exclude: Patterns = (),
         defer: Patterns = (),
-        retries: int = 3,
+        max_retries: int = 3,
         budget: int = DEFAULT_BUDGET,
         id: str | None = "kitbag",  # noqa: A002 - the framework's word
     ) -> None:
@@ -66,7 +66,7 @@ class KitbagToolset(AbstractToolset[Any]):
         self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
         self._wanted = Wanted(include, exclude)
         self._later = Wanted(defer)
-        self._retries = retries
+        self._retries = max_retries
         self._budget = budget
         self._id = id
 

@@ -1,10 +1,9 @@
 """Fixtures for pytest; a project turns them on with `-p kitbag.testing.fixtures`."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +23,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Remember that a test failed: what it recorded until then is no record of it."""
-    report: Any = yield
+    report = yield
     if report.when == "call" and report.failed:
         item.stash[_FAILED] = True
-    return report  # type: ignore[return-value]  # what a wrapper of pytest returns
+    return report
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from agents import Agent, OpenAIResponsesModel, Runner, ToolSearchTool, set_tracing_disabled
 
 from kitbag import SkillManager, tool
-from kitbag.integrations.openai_agents import agents_tools
+from kitbag.integrations.agents import agents_tools
 from tests.integrations.conftest import PIXEL, Provider
 from tests.integrations.test_openai import response_reply
 
