@@ -37,7 +37,7 @@ LAYERS = [
     "calls arguments workspace execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning permit secret_values",
+    "call_needs what_runs pinning permit secret_values tape",
     "permits",
     "recording notes ungranted",
     "house",
@@ -47,7 +47,7 @@ LAYERS = [
     "watching",
     "own_tools",
     "manager sessions",
-    "shell",
+    "shell testing",
     "integrations",
     "cli",
 ]
