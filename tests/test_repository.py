@@ -48,7 +48,8 @@ LAYERS = [
     "own_tools",
     "manager sessions",
     "shell testing",
-    "integrations",
+    "integrations mcp_servers",
+    "servers",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}

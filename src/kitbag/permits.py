@@ -161,7 +161,7 @@ class Permits:
             effects=tool.effects,
             arguments=call.arguments,
             needs=needed,
-            granted=(*(needs_of(grant) if grant else ()), *said),
+            granted=(*(needs_of(grant) if grant else ()), *said, *_configured(tool)),
             digest=digest,
             name=tool.name,
             roots=self._roots,
@@ -227,6 +227,10 @@ _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 def _said(case: _Case, decision: Decision) -> _Said:
     return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _configured(tool: Tool) -> tuple[Need, ...]:
+    return tool.runs.granted if isinstance(tool.runs, Hosted) else ()
 
 
 def _read_from_input(call: ToolCall) -> dict[str, Any] | None:
