@@ -167,6 +167,29 @@ def by_agents(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     return asyncio.run(call())
 
 
+def by_mcp(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    pytest.importorskip("mcp")
+    from mcp import MCPError
+    from mcp.client.client import Client
+
+    from kitbag.servers.mcp import McpServer
+    from tests.servers.mcp.serving import listening
+    from tests.servers.mcp.test_tools import text_of
+
+    names = {each.id: each.name for each in manager.tools}
+
+    async def call() -> Answer:
+        server = McpServer(manager, watch=False)
+        async with listening(server) as url, Client(url) as client:
+            try:
+                found = await client.call_tool(names.get(tool, tool), arguments)
+            except MCPError as error:
+                return True, str(error)
+        return bool(found.is_error), text_of(found)
+
+    return asyncio.run(call())
+
+
 def _without_mark(text: str) -> Answer:
     return text.startswith("Error: "), text.removeprefix("Error: ")
 
@@ -179,6 +202,7 @@ DOORS: list[Door] = [
     by_anthropic,
     by_pydantic_ai,
     by_agents,
+    by_mcp,
 ]
 
 
