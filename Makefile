@@ -6,11 +6,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
+CLIENTS := build/clients/.ready
 
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
-.PHONY: all lint types test docs reference fast demo bench wheel extras programs interpreters clean help
+.PHONY: all lint types test docs reference fast demo bench wheel extras programs clients interpreters clean help
 all: lint types test docs
 
 help:  ## show what can be made
@@ -35,6 +36,12 @@ $(PROGRAMS): $(READY) tests/programs.txt
 
 programs: $(PROGRAMS)  ## fetch other people's programs, which the argparse reader is compared with
 
+$(CLIENTS): tests/clients.txt interpreters
+	npm install --silent --no-audit --no-fund --prefix build/clients $$(cat tests/clients.txt)
+	@touch $@
+
+clients: $(CLIENTS)  ## fetch other people's MCP clients, which the server is tried with
+
 interpreters:  ## install the interpreters that tests need, or name them
 	@missing=; for pair in $(INTERPRETERS); do \
 	  command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
@@ -47,12 +54,12 @@ lint: $(READY)  ## ruff: rules and format
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-test: $(READY) $(PROGRAMS) interpreters  ## every test
+test: $(READY) $(PROGRAMS) $(CLIENTS) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
-  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
+  workspace_tools http downloads servers test_examples.py test_docs.py test_executor_ends.py \
   integrations test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute

@@ -48,7 +48,7 @@ LAYERS = [
     "own_tools",
     "manager sessions",
     "shell",
-    "integrations",
+    "integrations servers",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}

@@ -90,6 +90,11 @@ class ToolExecutor:
         self._house = house or House()
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
+    @property
+    def workspace(self) -> Path:
+        """Where tools work and may write."""
+        return Path(self._workspace or Path.cwd())
+
     def register_skill_tools(self, skill_md: str) -> list[str]:
         """Add the tools that the text of a SKILL.md declares; return the names they have.
 

@@ -1,0 +1,137 @@
+"""`kitbag serve mcp`: tools, prompts and skills over MCP, on standard streams or over HTTP."""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from kitbag.cli.as_json import print_json
+from kitbag.cli.options import common_options
+from kitbag.cli.serve_logs import LogFormat, log_to_stderr
+from kitbag.manager import SkillManager
+from kitbag.servers.addresses import parse_address
+from kitbag.servers.errors import ServerExtraMissingError
+
+if TYPE_CHECKING:
+    from kitbag.servers.mcp.server import McpServer
+    from kitbag.servers.mcp.settings import HttpSettings
+    from kitbag.tools import Tool
+
+_log = logging.getLogger("kitbag.serve")
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HTTP_OPTIONS = (
+    click.option("--http", metavar="HOST:PORT", help="Listen here instead; port 0 is any."),
+    click.option("--token-file", type=_FILE, help="Let in only who says one of these tokens."),
+    click.option("--tls-cert", type=_FILE, help="Serve https with this certificate (PEM)."),
+    click.option("--tls-key", type=_FILE, help="Its key, unless it is in the same file."),
+    click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this CA."),
+    click.option("--allow-host", multiple=True, metavar="NAME", help="Another name of the host."),
+    click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page's origin."),
+)
+_TOOL_OPTIONS = (
+    click.option("--builtin", is_flag=True, help="Serve Kitbag's own tools, too: bash, read …"),
+    click.option("--script-tool", is_flag=True, help="Add one tool that runs bash scripts of all."),
+    click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
+)
+_SERVING_OPTIONS = (
+    click.option(
+        "--workspace",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Where tools work and may write; the current folder unless told otherwise.",
+    ),
+    click.option("--most-running", type=click.IntRange(1, 4096), default=64, help="Calls at once."),
+    click.option(
+        "--drain", type=click.FloatRange(0), default=30.0, help="Seconds to finish calls in."
+    ),
+    click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
+    click.option("--install", is_flag=True, help="Print the configuration of hosts, and stop."),
+)
+
+
+def _with_options(command: Any) -> Any:
+    for option in reversed((*_HTTP_OPTIONS, *_TOOL_OPTIONS, *_SERVING_OPTIONS)):
+        command = option(command)
+    return command
+
+
+@click.command("mcp")
+@_with_options
+@common_options
+def command(**said: Any) -> None:
+    """Serve over MCP: on standard input and output, or with --http over the network.
+
+    Skills are watched where that is possible, and clients are told when tools change.
+    """
+    if said["install"]:
+        from kitbag.servers.mcp.install import configurations
+
+        print_json(configurations(said["roots"], said["workspace"], said["http"]))
+        return
+    log_to_stderr(cast("LogFormat", said["log_format"]))
+    manager = SkillManager(*said["roots"], workspace=said["workspace"], builtins=said["builtin"])
+    server = _server(manager, said)
+    if said["http"] is None:
+        _serve_stdio(server)
+    else:
+        _serve_http(server, _http_settings(said))
+
+
+def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
+    try:
+        from kitbag.servers.mcp.server import McpServer
+        from kitbag.servers.mcp.settings import McpLimits
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("kitbag"):
+            raise
+        raise ServerExtraMissingError("mcp") from None
+    only = said["only_script_tool"]
+    return McpServer(
+        manager,
+        tools=[_script_tool(manager)] if only or said["script_tool"] else (),
+        only_tools=only,
+        limits=McpLimits(most_running=said["most_running"], drain_seconds=said["drain"]),
+    )
+
+
+def _script_tool(manager: SkillManager) -> "Tool":
+    try:
+        from kitbag.shell.scripted_tool import ScriptedTool
+    except ModuleNotFoundError:
+        raise ServerExtraMissingError("bash") from None
+    tool: Tool = ScriptedTool.over(manager).as_tool()
+    return tool
+
+
+def _http_settings(said: dict[str, Any]) -> "HttpSettings":
+    from kitbag.servers.mcp.settings import HttpSettings
+
+    return HttpSettings(
+        address=parse_address(said["http"]),
+        token_file=said["token_file"],
+        tls_cert=said["tls_cert"],
+        tls_key=said["tls_key"],
+        tls_client_ca=said["tls_client_ca"],
+        allowed_hosts=said["allow_host"],
+        allowed_origins=said["allow_origin"],
+    )
+
+
+def _serve_stdio(server: "McpServer") -> None:
+    from kitbag.servers.running import serve_until_signalled
+
+    def ready() -> None:
+        _log.info("serving %d tools of %d skills over MCP on standard streams", *server.counts)
+
+    serve_until_signalled(lambda stop: server.serve_stdio(stop=stop, ready=ready))
+
+
+def _serve_http(server: "McpServer", settings: "HttpSettings") -> None:
+    from kitbag.servers.running import serve_until_signalled
+
+    def ready(url: str) -> None:
+        _log.info("serving %d tools of %d skills over MCP at %s", *server.counts, url)
+
+    serve_until_signalled(lambda stop: server.serve_http(settings, stop=stop, ready=ready))

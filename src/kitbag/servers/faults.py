@@ -1,0 +1,38 @@
+"""Which kind of trouble an error is on a wire: one table, by its stable code, for every server."""
+
+from typing import Literal
+
+from kitbag.errors import KitbagError
+
+# What a client can do about it decides: ask for something else, write other arguments, get a
+# permission, repair the machine, try again, or nothing.
+Fault = Literal["not_found", "invalid", "denied", "not_started", "busy", "stopping", "internal"]
+
+FAULTS: dict[str, Fault] = {
+    "unknown_tool": "not_found",
+    "ambiguous_name": "not_found",
+    "skill_not_found": "not_found",
+    "invalid_arguments": "invalid",
+    "denied": "denied",
+    "sandbox_unavailable": "not_started",
+    "cannot_start": "not_started",
+    "dependency": "not_started",
+    "skill_unreadable": "not_started",
+    "policy_file": "not_started",
+    "server_busy": "busy",
+    "server_stopping": "stopping",
+}
+
+
+def fault_of(error: KitbagError) -> Fault:
+    """Return the kind of an error: its own, or that of the nearest one it is a case of."""
+    for kind in type(error).__mro__:
+        fault = FAULTS.get(getattr(kind, "code", ""))
+        if fault is not None:
+            return fault
+    return "internal"
+
+
+def said(error: KitbagError) -> str:
+    """Return what a model or a person is told: the message and, if there is one, the next step."""
+    return f"{error}\nhint: {error.hint}" if error.hint else str(error)

@@ -1,0 +1,28 @@
+"""The MCP server: every tool, skill and file of a manager for agents that speak MCP.
+
+`McpServer` serves over standard input and output, or over HTTP; `kitbag serve mcp` does both.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kitbag.servers.mcp.server import McpServer
+    from kitbag.servers.mcp.settings import HttpSettings, McpLimits
+
+__all__ = ["HttpSettings", "McpLimits", "McpServer"]
+
+_HOMES = {"HttpSettings": "settings", "McpLimits": "settings", "McpServer": "server"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used, and say what to install when it cannot be."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    from kitbag.servers.errors import ServerExtraMissingError
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kitbag.servers.mcp' has no attribute {name!r}")
+    if find_spec("mcp") is None:
+        raise ServerExtraMissingError("mcp")
+    return getattr(import_module(f"kitbag.servers.mcp.{_HOMES[name]}"), name)

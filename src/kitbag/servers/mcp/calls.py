@@ -1,0 +1,66 @@
+"""`tools/call`: one call through the spine, with progress, until it ends or is cancelled."""
+
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, CallToolResult
+
+from kitbag.errors import KitbagError, UnknownToolError
+from kitbag.results import ToolResult
+from kitbag.servers.admission import Admission
+from kitbag.servers.cancelling import run_to_its_end
+from kitbag.servers.faults import fault_of, said
+from kitbag.servers.mcp.eras import Context, is_modern
+from kitbag.servers.mcp.links import Links
+from kitbag.servers.mcp.offer import Offer
+from kitbag.servers.mcp.progress import Progress
+from kitbag.servers.mcp.results import as_mcp, error_as_mcp
+from kitbag.servers.metrics import Metrics
+from kitbag.tools import Tool
+
+# What a model cannot mend by writing its call differently is an error of the protocol.
+_CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTERNAL_ERROR}
+
+
+class Calls:
+    """Answers `tools/call` from what is offered."""
+
+    def __init__(self, offer: Offer, admission: Admission, links: Links, metrics: Metrics) -> None:
+        self._offer = offer
+        self._admission = admission
+        self._links = links
+        self._metrics = metrics
+
+    async def answer(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        """Run a tool. What it did wrong is a result; a tool that there is not, an error."""
+        started = time.monotonic()
+        try:
+            tool = self._tool(params.name)
+            async with self._admission.admitted():
+                result = await self._run(context, tool, params.arguments or {})
+        except KitbagError as error:
+            fault = fault_of(error)
+            self._metrics.refused(fault)
+            if fault in _CODES:
+                raise MCPError(_CODES[fault], said(error), {"code": error.code}) from None
+            return error_as_mcp(error)
+        self._metrics.ended(result.outcome, time.monotonic() - started)
+        return as_mcp(tool, result, self._links, modern=is_modern(context))
+
+    def _tool(self, name: str) -> Tool:
+        tool = self._offer.find(name)
+        if tool is None:
+            tools = self._offer.now.tools
+            raise UnknownToolError(name, known=tools, count=len(tools))
+        return tool
+
+    async def _run(self, context: Context, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        async with AsyncExitStack() as stack:
+            heard = None
+            if progress_token_from_params(context.params) is not None:
+                progress = Progress(context.session.report_progress)
+                heard = (await stack.enter_async_context(progress)).heard
+            return await run_to_its_end(self._offer.call(tool, arguments, heard))

@@ -1,0 +1,72 @@
+"""What a server offers: the tools and skills of a manager, as they were at one moment."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitbag.calls import OnOutput
+from kitbag.manager import SkillManager
+from kitbag.results import ToolResult
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Tools by the names that models use, and skills, both in an order that stays the same."""
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    skills: dict[str, Skill] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+
+
+class Offer:
+    """The tools of a manager, and `extra` ones beside them; or the extra ones only.
+
+    What is listed is what can be called: a snapshot, made anew by `refresh`.
+    """
+
+    def __init__(
+        self, manager: SkillManager, *, extra: Sequence[Tool] = (), only_extra: bool = False
+    ) -> None:
+        self._manager = manager
+        self._extra = {tool.id: tool for tool in extra}
+        self._only_extra = only_extra
+        self._beside = manager.executor.beside(list(extra)) if extra else None
+        self._now: Snapshot | None = None
+
+    async def refresh(self) -> None:
+        """Read the skills as they are now, without blocking the loop."""
+        self._now = await asyncio.to_thread(self._snapshot)
+
+    @property
+    def now(self) -> Snapshot:
+        if self._now is None:
+            self._now = self._snapshot()
+        return self._now
+
+    def find(self, name: str) -> Tool | None:
+        """Find a tool by its name or its id, among those that are offered."""
+        now = self.now
+        return now.tools.get(name) or now.tools.get(now.ids.get(name, ""))
+
+    async def call(self, tool: Tool, arguments: Any, on_output: OnOutput | None) -> ToolResult:
+        """Run a tool through the spine, as every door does."""
+        if self._beside is not None and tool.id in self._extra:
+            return await self._beside.execute(tool.id, arguments, on_output=on_output)
+        return await self._manager.acall(tool.id, arguments, on_output=on_output)
+
+    async def activate(self, skill: str, arguments: str) -> str:
+        """Return what an agent is given to use a skill."""
+        return await self._manager.ainvoke_skill(skill, arguments)
+
+    def _snapshot(self) -> Snapshot:
+        found = [] if self._only_extra else self._manager.tools
+        tools = {tool.name: tool for tool in (*found, *self._extra.values())}
+        skills = {skill.name: skill for skill in self._manager.list_skills()}
+        return Snapshot(
+            tools=dict(sorted(tools.items())),
+            skills=dict(sorted(skills.items())),
+            ids={tool.id: name for name, tool in tools.items()},
+        )

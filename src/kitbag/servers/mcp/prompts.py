@@ -1,0 +1,64 @@
+"""Skills as prompts: what a person picks by name, and a model is given to follow."""
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+)
+
+from kitbag.errors import KitbagError
+from kitbag.servers.faults import said
+from kitbag.servers.mcp.eras import Context
+from kitbag.servers.mcp.offer import Offer
+from kitbag.servers.mcp.paging import page_of
+from kitbag.skills import Skill
+
+_ARGUMENT = PromptArgument(
+    name="arguments", description="What to use the skill for, or on", required=False
+)
+
+
+class Prompts:
+    """Answers `prompts/list` and `prompts/get`."""
+
+    def __init__(self, offer: Offer, page_size: int) -> None:
+        self._offer = offer
+        self._page_size = page_size
+
+    async def list(
+        self, _context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        cursor = params.cursor if params else None
+        page, following = page_of(self._skills(), cursor, self._page_size)
+        return ListPromptsResult(prompts=[_prompt(skill) for skill in page], next_cursor=following)
+
+    async def get(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        skill = self._skills().get(params.name)
+        if skill is None:
+            raise MCPError(INVALID_PARAMS, f"no prompt named {params.name!r}")
+        words = (params.arguments or {}).get("arguments", "")
+        try:
+            text = await self._offer.activate(skill.name, words)
+        except KitbagError as error:
+            raise MCPError(INVALID_PARAMS, said(error), {"code": error.code}) from None
+        message = PromptMessage(role="user", content=TextContent(text=text))
+        return GetPromptResult(description=skill.description, messages=[message])
+
+    def _skills(self) -> dict[str, Skill]:
+        skills = self._offer.now.skills
+        return {name: skill for name, skill in skills.items() if _is_for_people(skill)}
+
+
+def _is_for_people(skill: Skill) -> bool:
+    return skill.metadata.frontmatter.get("user-invocable") is not False
+
+
+def _prompt(skill: Skill) -> Prompt:
+    return Prompt(name=skill.name, description=skill.description, arguments=[_ARGUMENT])

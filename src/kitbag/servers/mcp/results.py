@@ -1,0 +1,73 @@
+"""What a call gave, as MCP says it: text, value, images, links to files, and whether it failed."""
+
+import base64
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+from kitbag.errors import KitbagError
+from kitbag.results import Attachment, ToolResult
+from kitbag.servers.faults import said
+from kitbag.servers.mcp.links import Links
+from kitbag.servers.mcp.output_checks import complaint_about
+from kitbag.tools import Tool
+
+ERROR_KEY = "kitbag/error"
+
+
+def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> CallToolResult:
+    """Return a result for the wire; a value that breaks the tool's own promise is a failure."""
+    blocks: list[ContentBlock] = [TextContent(text=_text(result))]
+    blocks += [_attached(each) for each in result.attachments]
+    blocks += links.to(result.files)
+    complaint = None if result.is_error else complaint_about(tool, result)
+    if complaint:
+        blocks.insert(0, TextContent(text=complaint))
+    code = "output_invalid" if complaint else (result.code or result.outcome)
+    is_error = result.is_error or bool(complaint)
+    return CallToolResult(
+        content=blocks,
+        structured_content=None if is_error else _value(result.structured, modern),
+        is_error=is_error,
+        _meta={ERROR_KEY: code} if is_error else None,
+    )
+
+
+def error_as_mcp(error: KitbagError) -> CallToolResult:
+    """Return an error that a model can do something about as the result of its call."""
+    return CallToolResult(
+        content=[TextContent(text=said(error))], is_error=True, _meta={ERROR_KEY: error.code}
+    )
+
+
+def _text(result: ToolResult) -> str:
+    if not result.saved:
+        return result.content
+    places = ", ".join(str(path) for path in result.saved)
+    return f"{result.content}\n[all of it: {places}]"
+
+
+def _value(value: Any, modern: bool) -> Any:
+    # Clients of the older protocol refuse a value that is no object; the text says it, too.
+    return value if modern or isinstance(value, dict) else None
+
+
+def _attached(attachment: Attachment) -> ContentBlock:
+    data = base64.b64encode(attachment.data).decode()
+    match attachment.type.partition("/")[0]:
+        case "image":
+            return ImageContent(data=data, mime_type=attachment.type)
+        case "audio":
+            return AudioContent(data=data, mime_type=attachment.type)
+        case _:
+            uri = f"attachment:///{attachment.name}"
+            contents = BlobResourceContents(uri=uri, mime_type=attachment.type, blob=data)
+            return EmbeddedResource(resource=contents)
