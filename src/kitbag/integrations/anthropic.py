@@ -3,10 +3,10 @@
 Only dictionaries come and go, so Anthropic's own package is not needed here.
 """
 
-import base64
 from typing import Any, Literal
 
 from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described
+from kitbag.integrations.images import base64_text
 from kitbag.integrations.strict_schemas import plain_root, strict_schema
 from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all, field, knows
 from kitbag.loop_thread import run_blocking
@@ -92,8 +92,5 @@ def _block(answer: WireAnswer) -> dict[str, Any]:
 
 
 def _image(image: Attachment) -> dict[str, Any]:
-    data = base64.b64encode(image.data).decode()
-    return {
-        "type": "image",
-        "source": {"type": "base64", "media_type": image.type, "data": data},
-    }
+    source = {"type": "base64", "media_type": image.type, "data": base64_text(image)}
+    return {"type": "image", "source": source}

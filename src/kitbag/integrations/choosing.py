@@ -1,6 +1,7 @@
 """Which tools a framework is given: patterns of names, and who runs each of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from kitbag.disclosure.offered import is_offered
@@ -59,6 +60,11 @@ def bound(tools: Iterable[Tool]) -> list[Bound]:
     unbound = [tool for tool in tools if tool.caller is None]
     executor = ToolExecutor(unbound)
     return [(tool, tool.caller or executor) for tool in tools]
+
+
+def runnable(tools: Iterable[Tool]) -> list[Tool]:
+    """Return the same tools, each of them carrying who runs it."""
+    return [replace(tool, caller=caller) for tool, caller in bound(tools)]
 
 
 def described(tool: Tool) -> str:

@@ -36,6 +36,11 @@ class WireAnswer:
     images: tuple[Attachment, ...] = ()
     result: ToolResult | None = None
 
+    @property
+    def told(self) -> str:
+        """The text where there is no other place to say that it is about an error."""
+        return f"Error: {self.text}" if self.is_error else self.text
+
 
 async def answer_all(calls: Sequence[WireCall], tools: Tools) -> list[WireAnswer]:
     """Make the calls side by side and return the answers in the order of the calls."""
