@@ -2,7 +2,6 @@
 
 import logging
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kitbag.serve")
 
-_PROMPT_TOKENS = 2_000  # that describe the commands of a script
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HTTP_OPTIONS = (
     click.option("--http", metavar="HOST:PORT", help="Listen here instead; port 0 is any."),
@@ -96,8 +94,7 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
 def _script_tools(manager: SkillManager) -> "list[Tool]":
     from kitbag.shell.scripted_tool import ScriptedTool
 
-    scripted = ScriptedTool.over(manager)
-    return [replace(scripted.as_tool(), description=scripted.system_prompt(_PROMPT_TOKENS))]
+    return [ScriptedTool.over(manager).as_tool()]
 
 
 def _http_settings(said: dict[str, Any]) -> "HttpSettings":
