@@ -50,11 +50,11 @@ async def program_streams(
 
     `words` get what it writes to standard error, for those who wonder why it ended.
     """
+    conversation = Conversation()
+    command, confinement = _plan(entry, program, workspace, conversation)
     heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](_MOST_WAITING)
     write, said = anyio.create_memory_object_stream[SessionMessage](0)
     ear = _Ear(entry.name, heard, words)
-    conversation = Conversation()
-    command, confinement = _plan(entry, program, workspace, conversation)
     running = asyncio.create_task(_run(entry, run_command(command, confinement, ear.hear), heard))
     saying = asyncio.create_task(_say(said, conversation))
     try:
@@ -63,6 +63,8 @@ async def program_streams(
         for task in (saying, running):
             task.cancel()
         await asyncio.gather(saying, running, return_exceptions=True)
+        for stream in (heard, read, write, said):
+            stream.close()
 
 
 async def _run(

@@ -54,6 +54,8 @@ class StdioLine:
                 finally:
                     await _end(*tasks)
                     await writer.close()
+                    for stream in (arriving, read, write, leaving):
+                        stream.close()
 
     async def _read(
         self,
