@@ -40,7 +40,7 @@ def some_bytes(chance: random.Random) -> bytes:
     return b"".join(pieces)
 
 
-async def send(channel: grpc.aio.Channel, method: str, data: bytes) -> tuple[Any, str]:
+async def send(channel: Any, method: str, data: bytes) -> tuple[Any, str]:
     """Send bytes as a request; return the status, and all that an error told."""
     path = f"/kitbag.v1.Kitbag/{method}"
     try:

@@ -156,7 +156,7 @@ async def test_health_says_when_the_server_takes_nothing_new(
     async with grpc.aio.insecure_channel(program.address) as channel:
         running = asyncio.ensure_future(call(KitbagStub(channel), "demo.waits"))
         await until((workspace / "started").exists)
-        health = health_pb2_grpc.HealthStub(channel)
+        health: Any = health_pb2_grpc.HealthStub(channel)
         watch = health.Watch(health_pb2.HealthCheckRequest())
         statuses.append((await watch.read()).status)
         program.process.send_signal(signal.SIGTERM)
