@@ -34,6 +34,7 @@ def workplace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # frameworks take long to import on a busy machine
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_python_of_a_page_runs(page: Path, workplace: Path) -> None:
     program = "\n".join(blocks(page, "python") if page not in ELSEWHERE else ())
@@ -46,6 +47,7 @@ def test_the_python_of_a_page_runs(page: Path, workplace: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_commands_of_a_page_run(page: Path, workplace: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
