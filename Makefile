@@ -7,6 +7,7 @@ READY := .venv/.ready
 BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
 CLIENTS := build/clients/.ready
+PEER := build/fastmcp/.ready
 
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
@@ -60,7 +61,7 @@ test: $(READY) $(PROGRAMS) $(CLIENTS) interpreters  ## every test
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
   workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
-  integrations doors shell sessions text_skills authoring watching servers testing \
+  integrations doors shell sessions text_skills authoring watching servers mcp_servers testing \
   test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -75,7 +76,13 @@ reference: $(READY)  ## write docs/reference/cli.md from the commands
 demo: $(READY)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py
 
-bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating system
+# In an environment of its own: what it pins is not what Kitbag is tested with.
+$(PEER):
+	$(PYTHON) -m venv --clear build/fastmcp
+	build/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check fastmcp==4.1.2
+	@touch $@
+
+bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare operating system
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
@@ -87,6 +94,7 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/mcp_calls.py
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/registry.py
 	$(BIN)/python bench/reload.py

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 from kitbag.manager import SkillManager
-from kitbag.mcp_servers import McpServers, read_user_mcp
+from kitbag.mcp_servers import read_user_mcp
 
 
 def mcp_servers_for(manager: SkillManager, text: str) -> AbstractContextManager[object]:
@@ -17,4 +17,8 @@ def mcp_servers_for(manager: SkillManager, text: str) -> AbstractContextManager[
         for entry in (read_user_mcp() if named else ())
         if f"mcp:{entry.name}" in text or f"mcp__{entry.name}" in text
     ]
-    return McpServers(manager, entries) if entries else nullcontext()
+    if not entries:
+        return nullcontext()
+    from kitbag.mcp_servers import McpServers
+
+    return McpServers(manager, entries)

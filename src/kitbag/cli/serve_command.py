@@ -4,7 +4,7 @@ from importlib import import_module
 
 import click
 
-_SERVERS = ("mcp",)
+_SERVERS = ("mcp", "grpc")
 
 
 class _Servers(click.Group):

@@ -8,7 +8,14 @@ from typing import Literal
 
 LogFormat = Literal["text", "json"]
 
-_QUIET = ("mcp", "uvicorn", "httpx2", "anyio", "asyncio")  # theirs only when something is wrong
+_QUIET = (
+    "mcp",
+    "grpc",
+    "uvicorn",
+    "httpx2",
+    "anyio",
+    "asyncio",
+)  # theirs only when something is wrong
 
 
 class _JsonLines(logging.Formatter):

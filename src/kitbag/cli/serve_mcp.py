@@ -13,9 +13,8 @@ from kitbag.cli.as_json import print_json
 from kitbag.cli.options import common_options
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
-from kitbag.mcp_servers import McpServers, read_user_mcp
+from kitbag.mcp_servers import read_user_mcp
 from kitbag.servers.addresses import parse_address
-from kitbag.servers.errors import ServerExtraMissingError
 
 if TYPE_CHECKING:
     from kitbag.servers.mcp.server import McpServer
@@ -83,13 +82,8 @@ def command(**said: Any) -> None:
 
 
 def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
-    try:
-        from kitbag.servers.mcp.server import McpServer
-        from kitbag.servers.mcp.settings import McpLimits
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("kitbag"):
-            raise
-        raise ServerExtraMissingError("mcp") from None
+    from kitbag.servers.mcp import McpLimits, McpServer
+
     only = said["only_script_tool"]
     return McpServer(
         manager,
@@ -107,7 +101,7 @@ def _script_tools(manager: SkillManager) -> "list[Tool]":
 
 
 def _http_settings(said: dict[str, Any]) -> "HttpSettings":
-    from kitbag.servers.mcp.settings import HttpSettings
+    from kitbag.servers.mcp import HttpSettings
 
     return HttpSettings(
         address=parse_address(said["http"]),
@@ -131,6 +125,8 @@ def _serve(manager: SkillManager, said: dict[str, Any]) -> None:
         _log.info("serving %d tools of %d skills over MCP %s", *server.counts, where)
 
     async def serve(stop: "Stop") -> None:
+        from kitbag.mcp_servers import McpServers
+
         async with McpServers(manager, entries) if entries else nullcontext():
             if settings is None:
                 await server.serve_stdio(stop=stop, ready=ready)

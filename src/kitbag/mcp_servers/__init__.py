@@ -21,12 +21,11 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
-    from importlib.util import find_spec
 
-    from kitbag.mcp_servers.errors import McpMissingError
+    from kitbag.integrations.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'kitbag.mcp_servers' has no attribute {name!r}")
-    if _HOMES[name] == "joining" and find_spec("mcp") is None:
-        raise McpMissingError
+    if _HOMES[name] == "joining":
+        require_extra("mcp", "mcp", "pip install 'kitbag[mcp]'")
     return getattr(import_module(f"kitbag.mcp_servers.{_HOMES[name]}"), name)

@@ -2,17 +2,7 @@
 
 from collections.abc import Sequence
 
-from kitbag.errors import CommandStartError, KitbagError
-
-
-class McpMissingError(KitbagError):
-    code = "missing_extra"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "using MCP servers needs packages that are not installed",
-            hint="install them: pip install 'kitbag[mcp]'",
-        )
+from kitbag.errors import CommandStartError
 
 
 class McpServerError(CommandStartError):

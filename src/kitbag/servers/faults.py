@@ -6,14 +6,42 @@ from kitbag.errors import KitbagError
 
 # What a client can do about it decides: ask for something else, write other arguments, get a
 # permission, repair the machine, try again, or nothing.
-Fault = Literal["not_found", "invalid", "denied", "not_started", "busy", "stopping", "internal"]
+Fault = Literal[
+    "not_found",
+    "invalid",
+    "unauthenticated",
+    "denied",
+    "not_started",
+    "exists",
+    "ended",
+    "cancelled",
+    "busy",
+    "stopping",
+    "internal",
+]
 
 FAULTS: dict[str, Fault] = {
     "unknown_tool": "not_found",
     "ambiguous_name": "not_found",
     "skill_not_found": "not_found",
+    "unknown_session": "not_found",
     "invalid_arguments": "invalid",
+    "invalid_message": "invalid",
+    "session_name": "invalid",
+    "skill_name": "invalid",
+    "skill_text": "invalid",
+    "outside_skill": "invalid",
+    "template": "invalid",
+    "template_value": "invalid",
+    "unauthenticated": "unauthenticated",
     "denied": "denied",
+    "bash_missing": "not_started",
+    "session_policy": "not_started",
+    "journal_unavailable": "not_started",
+    "session_exists": "exists",
+    "call_id_in_use": "exists",
+    "session_ended": "ended",
+    "cancelled": "cancelled",
     "sandbox_unavailable": "not_started",
     "cannot_start": "not_started",
     "dependency": "not_started",

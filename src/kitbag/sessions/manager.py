@@ -5,7 +5,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +24,7 @@ from kitbag.workspace import check_workspace
 
 if TYPE_CHECKING:
     from kitbag.added_tools import ToolSource
+    from kitbag.executor import ToolExecutor
     from kitbag.limits import Limits
     from kitbag.manager import SkillManager
     from kitbag.policy.approval import Approver
@@ -152,6 +153,12 @@ class SessionManager:
             )
         )
         return result
+
+    async def run(
+        self, session_id: str, start: "Callable[[ToolExecutor], Coroutine[Any, Any, Any]]"
+    ) -> Any:
+        """Run something with the executor of a session; it ends when the session does."""
+        return await (await self._open(session_id)).run(start)
 
     async def destroy_session(self, session_id: str) -> None:
         """End a session: its calls, its processes, its files, its rows. The journal stays."""

@@ -12,7 +12,6 @@ from kitbag.backends.leftovers import forget_skill, forget_workspace
 from kitbag.execution.shared import end_programs_in
 from kitbag.executor import ToolExecutor
 from kitbag.problems import Problem
-from kitbag.results import ToolResult
 from kitbag.sessions.errors import SessionEndedError
 from kitbag.sessions.store import Row, SessionStore
 from kitbag.text_skills.active import ActiveSkills
@@ -20,7 +19,7 @@ from kitbag.text_skills.errors import SkillTextError
 from kitbag.workspace_tools.session import WorkspaceSession
 
 MakeExecutor = Callable[[AddedTools], ToolExecutor]
-Running = dict["asyncio.Task[ToolResult]", "Future[None]"]
+Running = dict["asyncio.Task[Any]", "Future[None]"]
 
 
 class Session:
@@ -51,7 +50,7 @@ class Session:
         """Make another executor for the next call, because the policy is another."""
         self._executor = None
 
-    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, ToolResult]]) -> Any:
+    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]) -> Any:
         """Run a call; it ends with the session, and then raises SessionEndedError."""
         if self._executor is None:
             self._executor = self._make(self.added)

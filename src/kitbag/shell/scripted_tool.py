@@ -25,7 +25,7 @@ from kitbag.shell.toolbox import Toolbox
 from kitbag.tools import Hosted, Tool
 
 if TYPE_CHECKING:
-    from kitbag.manager import SkillManager
+    from kitbag.shell.skill_commands import SkillTools
 
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -77,7 +77,7 @@ class ScriptedTool:
     @classmethod
     def over(
         cls,
-        manager: "SkillManager",
+        manager: "SkillTools",
         *,
         name: str = "script",
         short_description: str = "",

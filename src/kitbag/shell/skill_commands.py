@@ -3,20 +3,32 @@
 import logging
 from collections.abc import Iterable
 from functools import partial
+from typing import Protocol
 
-from kitbag.manager import SkillManager
+from kitbag.executor import ToolExecutor
 from kitbag.registry import is_built_in
 from kitbag.shell.command_names import check_command_name
 from kitbag.shell.errors import CommandNameError
 from kitbag.shell.skill_files import PLACE, files_of, wanted
 from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.toolbox import Folders, Toolbox
+from kitbag.skills import Skill
 from kitbag.tools import Stub, Tool
 
 _log = logging.getLogger(__name__)
 
 
-def skill_toolbox(manager: SkillManager) -> Toolbox:
+class SkillTools(Protocol):
+    """Whose tools are to be commands: a SkillManager, or one session over it."""
+
+    @property
+    def tools(self) -> Iterable[Tool]: ...
+    @property
+    def executor(self) -> ToolExecutor: ...
+    def list_skills(self) -> list[Skill]: ...
+
+
+def skill_toolbox(manager: SkillTools) -> Toolbox:
     """Return the tools of a manager; Kitbag's own, where it has them, are called `kit.read` ….
 
     The shell's own `read`, `grep` and `ls` stay what they are.
@@ -54,6 +66,6 @@ def _definition(name: str, tool: Tool) -> ToolDef:
     )
 
 
-def _folders(manager: SkillManager, script: str) -> Folders:
+def _folders(manager: SkillTools, script: str) -> Folders:
     skills = wanted(script, manager.list_skills())
     return {PLACE: files_of(skills)} if skills else {}

@@ -1,0 +1,60 @@
+"""Which method of the service answers which request, and what a client hears when it fails."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+
+from kitbag.errors import KitbagError
+from kitbag.servers.grpc.service import Context, Service
+from kitbag.servers.grpc.statuses import abort
+from kitbag.servers.grpc.v1.kitbag_pb2 import DESCRIPTOR
+
+Method = Callable[[Any, Context], Awaitable[Any]]
+
+_DESCRIBED = DESCRIPTOR.services_by_name["Kitbag"]
+SERVICE = _DESCRIBED.full_name
+
+
+def handlers_of(service: Service) -> Any:
+    """Return what a gRPC server is given to serve `kitbag.v1.Kitbag`."""
+    methods: dict[str, Method] = {
+        "CreateSession": service.create_session,
+        "DestroySession": service.destroy_session,
+        "UseSkill": service.use_skill,
+        "RemoveSkill": service.remove_skill,
+        "ListActiveSkills": service.list_active_skills,
+        "ListTools": service.list_tools,
+        "ExecuteTool": service.execute_tool,
+        "StreamTool": service.stream_tool,
+        "RunScript": service.run_script,
+        "Cancel": service.cancel,
+    }
+    handlers = {name: _handler(name, method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _handler(name: str, method: Method) -> Any:
+    described = _DESCRIBED.methods_by_name[name]
+    make = grpc.unary_unary_rpc_method_handler
+    if described.server_streaming:
+        make = grpc.unary_stream_rpc_method_handler
+    # The descriptor's own classes: nothing to keep in step by hand.
+    return make(
+        _answering(method),
+        request_deserializer=GetMessageClass(described.input_type).FromString,
+        response_serializer=GetMessageClass(described.output_type).SerializeToString,
+    )
+
+
+def _answering(method: Method) -> Method:
+    async def answer(request: Any, context: Context) -> Any:
+        try:
+            return await method(request, context)
+        except KitbagError as error:
+            await abort(context, error)
+        except Exception as error:  # noqa: BLE001 - the outermost line: nothing of it may leave
+            await abort(context, error)
+
+    return answer

@@ -1,0 +1,338 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class CreateSessionRequest(_message.Message):
+    __slots__ = ("session_id", "environment")
+    class EnvironmentEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    environment: _containers.ScalarMap[str, str]
+    def __init__(self, session_id: _Optional[str] = ..., environment: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CreateSessionResponse(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class DestroySessionRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class DestroySessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UseSkillRequest(_message.Message):
+    __slots__ = ("session_id", "skill_name", "skill_content")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SKILL_NAME_FIELD_NUMBER: _ClassVar[int]
+    SKILL_CONTENT_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    skill_name: str
+    skill_content: str
+    def __init__(self, session_id: _Optional[str] = ..., skill_name: _Optional[str] = ..., skill_content: _Optional[str] = ...) -> None: ...
+
+class UseSkillResponse(_message.Message):
+    __slots__ = ("tool_names",)
+    TOOL_NAMES_FIELD_NUMBER: _ClassVar[int]
+    tool_names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tool_names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RemoveSkillRequest(_message.Message):
+    __slots__ = ("session_id", "skill_name")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SKILL_NAME_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    skill_name: str
+    def __init__(self, session_id: _Optional[str] = ..., skill_name: _Optional[str] = ...) -> None: ...
+
+class RemoveSkillResponse(_message.Message):
+    __slots__ = ("removed_tools",)
+    REMOVED_TOOLS_FIELD_NUMBER: _ClassVar[int]
+    removed_tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, removed_tools: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListActiveSkillsRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class ListActiveSkillsResponse(_message.Message):
+    __slots__ = ("skill_names",)
+    SKILL_NAMES_FIELD_NUMBER: _ClassVar[int]
+    skill_names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, skill_names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListToolsRequest(_message.Message):
+    __slots__ = ("session_id", "page_size", "page_token")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListToolsResponse(_message.Message):
+    __slots__ = ("tools", "next_page_token")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[Tool]
+    next_page_token: str
+    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Tool(_message.Message):
+    __slots__ = ("id", "name", "skill", "description", "input_schema_json", "output_schema_json", "kind", "effects", "ready", "missing")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SKILL_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    skill: str
+    description: str
+    input_schema_json: str
+    output_schema_json: str
+    kind: str
+    effects: _containers.RepeatedScalarFieldContainer[str]
+    ready: bool
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., skill: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., kind: _Optional[str] = ..., effects: _Optional[_Iterable[str]] = ..., ready: bool = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ExecuteToolRequest(_message.Message):
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
+    STDIN_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    tool: str
+    args_json: str
+    stdin: bytes
+    timeout_seconds: float
+    call_id: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class ExecuteToolResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: ToolResult
+    def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class StreamToolRequest(_message.Message):
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
+    STDIN_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    tool: str
+    args_json: str
+    stdin: bytes
+    timeout_seconds: float
+    call_id: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class StreamToolResponse(_message.Message):
+    __slots__ = ("output", "result")
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    output: OutputChunk
+    result: ToolResult
+    def __init__(self, output: _Optional[_Union[OutputChunk, _Mapping]] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class OutputChunk(_message.Message):
+    __slots__ = ("stream", "data", "dropped_bytes")
+    class Stream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STREAM_UNSPECIFIED: _ClassVar[OutputChunk.Stream]
+        STREAM_STDOUT: _ClassVar[OutputChunk.Stream]
+        STREAM_STDERR: _ClassVar[OutputChunk.Stream]
+    STREAM_UNSPECIFIED: OutputChunk.Stream
+    STREAM_STDOUT: OutputChunk.Stream
+    STREAM_STDERR: OutputChunk.Stream
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    stream: OutputChunk.Stream
+    data: bytes
+    dropped_bytes: int
+    def __init__(self, stream: _Optional[_Union[OutputChunk.Stream, str]] = ..., data: _Optional[bytes] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
+
+class ToolResult(_message.Message):
+    __slots__ = ("tool", "outcome", "is_error", "content", "structured_json", "exit_code", "stdout", "stderr", "truncated", "duration_ms", "protections", "code", "files", "files_complete", "attachments")
+    class ProtectionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURED_JSON_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_FIELD_NUMBER: _ClassVar[int]
+    STDERR_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    PROTECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FILES_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ATTACHMENTS_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    outcome: str
+    is_error: bool
+    content: str
+    structured_json: str
+    exit_code: int
+    stdout: str
+    stderr: str
+    truncated: bool
+    duration_ms: float
+    protections: _containers.ScalarMap[str, str]
+    code: str
+    files: _containers.RepeatedCompositeFieldContainer[ChangedFile]
+    files_complete: bool
+    attachments: _containers.RepeatedCompositeFieldContainer[Attachment]
+    def __init__(self, tool: _Optional[str] = ..., outcome: _Optional[str] = ..., is_error: bool = ..., content: _Optional[str] = ..., structured_json: _Optional[str] = ..., exit_code: _Optional[int] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., protections: _Optional[_Mapping[str, str]] = ..., code: _Optional[str] = ..., files: _Optional[_Iterable[_Union[ChangedFile, _Mapping]]] = ..., files_complete: bool = ..., attachments: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ...) -> None: ...
+
+class ChangedFile(_message.Message):
+    __slots__ = ("path", "type", "size")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    type: str
+    size: int
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Attachment(_message.Message):
+    __slots__ = ("name", "type", "data")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    data: bytes
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class RunScriptRequest(_message.Message):
+    __slots__ = ("session_id", "script", "timeout_seconds", "dry_run", "files", "call_id")
+    class FilesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    script: str
+    timeout_seconds: float
+    dry_run: bool
+    files: _containers.ScalarMap[str, bytes]
+    call_id: str
+    def __init__(self, session_id: _Optional[str] = ..., script: _Optional[str] = ..., timeout_seconds: _Optional[float] = ..., dry_run: bool = ..., files: _Optional[_Mapping[str, bytes]] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class RunScriptResponse(_message.Message):
+    __slots__ = ("status", "stdout", "stderr", "exit_code", "result_json", "calls", "artifacts", "truncated", "duration_ms", "notes", "artifacts_left_out")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_FIELD_NUMBER: _ClassVar[int]
+    STDERR_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    status: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    result_json: str
+    calls: _containers.RepeatedCompositeFieldContainer[ScriptCall]
+    artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
+    truncated: bool
+    duration_ms: float
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    artifacts_left_out: int
+    def __init__(self, status: _Optional[str] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., exit_code: _Optional[int] = ..., result_json: _Optional[str] = ..., calls: _Optional[_Iterable[_Union[ScriptCall, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., notes: _Optional[_Iterable[str]] = ..., artifacts_left_out: _Optional[int] = ...) -> None: ...
+
+class ScriptCall(_message.Message):
+    __slots__ = ("seq", "tool", "params_json", "outcome", "duration_ms", "started_ms", "exit_code", "error")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    tool: str
+    params_json: str
+    outcome: str
+    duration_ms: float
+    started_ms: float
+    exit_code: int
+    error: str
+    def __init__(self, seq: _Optional[int] = ..., tool: _Optional[str] = ..., params_json: _Optional[str] = ..., outcome: _Optional[str] = ..., duration_ms: _Optional[float] = ..., started_ms: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class Artifact(_message.Message):
+    __slots__ = ("path", "data")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    data: bytes
+    def __init__(self, path: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("session_id", "call_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    call_id: str
+    def __init__(self, session_id: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class CancelResponse(_message.Message):
+    __slots__ = ("cancelled",)
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    cancelled: bool
+    def __init__(self, cancelled: bool = ...) -> None: ...

@@ -1,0 +1,67 @@
+"""Bash scripts over the wire: the tools of a session are commands, and end with it."""
+
+import asyncio
+import json
+
+import grpc
+import pytest
+
+from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
+from tests.servers.grpc.conftest import NewServer
+from tests.servers.grpc.serving import connected, refusal, until
+from tests.servers.grpc.test_sessions import SHOUT
+
+pytest.importorskip("bashkit")
+
+
+async def test_a_script_calls_the_tools_of_its_session(new_server: NewServer) -> None:
+    async with connected(new_server()) as stub:
+        await stub.CreateSession(pb.CreateSessionRequest(session_id="s"))
+        use = pb.UseSkillRequest(session_id="s", skill_name="shouting", skill_content=SHOUT)
+        await stub.UseSkill(use)
+        script = (
+            'demo.echo --text "$(cat /in/word)" | jq -r .said\n'
+            "shouting.shout --text loud\n"
+            "echo kept > /out/file\n"
+        )
+        request = pb.RunScriptRequest(session_id="s", script=script, files={"word": b"soft"})
+        answer = await stub.RunScript(request)
+        other = await stub.RunScript(pb.RunScriptRequest(script="shouting.shout --text loud"))
+
+    assert (answer.status, answer.stdout, answer.stderr) == ("ok", "soft\nLOUD\n", "")
+    assert [(each.tool, each.outcome) for each in answer.calls] == [
+        ("demo.echo", "ok"),
+        ("shouting.shout", "ok"),
+    ]
+    assert json.loads(answer.calls[0].params_json) == {"text": "soft"}
+    assert [(each.path, each.data) for each in answer.artifacts] == [("file", b"kept\n")]
+    assert (other.status, list(other.calls)) == ("failed", [])
+
+
+async def test_a_script_ends_by_its_name_and_with_its_session(new_server: NewServer) -> None:
+    server = new_server()
+    async with connected(server) as stub:
+        await stub.CreateSession(pb.CreateSessionRequest(session_id="s"))
+        workspace = await server.sessions.workspace("s")
+        request = pb.RunScriptRequest(session_id="s", script="demo.slow", call_id="mine")
+        first = asyncio.ensure_future(refusal(stub.RunScript(request)))
+        await until((workspace / "started").exists)
+        cancelled = await stub.Cancel(pb.CancelRequest(session_id="s", call_id="mine"))
+        (workspace / "started").unlink()
+        second = asyncio.ensure_future(refusal(stub.RunScript(request)))
+        await until((workspace / "started").exists)
+        await stub.DestroySession(pb.DestroySessionRequest(session_id="s"))
+        ends = [await first, await second]
+
+    assert cancelled.cancelled
+    assert ends == [
+        (grpc.StatusCode.CANCELLED, "cancelled"),
+        (grpc.StatusCode.ABORTED, "session_ended"),
+    ]
+
+
+async def test_a_script_that_is_no_bash_is_an_answer_and_no_error(new_server: NewServer) -> None:
+    async with connected(new_server()) as stub:
+        answer = await stub.RunScript(pb.RunScriptRequest(script="if then"))
+
+    assert answer.status == "syntax"
