@@ -8,11 +8,14 @@ BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
 CLIENTS := build/clients/.ready
 PEER := build/fastmcp/.ready
+GENERATOR := build/generator/.ready
+# Its messages load with every protobuf from 5.29 on; those of a newer one would not.
+GENERATOR_VERSION := 1.71.2
 
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
-.PHONY: all lint types test docs reference fast demo bench wheel extras programs clients interpreters clean help
+.PHONY: all lint types test docs reference fast demo bench wheel extras programs clients generator gencode interpreters clean help
 all: lint types test docs
 
 help:  ## show what can be made
@@ -41,7 +44,18 @@ $(CLIENTS): tests/clients.txt interpreters
 	npm install --silent --no-audit --no-fund --prefix build/clients $$(cat tests/clients.txt)
 	@touch $@
 
-clients: $(CLIENTS)  ## fetch other people's MCP clients, which the server is tried with
+clients: $(CLIENTS)  ## fetch other people's clients, which the servers are tried with
+
+$(GENERATOR):
+	$(PYTHON) -m venv --clear build/generator
+	build/generator/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==$(GENERATOR_VERSION)
+	@touch $@
+
+generator: $(GENERATOR)  ## fetch what makes messages of kitbag.proto, in an environment of its own
+
+gencode: $(GENERATOR)  ## make the messages of kitbag.proto anew
+	build/generator/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src --grpc_python_out=src \
+	  src/kitbag/servers/grpc/v1/kitbag.proto
 
 interpreters:  ## install the interpreters that tests need, or name them
 	@missing=; for pair in $(INTERPRETERS); do \
@@ -55,7 +69,7 @@ lint: $(READY)  ## ruff: rules and format
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-test: $(READY) $(PROGRAMS) $(CLIENTS) interpreters  ## every test
+test: $(READY) $(PROGRAMS) $(CLIENTS) $(GENERATOR) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
@@ -100,6 +114,7 @@ bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare opera
 	$(BIN)/python bench/reload.py
 	$(BIN)/python bench/langchain_tools.py
 	$(BIN)/python bench/scripted.py
+	$(BIN)/python bench/grpc_calls.py
 
 extras:  ## each extra alone in a clean environment, with its own tests
 	PYTHON=$(PYTHON) .ci/extras

@@ -83,8 +83,14 @@ class GrpcServer:
                 await stack.enter_async_context(metrics_page(settings.metrics, self.metrics))
             async with self._started(server):
                 ready(str(address))
-                if not await drained(stop or Stop(), self.admission, self._limits.drain_seconds):
-                    await self._service.running.cancel_all()
+                await self._until(stop or Stop())
+
+    async def _until(self, stop: Stop) -> None:
+        """Wait until asked to stop; say so at once, let calls finish, and end those that do not."""
+        await stop.asked.wait()
+        await self._health.enter_graceful_shutdown()
+        if not await drained(stop, self.admission, self._limits.drain_seconds):
+            await self._service.running.cancel_all()
 
     def _server(self, settings: GrpcSettings) -> grpc.aio.Server:
         tokens = None if settings.token_file is None else Tokens(settings.token_file)
@@ -111,7 +117,6 @@ class GrpcServer:
         try:
             yield
         finally:
-            await self._health.enter_graceful_shutdown()
             await server.stop(_CLOSING_SECONDS)
             await self.sessions.close()
 
