@@ -1,7 +1,6 @@
 """McpServer: a manager's tools, skills and files, for one client or for many."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -19,8 +18,6 @@ from kitbag.servers.mcp.stdio import StdioLine
 from kitbag.servers.metrics import Metrics
 from kitbag.servers.stopping import Stop
 from kitbag.watching.changes import Changes
-
-_log = logging.getLogger(__name__)
 
 
 class McpServer:
