@@ -74,11 +74,11 @@ async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     async with listening(server) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             running = KitbagStub(channel).ExecuteTool(SLOW)
-            await until((workspace / "started").exists)
+            await until(lambda: running_in(workspace))
             running.cancel()
 
         await until(lambda: server.admission.running == 0)
-        await until(lambda: not running_in(workspace, b"slow.py"))
+        await until(lambda: not running_in(workspace))
 
 
 async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
@@ -89,10 +89,11 @@ async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
         async with grpc.aio.insecure_channel(address) as channel:
             stream = KitbagStub(channel).StreamTool(pb.StreamToolRequest(tool="demo.slow"))
             first = await stream.read()
+            await until(lambda: running_in(workspace))
 
         assert first.output.data.startswith(b"step 0\n")
         await until(lambda: server.admission.running == 0)
-        await until(lambda: not running_in(workspace, b"slow.py"))
+        await until(lambda: not running_in(workspace))
 
 
 async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
@@ -106,7 +107,7 @@ async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
 
         ended = await stub.Cancel(pb.CancelRequest(call_id="mine"))
 
-        left = server.admission.running, running_in(workspace, b"slow.py")
+        left = server.admission.running, running_in(workspace)
         status = await running
         gone = await stub.Cancel(pb.CancelRequest(call_id="mine"))
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import Any
 
 import grpc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kitbag
@@ -25,8 +26,6 @@ EXPECTED = {
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-# What gRPC says of bytes that are no message, before anything of ours sees them.
-NO_MESSAGE = grpc.StatusCode.INTERNAL, "Exception deserializing request!"
 HOUSE = str(kitbag.__path__[0])
 WORDS = ["", "s", "demo.echo", "../..", "\0", "\ufffd" * 9, "x" * 5_000, "{", '{"text": 1}', "🎒"]
 
@@ -62,14 +61,12 @@ async def test_any_bytes_get_an_answer_or_an_error_and_the_server_lives(
 ) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)
-    async with listening(new_server()) as address:
-        async with grpc.aio.insecure_channel(address) as channel:
-            sent = [(chance.choice(list(METHODS)), some_bytes(chance)) for _ in range(400)]
-            answers = await asyncio.gather(*(send(channel, *each) for each in sent))
+    sent = [(chance.choice(list(METHODS)), some_bytes(chance)) for _ in range(400)]
+    async with listening(new_server()) as address, grpc.aio.insecure_channel(address) as channel:
+        answers = await asyncio.gather(*(send(channel, *each) for each in sent))
 
     for (method, data), (status, told) in zip(sent, answers, strict=True):
-        fine = status in EXPECTED or (status is NO_MESSAGE[0] and told.startswith(NO_MESSAGE[1]))
-        assert fine, (seed, method, data, status, told)
+        assert status in EXPECTED, (seed, method, data, status, told)
         assert "Traceback" not in told
         assert HOUSE not in told
 
@@ -107,10 +104,8 @@ async def test_an_error_of_ours_is_told_to_nobody(
     assert result.outcome == "ok"
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_value_or_a_wrong_message(text: str) -> None:
-    try:
+    with suppress(MessageError):
         arguments_of(text)
-    except MessageError as error:
-        assert error.field == "args_json"
