@@ -3,10 +3,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+CORE := .venv/.core
 READY := .venv/.ready
 BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
 CLIENTS := build/clients/.ready
+PEER := build/fastmcp/.ready
 GENERATOR := build/generator/.ready
 # Its messages load with every protobuf from 5.29 on; those of a newer one would not.
 GENERATOR_VERSION := 1.71.2
@@ -20,11 +22,15 @@ all: lint types test docs
 help:  ## show what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
 	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
@@ -73,8 +79,9 @@ test: $(READY) $(PROGRAMS) $(CLIENTS) $(GENERATOR) interpreters  ## every test
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
-  workspace_tools http downloads servers test_examples.py test_docs.py test_executor_ends.py \
-  integrations test_spine_load.py test_index_damage.py
+  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
+  integrations doors shell sessions text_skills authoring watching servers mcp_servers testing \
+  test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
 	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
@@ -85,10 +92,16 @@ docs: $(READY)  ## build the pages, strictly
 reference: $(READY)  ## write docs/reference/cli.md from the commands
 	$(BIN)/python docs/make_reference.py
 
-demo: $(READY)  ## the main job on examples/skills
+demo: $(CORE)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py
 
-bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating system
+# In an environment of its own: what it pins is not what Kitbag is tested with.
+$(PEER):
+	$(PYTHON) -m venv --clear build/fastmcp
+	build/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check fastmcp==4.1.2
+	@touch $@
+
+bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare operating system
 	$(BIN)/python bench/reading.py
 	$(BIN)/python bench/execution.py
 	$(BIN)/python bench/calling.py
@@ -100,10 +113,12 @@ bench: $(BENCH)  ## how fast, as ratios against peers and the bare operating sys
 	$(BIN)/python bench/network.py
 	$(BIN)/python bench/http_tools.py
 	$(BIN)/python bench/grep.py
+	$(BIN)/python bench/mcp_calls.py
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/registry.py
 	$(BIN)/python bench/reload.py
 	$(BIN)/python bench/langchain_tools.py
+	$(BIN)/python bench/scripted.py
 	$(BIN)/python bench/grpc_calls.py
 
 extras:  ## each extra alone in a clean environment, with its own tests

@@ -37,7 +37,7 @@ LAYERS = [
     "calls arguments workspace execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning permit secret_values",
+    "call_needs what_runs pinning permit secret_values tape",
     "permits",
     "recording notes ungranted",
     "house",
@@ -47,8 +47,9 @@ LAYERS = [
     "watching",
     "own_tools",
     "manager sessions",
-    "shell",
-    "integrations servers",
+    "shell testing",
+    "integrations mcp_servers",
+    "servers",
     "cli",
 ]
 RANKS = {name: rank for rank, line in enumerate(LAYERS) for name in line.split()}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kitbag.disclosure.tools import disclosure_tools
 from kitbag.discovery import Discovered
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from kitbag.index import Index
@@ -46,12 +45,18 @@ class Catalogue:
         self._machine = machine
         self._caller = caller
         self._registry = ToolRegistry()
-        self.disclosure = disclosure_tools(self)
-        for tool in (*own, *self.disclosure):
+        self.disclosure: tuple[Tool, ...] = ()
+        for tool in own:
             self._register(tool, rank=-1)
         self._versions = versions or {}
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
+
+    def disclose(self, tools: Iterable[Tool]) -> None:
+        """Add the tools by which an agent finds its way among these skills."""
+        self.disclosure = tuple(tools)
+        for tool in self.disclosure:
+            self._register(tool, rank=-1)
 
     def skill(self, name: str) -> Skill:
         """Find a skill by its name, its bare name when only one has it, or as it is written."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kitbag.catalogue import Catalogue
+from kitbag.disclosure.tools import disclosure_tools
 from kitbag.discovery import Discovered, find_skills
 from kitbag.index import Index
 from kitbag.problems import Problem
@@ -69,7 +70,11 @@ class SkillLibrary:
         self, parts: Iterable[Discovered], versions: "Mapping[str, SkillVersion] | None" = None
     ) -> Catalogue:
         """Make a catalogue of what was found, which nobody sees until it is published."""
-        return Catalogue(parts, self.index, self._machine, self._caller, self.own, versions)
+        made = Catalogue(parts, self.index, self._machine, self._caller, self.own, versions)
+        # They ask for what is served when they are called: a catalogue whose own tools held it
+        # would stay, with the copies it serves, until the collector comes by.
+        made.disclose(disclosure_tools(made.skills, lambda: self.current))
+        return made
 
     def publish(self, catalogue: Catalogue) -> None:
         """Serve another catalogue from now on."""

@@ -1,10 +1,10 @@
 """A yes to a call: what it is given, who gave it, and what must not be seen of it afterwards."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kitbag.calls import NO_SECRETS, Given
+from kitbag.calls import NO_SECRETS, Given, ToolCall
 from kitbag.needs import Need
 from kitbag.redaction import Redactor
 from kitbag.trust.paths import real_path
@@ -19,6 +19,12 @@ class Permit:
     decision: str = "allowed"
     approved_by: str = ""
     redactor: Redactor = field(default=NO_SECRETS, repr=False)
+
+    def applied_to(self, call: ToolCall) -> ToolCall:
+        """Return the call with what it is given; of most calls that is nothing."""
+        if self.redactor is call.redactor and self.given == call.given:
+            return call
+        return replace(call, given=self.given, redactor=self.redactor)
 
 
 def given_for(needs: Iterable[Need], values: Mapping[str, str]) -> Given:

@@ -89,7 +89,8 @@ class Permits:
         """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.
 
         Raises:
-            CallDeniedError: nobody did, or another content of this address was pinned meanwhile.
+            CallDeniedError: nobody did.
+            PinDiffersError: another content of this address was pinned meanwhile.
         """
         case = self._case(call)
         pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())
@@ -160,7 +161,7 @@ class Permits:
             effects=tool.effects,
             arguments=call.arguments,
             needs=needed,
-            granted=(*(needs_of(grant) if grant else ()), *said),
+            granted=(*(needs_of(grant) if grant else ()), *said, *_configured(tool)),
             digest=digest,
             name=tool.name,
             roots=self._roots,
@@ -226,6 +227,10 @@ _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 def _said(case: _Case, decision: Decision) -> _Said:
     return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _configured(tool: Tool) -> tuple[Need, ...]:
+    return tool.runs.granted if isinstance(tool.runs, Hosted) else ()
 
 
 def _read_from_input(call: ToolCall) -> dict[str, Any] | None:

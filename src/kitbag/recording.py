@@ -6,12 +6,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from kitbag.calls import ToolCall
+from kitbag.errors import KitbagError
 from kitbag.journal.endings import ending_of_error, ending_of_result
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Started
 from kitbag.permit import Permit
 from kitbag.redaction import Redactor
 from kitbag.results import ToolResult
+from kitbag.tape import current_tape
 from kitbag.telemetry import SpanFacts, Telemetry, tool_span
 from kitbag.tools import Tool
 
@@ -55,16 +57,19 @@ class Recorder:
                     span.end_with(outcome.result)
         except BaseException as error:
             self._end_with_error(number, error, permit.redactor)
+            _keep(call, error, permit)
             raise
         finally:
             _running.set(above)
         if self._journal is not None and number is not None and outcome.result is not None:
             self._journal.ended(number, ending_of_result(outcome.result))
+        _keep(call, outcome.result, permit)
 
     def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
         """Record a call that was not allowed to start, or could not be."""
         number = self._start(call.tool, permit.redactor.value(call.said), permit)
         self._end_with_error(number, error, permit.redactor)
+        _keep(call, error, permit)
 
     def _start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:
         if self._journal is None:
@@ -85,3 +90,10 @@ class Recorder:
     def _end_with_error(self, number: int | None, error: BaseException, redactor: Redactor) -> None:
         if self._journal is not None and number is not None:
             self._journal.ended(number, ending_of_error(error, redactor))
+
+
+def _keep(call: ToolCall, ended: object, permit: Permit) -> None:
+    """Tell the tape of a test, if one is playing, what a call ended with."""
+    tape = current_tape()
+    if tape is not None and isinstance(ended, ToolResult | KitbagError):
+        tape.keep(call, ended, permit.redactor)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kitbag.argv import ArgvPlan
 from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
+from kitbag.needs import Need
 from kitbag.results import ToolResult
 from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
 
@@ -87,6 +88,7 @@ class Hosted:
 
     what: str  # for whoever has to say yes
     run: "Callable[[ToolCall], Awaitable[ToolResult]]"
+    granted: tuple[Need, ...] = ()  # by the user who configured it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

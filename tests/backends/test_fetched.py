@@ -223,6 +223,28 @@ def test_calls_at_once_ask_one_after_the_other_and_one_yes_is_enough(
     assert len(programs()) == 1
 
 
+def test_another_content_that_was_pinned_meanwhile_is_not_asked_away(
+    download: Download, manager_of: MakeManager
+) -> None:
+    other = pin_of(download.url, "0" * 64)
+
+    def pin_another(question: Question) -> bool:
+        # Somebody else answered first: the same address, another content.
+        need = Need(kind="program", value=other)
+        Grants().grant(manager.get_skill("demo"), [need], by="somebody else")
+        return asked(question) is True
+
+    asked = Asked(reply=False)
+    manager = manager_of(approver=pin_another)
+    with pytest.raises(CallDeniedError):
+        manager.call("x", {})
+
+    with pytest.raises(PinDiffersError):
+        manager.call("x", {})
+
+    assert (len(asked), programs()) == (1, [])
+
+
 def test_a_denied_program_is_on_record(manager_of: MakeManager) -> None:
     with pytest.raises(CallDeniedError):
         manager_of().call("x", {})

@@ -52,6 +52,8 @@ def test_this_machine_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ("file:///etc/passwd", "not fetched by https"),
         ("https://user@example.com/x", "without doubt"),
         ("https://${host}/x", "without doubt"),
+        ("https://example.com/x y", "no address"),
+        ("https://example.com/x\u202ey", "no address"),
         ("https://example.com/x/", "a folder"),
         ("https://example.com/?x", "a folder"),
     ],

@@ -1,111 +1,185 @@
-"""Pydantic AI agents, offline, with its own models for tests."""
+"""Real agents of pydantic-ai, with the models that it ships for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pydantic_ai")
-
-from pydantic_ai import Agent
-from pydantic_ai.messages import (
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
     ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelResponse,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UnexpectedModelBehavior,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from kitbag import SkillManager, ToolResult, tool
+from kitbag import SkillManager, tool
 from kitbag.integrations.pydantic_ai import KitbagToolset
+from kitbag.results import ToolResult
+from tests.integrations.conftest import PIXEL
+
+WriteSkill = Callable[..., Path]
 
 
-def scripted(turns: Sequence[ModelResponse], seen: list[AgentInfo]) -> FunctionModel:
-    """Return a model that says what it was told to, and notes what it was shown."""
+def scripted(*turns: list[tuple[str, Any]]) -> FunctionModel:
+    """A model that makes the calls of each turn, then says "Done."."""
+    left = list(turns)
 
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:  # noqa: ARG001
-        seen.append(info)
-        return turns[len(seen) - 1]
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del messages, info
+        if not left:
+            return ModelResponse(parts=[TextPart("Done.")])
+        return ModelResponse(parts=[ToolCallPart(name, given) for name, given in left.pop(0)])
 
     return FunctionModel(answer)
 
 
-def calls(name: str, arguments: dict[str, Any]) -> ModelResponse:
-    return ModelResponse(parts=[ToolCallPart(name, arguments)])
+def returned(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    requests = [message for message in messages if isinstance(message, ModelRequest)]
+    parts = [part for request in requests for part in request.parts]
+    return [part for part in parts if isinstance(part, ToolReturnPart)]
 
 
-def says(text: str) -> ModelResponse:
-    return ModelResponse(parts=[TextPart(text)])
+def instructions(messages: list[ModelMessage]) -> str | None:
+    first = messages[0]
+    assert isinstance(first, ModelRequest)
+    return first.instructions
 
 
-def parts(messages: list[ModelMessage], kind: type) -> list[Any]:
-    return [part for message in messages for part in message.parts if isinstance(part, kind)]
-
-
-async def test_an_agent_calls_tools_is_told_what_went_wrong_and_goes_on(
+async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
     manager: SkillManager,
 ) -> None:
-    seen: list[AgentInfo] = []
-    turns = [
-        calls("kit__add", {"a": "two"}),
-        calls("kit__add", {"a": 2, "b": 3}),
-        calls("kit__fail", {}),
-        says("It is 5."),
+    turn = [
+        ("kit__add", {"a": 2, "b": 3}),
+        ("kit__fail", {}),
+        ("kit__add", {"a": "two"}),
+        ("kit__add", "{broken"),
+        ("read", {"file_path": "dot.png"}),
     ]
-    agent = Agent(scripted(turns, seen), toolsets=[KitbagToolset(manager)])
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
 
-    found = await agent.run("Go.")
+    ran = await agent.run("Go.")
 
-    wrong, added, failed = parts(found.all_messages(), ToolReturnPart)
-    assert found.output == "It is 5."
-    assert '"two" is not of type "integer"' in str(wrong.content)
-    assert added.content == "5"
-    assert isinstance(added.metadata, ToolResult)
-    assert "no such page" in str(failed.content)
-    assert [each.outcome for each in (wrong, added, failed)] == ["retried", "success", "failed"]
-    assert b"no such page" in found.all_messages_json()
+    added, failed, refused, broken, shown = returned(ran.all_messages())
+    assert ran.output == "Done."
+    assert (added.content, added.outcome) == ("5", "success")
+    assert failed.content == "Script execution failed with exit code 4\nno such page"
+    assert failed.outcome == "failed"
+    assert (refused.outcome, broken.outcome) == ("retried", "retried")
+    assert str(refused.content).startswith(
+        'invalid arguments for kit.add: a: "two" is not of type "integer"'
+    )
+    assert shown.content == [
+        "dot.png: image/png, 32 bytes",
+        BinaryContent(data=PIXEL, media_type="image/png"),
+    ]
 
 
-async def test_a_model_sees_names_and_schemas_of_the_tools(manager: SkillManager) -> None:
-    seen: list[AgentInfo] = []
-    toolset = KitbagToolset(manager, include="kit.add")
-    agent = Agent(scripted([says("Hello.")], seen), toolsets=[toolset])
+async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written_down(
+    manager: SkillManager,
+) -> None:
+    turn = [("kit__add", {"a": 2}), ("read", {"file_path": "dot.png"})]
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
 
-    await agent.run("Go.")
+    ran = await agent.run("Go.")
 
-    (shown,) = seen[0].function_tools
-    schema = manager.get_tool("kit.add").input_schema
-    assert (shown.name, shown.description) == ("kit__add", "Add two numbers.")
-    assert shown.parameters_json_schema == schema
+    result = returned(ran.all_messages())[0].metadata
+    assert isinstance(result, ToolResult)
+    assert (result.tool, result.structured, result.exit_code) == ("kit.add", 3, 0)
+    written = ModelMessagesTypeAdapter.dump_json(ran.all_messages())
+    read = returned(ModelMessagesTypeAdapter.validate_json(written))
+    assert (read[0].content, read[0].metadata["structured"]) == ("3", 3)
+
+
+async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
+    manager: SkillManager,
+) -> None:
+    model = TestModel(call_tools=["kit__add", "kit__echo"])
+    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit")])
+
+    ran = await agent.run("Go.")
+
+    assert model.last_model_request_parameters is not None
+    shown = model.last_model_request_parameters.function_tools
+    assert [each.name for each in shown] == ["kit__add", "kit__echo", "kit__fail"]
+    assert [each.metadata and each.metadata["id"] for each in shown] == [
+        "kit.add",
+        "kit.echo",
+        "kit.fail",
+    ]
+    assert [each.outcome for each in returned(ran.all_messages())] == ["success", "success"]
+
+
+async def test_wrong_arguments_end_a_run_only_after_the_retries_it_was_given(
+    manager: SkillManager,
+) -> None:
+    wrong = [("kit__add", {"a": "two"})]
+    patient = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=2)])
+    strict = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=1)])
+
+    assert (await patient.run("Go.")).output == "Done."
+    with pytest.raises(UnexpectedModelBehavior, match="kit__add"):
+        await strict.run("Go.")
+
+
+async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
+    manager: SkillManager, write_skill: WriteSkill
+) -> None:
+    @tool
+    def learn() -> str:
+        """Write a new skill."""
+        write_skill("late", files={"scripts/hello.sh": "#!/bin/bash\n# Greet\necho hello\n"})
+        manager.discover()
+        return "learned"
+
+    turns: list[list[tuple[str, Any]]] = [[("learn", {})], [("late__hello", {})]]
+    toolsets = [KitbagToolset(manager), KitbagToolset([learn], id="functions")]
+    agent = Agent(scripted(*turns), toolsets=toolsets)
+
+    ran = await agent.run("Go.")
+
+    assert [each.content for each in returned(ran.all_messages())] == ["learned", "hello"]
 
 
 async def test_skills_are_listed_where_an_agent_can_activate_them(manager: SkillManager) -> None:
-    seen: list[AgentInfo] = []
     finding = SkillManager(*manager.roots, disclosure=True)
-    turns = [calls("activate_skill", {"name": "kit"}), says("Done.")]
-    agent = Agent(scripted(turns, seen), toolsets=[KitbagToolset(finding)])
+    turn = [("activate_skill", {"name": "kit"})]
+    agent = Agent(scripted(turn), toolsets=[KitbagToolset(finding)])
+    unaware = Agent(scripted(), toolsets=[KitbagToolset(manager)])
 
-    found = await agent.run("Go.")
+    ran = await agent.run("Go.")
+    other = await unaware.run("Go.")
 
-    (activated,) = parts(found.all_messages(), ToolReturnPart)
-    assert "<name>kit</name>" in (seen[0].instructions or "")
-    assert '<skill_content name="kit">' in activated.content
+    (activated,) = returned(ran.all_messages())
+    assert '<skill_content name="kit">' in str(activated.content)
+    assert "<name>kit</name>" in (instructions(ran.all_messages()) or "")
+    assert instructions(other.all_messages()) is None
 
 
-async def test_the_test_model_of_the_framework_calls_every_tool() -> None:
-    said: list[str] = []
+async def test_tools_keep_working_under_another_name(manager: SkillManager) -> None:
+    toolset = KitbagToolset(manager, include="kit.add").prefixed("my")
+    agent = Agent(scripted([("my_kit__add", {"a": 1})]), toolsets=[toolset])
 
-    @tool
-    def note(text: str, times: int = 1) -> str:
-        """Note something."""
-        said.append(text)
-        return "noted" * times
+    ran = await agent.run("Go.")
 
-    agent = Agent(TestModel(), toolsets=[KitbagToolset([note])])
+    assert [each.content for each in returned(ran.all_messages())] == ["2"]
 
-    found = await agent.run("Go.")
 
-    assert len(said) == 1
-    assert "noted" in found.output
+async def test_deferred_tools_are_found_by_searching(manager: SkillManager) -> None:
+    model = TestModel(call_tools=[])
+    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit", defer="kit.add")])
+
+    await agent.run("Go.")
+
+    assert model.last_model_request_parameters is not None
+    shown = model.last_model_request_parameters.function_tools
+    deferred = {each.name for each in shown if each.defer_loading}
+    assert deferred == {"kit__add"}
+    assert "search_tools" in {each.name for each in shown}

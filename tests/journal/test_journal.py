@@ -1,11 +1,13 @@
 import dataclasses
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from kitbag.journal.journal import Journal, user_journal
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.journal.records import Entry, Finished, Started
 from kitbag.journal.retention import Retention, keep_small
+from kitbag.journal.store import FILE_NAME
 from kitbag.journal.trouble import NoSuchCallError
 from tests.journal.conftest import ReadAll
 
@@ -233,3 +236,24 @@ def test_several_processes_share_a_journal(directory: Path, read_all: ReadAll) -
         f"{n}.{m}" for n in range(4) for m in range(100)
     )
     assert {entry.outcome for entry in entries} == {"ok"}
+
+
+def test_a_journal_from_before_calls_had_parents_is_read_and_written(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    journal = Journal(directory, required=True)
+    journal.ended(journal.started(Started(tool="old")), Finished(outcome="ok"))
+    journal.close()
+    with closing(sqlite3.connect(directory / FILE_NAME)) as older:
+        older.execute("ALTER TABLE calls DROP COLUMN parent")
+        older.commit()
+
+    with JournalReader(directory) as reader:
+        before = [(call.tool, call.parent) for call in reader.newest(Query(), 9)]
+    journal = Journal(directory, required=True)
+    journal.ended(journal.started(Started(tool="new", parent=1)), Finished(outcome="ok"))
+    journal.close()
+    with JournalReader(directory) as reader:
+        after = [(call.tool, call.parent) for call in reader.newest(Query(), 9)]
+
+    assert before == [("old", None)]
+    assert after == [("old", None), ("new", 1)]

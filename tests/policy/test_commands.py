@@ -22,6 +22,7 @@ def test_a_permission_is_for_its_program_with_any_words(text: str) -> None:
     assert CARGO.holds(text, cautious=False)
 
 
+@pytest.mark.promise("pol-11")
 @pytest.mark.parametrize(
     "text",
     [
@@ -36,6 +37,7 @@ def test_a_permission_for_one_program_is_none_for_another(text: str) -> None:
     assert not CARGO.holds(text, cautious=False)
 
 
+@pytest.mark.promise("pol-11")
 @pytest.mark.parametrize(
     "text",
     [

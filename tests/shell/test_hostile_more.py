@@ -421,3 +421,19 @@ def test_no_way_of_calling_gets_past_a_dry_run(
     assert not (tmp_path / "work" / "ran").exists()
     assert {call.outcome for call in ran.calls} == {"dry_run"}
     assert "wrote" not in ran.stdout
+
+
+def test_much_output_beside_many_calls_arrives_whole(tool: ScriptedTool) -> None:
+    script = """
+        x=$(head -c 200000 /dev/zero | tr '\\0' o)
+        for i in 1 2 3 4; do echo "$x"; echo "$x" >&2; show --id $i & done
+        wait; echo end
+    """
+
+    for _ in range(8):
+        ran = tool.execute_sync(script)
+
+        assert (ran.status, len(ran.calls)) == ("ok", 4), ran.stderr[-200:]
+        assert ran.stderr == ("o" * 200_000 + "\n") * 4
+        assert ran.stdout.count("o" * 200_000 + "\n") == 4
+        assert ran.stdout.endswith("end\n")

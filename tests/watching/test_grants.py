@@ -11,6 +11,7 @@ from kitbag.skills import Skill
 from kitbag.trust.grants import Grants
 from tests.watching import skills
 
+pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
 KEY = Need(kind="secret", value="API_KEY")
 TELL = '"""Tell."""\nimport os\n\n\ndef handler(args):\n    return "API_KEY" in os.environ\n'
 

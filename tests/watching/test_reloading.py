@@ -18,6 +18,8 @@ from tests.watching import skills
 if TYPE_CHECKING:
     from kitbag.watching.watcher import SkillWatcher
 
+pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -19,6 +19,7 @@ from kitbag.watching.changes import Changes, Names
 from kitbag.watching.watcher import AlreadyWatchedError
 from tests.watching import skills
 
+pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
 SECONDS = 60.0
 DEMO = Names(skills=("demo",), tools=("demo.say",))
 WAYS = pytest.mark.parametrize("polling", [True, False], ids=["polling", "events"])
@@ -248,6 +249,8 @@ def _wait_for(file: Path) -> None:
     raise AssertionError(f"{file} never came")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from kitbag import SkillManager\n"
@@ -299,3 +302,35 @@ def test_old_versions_are_removed_when_nobody_runs_them(root: Path) -> None:
 
         assert [folder.exists() for folder in folders] == [False, False, False, True]
         assert digest_of(folders[-1]) == digest_of(root / "demo")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@WAYS
+def test_a_skill_that_never_keeps_still_is_served_all_the_same(root: Path, polling: bool) -> None:
+    stop = threading.Event()
+
+    def scribble() -> None:
+        with (root / "demo/log.txt").open("a") as log:
+            while not stop.wait(0.002):
+                log.write("more\n")
+                log.flush()
+
+    scribbling = threading.Thread(target=scribble)
+    manager = manager_of(root)
+    heard: queue.Queue[Changes] = queue.Queue()
+    with manager.watch(heard.put, polling=polling):
+        scribbling.start()
+        try:
+            edit(root, 2)
+            while manager.call("demo.say").structured != [2, 2]:
+                heard.get(timeout=SECONDS)
+            skills.write(root / "other", 3)
+            while manager.call("demo.say").structured != [2, 2] or len(manager.list_skills()) < 2:
+                heard.get(timeout=SECONDS)
+        finally:
+            stop.set()
+            scribbling.join()
+        manager.discover()
+
+        assert [each.code for each in manager.problems] == []

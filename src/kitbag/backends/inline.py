@@ -1,6 +1,7 @@
 """Running an inline script: text of a declaration, given to its interpreter in a file."""
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 from kitbag.backends.conventions import delivery_of_declared
@@ -10,6 +11,8 @@ from kitbag.backends.programs import Program, run_program
 from kitbag.calls import ToolCall
 from kitbag.declarations.backends import INTERPRETERS
 from kitbag.environment import base_environment
+from kitbag.environments.lookup import environment_for
+from kitbag.environments.ready import Environment
 from kitbag.errors import InterpreterMissingError, UnknownInterpreterError
 from kitbag.results import ToolResult
 from kitbag.tools import InlineScript, Script
@@ -28,15 +31,38 @@ _PACKAGES = {
 async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
     """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
     interpreter = _interpreter(inline.interpreter)
+    packages = await _packages(call, inline)
+    if packages is not None and packages.python:
+        interpreter = packages.python
     file = inline_file(call.tool.place, inline.interpreter, inline.text)
     program = Program(
         argv=(interpreter, *inline.interpreter_args, str(file)),
-        visible=homes_of(interpreter),
+        visible=(packages.visible if packages else ()) or homes_of(interpreter),
         readable=(file.parent,),
-        variables=_variables(call, inline),
+        variables=_variables(call, inline, interpreter),
         script=_as_script(inline, file),
     )
     return await run_program(call, program, delivery_of_declared(call))
+
+
+async def _packages(call: ToolCall, inline: InlineScript) -> Environment | None:
+    """Return the packages that a Python text or its skill declares, installed if need be."""
+    home = call.tool.home
+    if not home or not inline.interpreter.startswith("python"):
+        return None
+    # As if it lay in the skill's folder: that is where what it needs is declared.
+    name = f"{home}/inline-{sha256(inline.text.encode(errors='replace')).hexdigest()[:32]}.py"
+    found = await environment_for(
+        Script(file=name, language="python", convention="stdin"),
+        home,
+        on_progress=call.on_progress,
+        sandbox="off" if call.is_unconfined else "on",
+        workspace=call.terms.workspace,
+        packages=call.given.packages,
+        text=inline.text,
+    )
+    call.watch.lap("find its packages")
+    return found
 
 
 def _interpreter(name: str) -> str:
@@ -50,10 +76,10 @@ def _interpreter(name: str) -> str:
     return found
 
 
-def _variables(call: ToolCall, inline: InlineScript) -> dict[str, str]:
+def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[str, str]:
     if not inline.interpreter.startswith("python"):
         return {}
-    path = f"{Path(sys.executable).parent}:{base_environment()['PATH']}"
+    path = f"{Path(interpreter).parent}:{base_environment()['PATH']}"
     # As scripts have it: what the skill keeps in scripts/ can be imported.
     importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
     return {"PATH": path, **importable}

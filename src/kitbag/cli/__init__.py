@@ -11,7 +11,7 @@ from kitbag.errors import KitbagError
 
 _COMMANDS = (
     *("list", "show", "call", "script", "check", "new"),
-    *("trust", "journal", "environments", "doctor", "serve"),
+    *("trust", "journal", "environments", "doctor", "mcp", "serve"),
 )
 
 

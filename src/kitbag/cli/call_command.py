@@ -10,6 +10,7 @@ import click
 from kitbag.arguments import arguments_from_text
 from kitbag.cli.as_json import print_json, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
+from kitbag.cli.mcp_joining import mcp_servers_for
 from kitbag.cli.options import common_options
 from kitbag.cli.progress import progress_of
 from kitbag.cli.timings import CommandWatch, timings_as_text
@@ -65,12 +66,13 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     if tool in AUTHORING_NAMES and not define_tools:
         raise click.UsageError(f"{tool} is off unless it is asked for: --define-tools")
-    found = manager.get_tool(tool)
-    watch.lap("read the skills")
-    arguments = _arguments(found, pairs, text)
-    stdin = sys.stdin.buffer.read() if pass_stdin else None
-    with shown:
-        result = manager.call(found.id, arguments, stdin, timeout=timeout)
+    with mcp_servers_for(manager, tool):
+        found = manager.get_tool(tool)
+        watch.lap("read the skills")
+        arguments = _arguments(found, pairs, text)
+        stdin = sys.stdin.buffer.read() if pass_stdin else None
+        with shown:
+            result = manager.call(found.id, arguments, stdin, timeout=timeout)
     whole = watch.timings_of(result) if timings else None
     if as_json:
         print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))

@@ -8,6 +8,7 @@ import click
 
 from kitbag.cli.as_json import print_json
 from kitbag.cli.failures import EXIT_DENIED, EXIT_FAILED, EXIT_WRONG_CALL
+from kitbag.cli.mcp_joining import mcp_servers_for
 from kitbag.cli.options import common_options
 from kitbag.cli.script_trace import trace_of
 from kitbag.hidden_text import clean
@@ -63,9 +64,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     manager = SkillManager(
         *roots, workspace=workspace, approver=terminal_approver(), builtins=builtins
     )
-    tool = ScriptedTool.over(manager)
     show = None if as_json else _show
-    response = tool.execute_sync(script, timeout=timeout, dry_run=dry_run, on_status=show)
+    with mcp_servers_for(manager, script):
+        tool = ScriptedTool.over(manager)
+        response = tool.execute_sync(script, timeout=timeout, dry_run=dry_run, on_status=show)
     _save(response.artifacts, out)
     if as_json:
         print_json(response.to_dict())

@@ -10,7 +10,6 @@ from kitbag.cli.options import common_options
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
 from kitbag.servers.addresses import parse_address
-from kitbag.servers.errors import ServerExtraMissingError
 
 if TYPE_CHECKING:
     from kitbag.servers.grpc.server import GrpcServer
@@ -77,13 +76,7 @@ def command(**said: Any) -> None:
 
 
 def _server(manager: SkillManager, said: dict[str, Any]) -> "tuple[GrpcServer, GrpcSettings]":
-    try:
-        from kitbag.servers.grpc.server import GrpcServer
-        from kitbag.servers.grpc.settings import GrpcLimits, GrpcSettings
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("kitbag"):
-            raise
-        raise ServerExtraMissingError("grpc") from None
+    from kitbag.servers.grpc import GrpcLimits, GrpcServer, GrpcSettings
     from kitbag.sessions.manager import SessionManager
 
     settings = GrpcSettings(

@@ -1,6 +1,8 @@
 """`kitbag serve mcp`: tools, prompts and skills over MCP, on standard streams or over HTTP."""
 
 import logging
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,12 +12,13 @@ from kitbag.cli.as_json import print_json
 from kitbag.cli.options import common_options
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
+from kitbag.mcp_servers import read_user_mcp
 from kitbag.servers.addresses import parse_address
-from kitbag.servers.errors import ServerExtraMissingError
 
 if TYPE_CHECKING:
     from kitbag.servers.mcp.server import McpServer
     from kitbag.servers.mcp.settings import HttpSettings
+    from kitbag.servers.stopping import Stop
     from kitbag.tools import Tool
 
 _log = logging.getLogger("kitbag.serve")
@@ -34,6 +37,7 @@ _TOOL_OPTIONS = (
     click.option("--builtin", is_flag=True, help="Serve Kitbag's own tools, too: bash, read …"),
     click.option("--script-tool", is_flag=True, help="Add one tool that runs bash scripts of all."),
     click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
+    click.option("--no-mcp", is_flag=True, help="Leave out the servers of your mcp.toml."),
 )
 _SERVING_OPTIONS = (
     click.option(
@@ -72,41 +76,29 @@ def command(**said: Any) -> None:
         return
     log_to_stderr(cast("LogFormat", said["log_format"]))
     manager = SkillManager(*said["roots"], workspace=said["workspace"], builtins=said["builtin"])
-    server = _server(manager, said)
-    if said["http"] is None:
-        _serve_stdio(server)
-    else:
-        _serve_http(server, _http_settings(said))
+    _serve(manager, said)
 
 
 def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
-    try:
-        from kitbag.servers.mcp.server import McpServer
-        from kitbag.servers.mcp.settings import McpLimits
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("kitbag"):
-            raise
-        raise ServerExtraMissingError("mcp") from None
+    from kitbag.servers.mcp import McpLimits, McpServer
+
     only = said["only_script_tool"]
     return McpServer(
         manager,
-        tools=[_script_tool(manager)] if only or said["script_tool"] else (),
+        tools=partial(_script_tools, manager) if only or said["script_tool"] else (),
         only_tools=only,
         limits=McpLimits(most_running=said["most_running"], drain_seconds=said["drain"]),
     )
 
 
-def _script_tool(manager: SkillManager) -> "Tool":
-    try:
-        from kitbag.shell.scripted_tool import ScriptedTool
-    except ModuleNotFoundError:
-        raise ServerExtraMissingError("bash") from None
-    tool: Tool = ScriptedTool.over(manager).as_tool()
-    return tool
+def _script_tools(manager: SkillManager) -> "list[Tool]":
+    from kitbag.shell.scripted_tool import ScriptedTool
+
+    return [ScriptedTool.over(manager).as_tool()]
 
 
 def _http_settings(said: dict[str, Any]) -> "HttpSettings":
-    from kitbag.servers.mcp.settings import HttpSettings
+    from kitbag.servers.mcp import HttpSettings
 
     return HttpSettings(
         address=parse_address(said["http"]),
@@ -119,19 +111,23 @@ def _http_settings(said: dict[str, Any]) -> "HttpSettings":
     )
 
 
-def _serve_stdio(server: "McpServer") -> None:
+def _serve(manager: SkillManager, said: dict[str, Any]) -> None:
     from kitbag.servers.running import serve_until_signalled
 
-    def ready() -> None:
-        _log.info("serving %d tools of %d skills over MCP on standard streams", *server.counts)
+    server = _server(manager, said)
+    settings = None if said["http"] is None else _http_settings(said)
+    entries = () if said["no_mcp"] else read_user_mcp()
 
-    serve_until_signalled(lambda stop: server.serve_stdio(stop=stop, ready=ready))
+    def ready(where: str = "on standard streams") -> None:
+        _log.info("serving %d tools of %d skills over MCP %s", *server.counts, where)
 
+    async def serve(stop: "Stop") -> None:
+        from kitbag.mcp_servers import McpServers
 
-def _serve_http(server: "McpServer", settings: "HttpSettings") -> None:
-    from kitbag.servers.running import serve_until_signalled
+        async with McpServers(manager, entries) if entries else nullcontext():
+            if settings is None:
+                await server.serve_stdio(stop=stop, ready=ready)
+            else:
+                await server.serve_http(settings, stop=stop, ready=lambda url: ready(f"at {url}"))
 
-    def ready(url: str) -> None:
-        _log.info("serving %d tools of %d skills over MCP at %s", *server.counts, url)
-
-    serve_until_signalled(lambda stop: server.serve_http(settings, stop=stop, ready=ready))
+    serve_until_signalled(serve)

@@ -21,21 +21,24 @@ class Skills(Protocol):
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]: ...
 
 
-def disclosure_tools(found: Skills) -> list[Tool]:
-    """Return the tools, with the names of the skills in what they take; none without skills."""
-    names = [name for name, skill in found.skills.items() if is_offered(skill)]
+def disclosure_tools(skills: Mapping[str, Skill], served: Callable[[], Skills]) -> list[Tool]:
+    """Return the tools, with the names of the skills in what they take; none without skills.
+
+    Calls are answered from what is `served` then.
+    """
+    names = [name for name, skill in skills.items() if is_offered(skill)]
     if not names:
         return []
-    disclosure = Disclosure(found)
+    disclosure = Disclosure(served)
     definitions = (activate_skill(names), read_skill_file(names), search_tools())
     return [each.tool(disclosure) for each in definitions]
 
 
 class Disclosure:
-    """Answers for the tools of one discovery."""
+    """Answers for the tools."""
 
-    def __init__(self, found: Skills) -> None:
-        self._found = found
+    def __init__(self, served: Callable[[], Skills]) -> None:
+        self._served = served
 
     def answer(self, call: "ToolCall", _: object) -> "Answer":
         """Do what a call asks for."""
@@ -49,4 +52,4 @@ class Disclosure:
             "read_skill_file": read_one,
             "search_tools": search,
         }
-        return answers[call.tool.id](call, self._found)
+        return answers[call.tool.id](call, self._served())

@@ -21,7 +21,7 @@ from kitbag.downloads.progress import Progress
 from kitbag.downloads.store import find_program, hash_of, keep_program, open_programs
 from kitbag.downloads.wanted import Wanted
 from kitbag.environments.locks import hold
-from kitbag.errors import CallDeniedError
+from kitbag.errors import KitbagError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ async def _have_vouched(wanted: Wanted, partial: Partial, digest: str, terms: Te
     fetched = Fetched(url=wanted.url, host=wanted.host, size_bytes=size, sha256=digest)
     try:
         await terms.vouch(fetched)
-    except CallDeniedError:
+    except KitbagError:
         partial.discard()
         raise
 

@@ -53,8 +53,8 @@ def wanted_for(
     if scheme != "https" and not (plain_http and scheme == "http"):
         raise DownloadError(address, "it is not fetched by https", hint="use an https address")
     host = host_of_url(address)
-    if not host:
-        raise DownloadError(address, "its host cannot be told without doubt")
+    if not host or not address.isprintable() or " " in address:
+        raise DownloadError(address, "its host cannot be told without doubt, or it is no address")
     if address.partition("?")[0].endswith("/"):
         raise DownloadError(address, "it names a folder, not a file")
     return Wanted(url=address, host=host, sha256=expected)

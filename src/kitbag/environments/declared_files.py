@@ -1,6 +1,7 @@
 """Reads the files in which a skill declares what it needs, and remembers where it looked."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from kitbag.environments.errors import RequirementRefusedError
@@ -17,16 +18,20 @@ from kitbag.reading import (
 class DeclaredFiles:
     """Files of one skill. `seen` is every place that was looked at, with its stamp or None.
 
-    While all of `seen` is unchanged, reading again would give the same.
+    While all of `seen` is unchanged, reading again would give the same. `texts` are files that
+    stand in a declaration and not on the disk, by the path that they would have.
     """
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, texts: Mapping[str, str] | None = None) -> None:
         self.home = Path(home)
+        self._texts = texts or {}
         self.seen: dict[str, Stamp | None] = {}
 
     def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
         """Return the text of a file, None when there is none; refuse one that leads outside."""
         name = str(path)
+        if name in self._texts:
+            return self._texts[name]
         self.seen[name] = look(name)
         if not os.path.lexists(name):
             return None

@@ -43,10 +43,12 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     sandbox: Sandbox = "on",
     workspace: Path | None = None,
     packages: tuple[str, ...] = (),
+    text: str | None = None,
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
-    `packages` are those that its skill was granted besides what it declares.
+    `packages` are those that its skill was granted besides what it declares. `text` is what a
+    script holds that is no file; its path says which one it is, and nothing is there.
 
     One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
     else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
@@ -61,7 +63,7 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     if known is not None and all(look(path) == stamp for path, stamp in known.seen):
         _note_use(known)
         return known.environment
-    files = DeclaredFiles(home)
+    files = DeclaredFiles(home, None if text is None else {script.file: text})
     needs = with_packages(read_needs(script, files), packages, script)
     found: Environment | None = None
     if needs is not None and not is_met(needs):

@@ -122,6 +122,9 @@ class Call:
 
     def _open_stdin(self, fd: int) -> None:
         self._stdin_fd = fd
+        if self._command.conversation is not None:
+            self._command.conversation.attach(self._loop, fd)
+            return
         if fd >= 0:
             self._feed()
         if self._stdin_fd >= 0:
@@ -140,6 +143,8 @@ class Call:
             self._close_stdin()
 
     def _close_stdin(self) -> None:
+        if self._command.conversation is not None:
+            self._command.conversation.detach()
         if self._stdin_fd >= 0:
             self._loop.remove_writer(self._stdin_fd)
             os.close(self._stdin_fd)
@@ -160,7 +165,9 @@ class Call:
         return True
 
     def _take(self, stream: Stream, piece: bytes) -> None:
-        if piece:
+        if piece and self._command.conversation is not None:
+            self._tell(stream, piece)
+        elif piece:
             self._captures[stream].add(piece)
             self._count()
             self._tell(stream, piece)

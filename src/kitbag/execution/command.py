@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from kitbag.execution.conversation import Conversation
 from kitbag.limits import Limits
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
@@ -58,7 +59,8 @@ class Command:
 
     Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`. A command that
     `answers` finds a file to write its answer to at the descriptor that KITBAG_ANSWER names.
-    With a `warm` process it is served by that if it can be, and started afresh if not.
+    With a `warm` process it is served by that if it can be, and started afresh if not. With a
+    `conversation` it is told things while it runs, and its output is heard but not kept.
     """
 
     argv: tuple[str, ...]
@@ -68,7 +70,13 @@ class Command:
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
     warm: Nursery | Prestarted | None = None
+    conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it is given something on standard input."""
+        return bool(self.stdin) or self.conversation is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

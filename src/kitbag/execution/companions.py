@@ -1,6 +1,7 @@
 """Programs of Kitbag's own that serve this process through a socket, and end with it."""
 
 import atexit
+import contextlib
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from kitbag.execution.interpreter import own_python
 
-_KILLED_SECONDS = 30.0  # the kernel takes its time to give back gigabytes
+_ENDING_SECONDS = 5.0  # the kernel takes its time to give back gigabytes
 
 
 class Companion:
@@ -59,16 +60,14 @@ class Companion:
         """Kill it, wait until it is gone, and return its status: minus the signal, if one."""
         self.line.close()
         self._process.kill()
-        status = self._process.wait(_KILLED_SECONDS)
+        status = self._process.wait()  # with a timeout it would sleep between looks
         _alive.discard(self)
         return status
 
     def wait(self) -> int:
         """Wait for one that is ending by itself, and kill it when it is not."""
-        try:
-            self._process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            return self.end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_SECONDS)
         return self.end()
 
     def forget(self) -> None:

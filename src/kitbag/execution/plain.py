@@ -47,7 +47,7 @@ class PlainSlot:
         self._group = 0
 
     def open(self, command: Command) -> Streams:
-        return Streams(feeds=bool(command.stdin), answers=command.answers)
+        return Streams(feeds=command.feeds, answers=command.answers)
 
     def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         answer: asyncio.Future[Reply] = self._loop.create_future()

@@ -82,7 +82,7 @@ class Slot:
 
     def open(self, command: Command) -> Streams:
         """Return the pipes of a call."""
-        return Streams(feeds=bool(command.stdin), answers=command.answers)
+        return Streams(feeds=command.feeds, answers=command.answers)
 
     def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""

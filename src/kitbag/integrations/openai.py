@@ -3,15 +3,21 @@
 Only dictionaries come and go, so OpenAI's own package is not needed here.
 """
 
-import base64
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described
+from kitbag.integrations.images import data_url
 from kitbag.integrations.strict_schemas import plain_root, strict_schema
-from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all, field, knows
+from kitbag.integrations.wire_calls import (
+    Tools,
+    WireAnswer,
+    WireCall,
+    answer_all,
+    field,
+    known_calls,
+)
 from kitbag.loop_thread import run_blocking
-from kitbag.results import Attachment
 from kitbag.tools import Tool
 
 Api = Literal["chat", "responses"]
@@ -59,22 +65,29 @@ def _function(tool: Tool, strict: bool) -> dict[str, Any]:
 
 
 async def arun_openai_calls(
-    response: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Make the calls of a response side by side; return the messages or items to send back.
 
     `response` is what either interface gave, a message of it, or its output, as objects or
     dictionaries. Nothing that goes wrong with a call raises: the model is told. A call of a tool
-    that is not among `tools` is answered so, too, or left to you with `unknown="skip"`.
+    that is not among `tools`, chosen with the same `include` and `exclude` as those you sent, is
+    answered so, too, or left to you with `unknown="skip"`.
     """
     api, calls = _calls(response)
+    wanted = Wanted(include, exclude)
     if unknown == "skip":
-        calls = [call for call in calls if knows(tools, call.name)]
-    answers = await answer_all(calls, tools)
+        calls = known_calls(calls, tools, wanted)
+    answers = await answer_all(calls, tools, wanted)
     if api == "responses":
         return [_item(answer) for answer in answers]
     messages = [
-        {"role": "tool", "tool_call_id": answer.call.id, "content": _text(answer)}
+        {"role": "tool", "tool_call_id": answer.call.id, "content": answer.told}
         for answer in answers
     ]
     # A tool message holds text only; what is to be seen follows after all of them.
@@ -83,10 +96,17 @@ async def arun_openai_calls(
 
 
 def run_openai_calls(
-    response: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Do what `arun_openai_calls` does, and wait."""
-    return run_blocking(arun_openai_calls(response, tools, unknown=unknown))
+    return run_blocking(
+        arun_openai_calls(response, tools, include=include, exclude=exclude, unknown=unknown)
+    )
 
 
 def _calls(response: Any) -> tuple[Api, list[WireCall]]:
@@ -113,24 +133,15 @@ def _response_call(call: Any) -> WireCall:
     )
 
 
-def _text(answer: WireAnswer) -> str:
-    # There is no other place to say so.
-    return f"Error: {answer.text}" if answer.is_error else answer.text
-
-
 def _item(answer: WireAnswer) -> dict[str, Any]:
-    output: Any = _text(answer)
+    output: Any = answer.told
     if answer.images:
         text = {"type": "input_text", "text": output}
-        output = [text, *({"type": "input_image", "image_url": _url(i)} for i in answer.images)]
+        output = [text, *({"type": "input_image", "image_url": data_url(i)} for i in answer.images)]
     return {"type": "function_call_output", "call_id": answer.call.id, "output": output}
 
 
 def _images(answer: WireAnswer) -> dict[str, Any]:
     text = {"type": "text", "text": f"What the tool {answer.call.name} showed:"}
-    shown = [{"type": "image_url", "image_url": {"url": _url(each)}} for each in answer.images]
+    shown = [{"type": "image_url", "image_url": {"url": data_url(each)}} for each in answer.images]
     return {"role": "user", "content": [text, *shown]}
-
-
-def _url(image: Attachment) -> str:
-    return f"data:{image.type};base64,{base64.b64encode(image.data).decode()}"

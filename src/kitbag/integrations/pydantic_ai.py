@@ -1,90 +1,105 @@
-"""The tools of skills as a toolset for agents of Pydantic AI."""
+"""Skills in pydantic-ai: a toolset for any agent. Kitbag checks, decides, runs and records."""
 
-from collections.abc import Iterable
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
+from kitbag.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
+from kitbag.errors import InvalidArgumentsError, KitbagError
+from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from kitbag.integrations.extras import require_extra
+from kitbag.integrations.storable_results import storable
+from kitbag.integrations.strict_schemas import plain_root
+from kitbag.integrations.telling import failure_text, refusal_text
+from kitbag.integrations.wire_calls import Tools
+from kitbag.manager import SkillManager
+from kitbag.results import ToolResult
+from kitbag.tools import Caller, Tool
 
-require_extra("pydantic_ai", "pydantic-ai-slim", "pip install 'kitbag[pydantic-ai]'")
+require_extra("pydantic_ai", "pydantic-ai", "pip install 'kitbag[pydantic-ai]'")
 
-from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolReturn  # noqa: E402 - the check
-from pydantic_ai.exceptions import ToolFailed  # noqa: E402 - comes first
-from pydantic_ai.tools import ToolDefinition  # noqa: E402
+from pydantic_ai import (  # noqa: E402 - the check comes first
+    BinaryContent,
+    ModelRetry,
+    RunContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolReturn,
+)
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool  # noqa: E402
 from pydantic_core import SchemaValidator, core_schema  # noqa: E402
 
-from kitbag.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt  # noqa: E402
-from kitbag.errors import InvalidArgumentsError, KitbagError  # noqa: E402
-from kitbag.integrations.choosing import (  # noqa: E402
-    Patterns,
-    Wanted,
-    bound,
-    chosen_tools,
-    described,
-)
-from kitbag.integrations.storable_results import storable  # noqa: E402
-from kitbag.integrations.strict_schemas import plain_root, without_nulls  # noqa: E402
-from kitbag.integrations.telling import failure_text, refusal_text  # noqa: E402
-from kitbag.manager import SkillManager  # noqa: E402
-from kitbag.results import ToolResult  # noqa: E402
-from kitbag.tools import Caller, Tool  # noqa: E402
+# Any object: the arguments are checked by Kitbag, with messages that a model can act on.
+_ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
-# Kitbag checks arguments, so that its messages reach the model.
-_ANYTHING = SchemaValidator(schema=core_schema.any_schema())
+
+@dataclass(kw_only=True)
+class _KitbagTool(ToolsetTool[Any]):
+    """What `call_tool` gets back of `get_tools`, whoever renamed it in between."""
+
+    caller: Caller
+    tool_id: str
 
 
 class KitbagToolset(AbstractToolset[Any]):
-    """The tools of a manager, looked up anew at each step; or tools that you name.
+    """The tools of a manager, or some tools, for `Agent(toolsets=[…])`.
 
-    When the manager has `disclosure=True`, its skills are listed in the instructions, in at most
-    `budget` characters. A model that gave wrong arguments is asked to try again, up to
-    `max_retries` times; of a call that failed or was refused it is told, and goes on.
+    Skills that a manager finds anew are there at the next step of a run. Arguments that do not
+    fit are a retry, of which each tool has `max_retries`; every other failure is told to
+    the model and costs none. `defer` are patterns of tools that a model finds by searching. Where
+    an agent is given `activate_skill`, the skills are listed in its instructions, in at most
+    `budget` characters.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is said by name
         self,
-        tools: SkillManager | Iterable[Tool],
+        tools: Tools,
         *,
         include: Patterns | None = None,
         exclude: Patterns = (),
+        defer: Patterns = (),
+        max_retries: int = 3,
         budget: int = DEFAULT_BUDGET,
-        max_retries: int = 2,
-        id: str = "kitbag",  # noqa: A002 - the word of the framework
+        id: str | None = "kitbag",  # noqa: A002 - the framework's word
     ) -> None:
-        self._tools = tools if isinstance(tools, SkillManager) else list(tools)
+        # Bound once: functions that nobody runs yet get one executor, not one for each step.
+        self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
         self._wanted = Wanted(include, exclude)
+        self._later = Wanted(defer)
+        self._retries = max_retries
         self._budget = budget
-        self._max_retries = max_retries
         self._id = id
-        self._bound: dict[str, tuple[Tool, Caller]] = {}
 
     @property
-    def id(self) -> str:
+    def id(self) -> str | None:
+        """What tells this toolset from others of the same agent."""
         return self._id
 
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
-        """Return the tools as they are now."""
-        found = bound(chosen_tools(self._tools, self._wanted))
-        self._bound = {tool.name: (tool, caller) for tool, caller in found}
-        return {tool.name: self._tool(tool) for tool, _ in found}
-
-    async def get_instructions(self, ctx: RunContext[Any]) -> str | None:  # noqa: ARG002
-        """Return the list of skills when the agent has the tools to use it."""
-        if not isinstance(self._tools, SkillManager) or "activate_skill" not in self._bound:
+    async def get_instructions(self, ctx: RunContext[Any]) -> str | None:  # noqa: ARG002 - theirs
+        """Return the list of skills when the agent has the tool to use it."""
+        if not isinstance(self._tools, SkillManager):
             return None
-        return skills_prompt(self._tools, budget=self._budget) or None
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        if not any(tool.name == "activate_skill" for tool in chosen):
+            return None
+        return await asyncio.to_thread(skills_prompt, self._tools, budget=self._budget) or None
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
+        """Return the tools as they are now, by the names that models call them."""
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        return {tool.name: self._made(tool) for tool in chosen}
 
     async def call_tool(
         self,
-        name: str,
+        name: str,  # noqa: ARG002 - perhaps renamed on the way here
         tool_args: dict[str, Any],
-        ctx: RunContext[Any],  # noqa: ARG002 - Kitbag needs nothing of it
-        tool: ToolsetTool[Any],  # noqa: ARG002 - the same
-    ) -> Any:
-        """Call a tool; what goes wrong is told to the model."""
-        found, caller = self._bound[name]
+        ctx: RunContext[Any],  # noqa: ARG002
+        tool: ToolsetTool[Any],
+    ) -> ToolReturn:
+        """Run a tool; raise what tells the model how it failed."""
+        assert isinstance(tool, _KitbagTool)
         try:
-            result = await caller.execute(found.id, without_nulls(tool_args, found.input_schema))
+            result = await tool.caller.execute(tool.tool_id, tool_args)
         except InvalidArgumentsError as error:
             raise ModelRetry(refusal_text(error)) from error
         except KitbagError as error:
@@ -93,27 +108,32 @@ class KitbagToolset(AbstractToolset[Any]):
             raise ToolFailed(failure_text(result))
         return _returned(result)
 
-    def _tool(self, tool: Tool) -> ToolsetTool[Any]:
+    def _made(self, tool: Tool) -> _KitbagTool:
+        assert tool.caller is not None
+        facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
         definition = ToolDefinition(
             name=tool.name,
             description=described(tool),
             parameters_json_schema=plain_root(tool.input_schema),
-            metadata={"id": tool.id, "skill": tool.skill, "ready": tool.ready},
+            metadata=facts,
+            defer_loading=self._later.tool(tool),
         )
-        return ToolsetTool(
+        return _KitbagTool(
             toolset=self,
             tool_def=definition,
-            max_retries=self._max_retries,
-            args_validator=_ANYTHING,
+            max_retries=self._retries,
+            args_validator=_ANY_OBJECT,
+            caller=tool.caller,
+            tool_id=tool.id,
         )
 
 
 def _returned(result: ToolResult) -> ToolReturn:
+    """Return what a model gets, text and images, and beside it the result for a program."""
     images = [
-        BinaryContent(each.data, media_type=each.type)
+        BinaryContent(data=each.data, media_type=each.type)
         for each in result.attachments
         if each.type.startswith("image/")
     ]
-    return ToolReturn(
-        return_value=result.content, content=images or None, metadata=storable(result)
-    )
+    shown = [result.content, *images] if images else result.content
+    return ToolReturn(return_value=shown, metadata=storable(result))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kitbag.needs import Need
 from kitbag.policy.limit_rules import LimitRule
+from kitbag.policy.mcp_entries import McpEntry
 from kitbag.policy.rules import Rule
 
 
@@ -19,7 +20,11 @@ class SkillRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A `kitbag.toml`. `roots` and `workspace` are folders below the project's own."""
+    """A `kitbag.toml`. `roots` and `workspace` are folders below the project's own.
+
+    `mcp` are servers it would like to use: none is started until a user has it in a file of
+    their own.
+    """
 
     rules: tuple[Rule, ...] = ()
     limits: tuple[LimitRule, ...] = ()
@@ -28,6 +33,7 @@ class Project:
     require: frozenset[str] = frozenset()
     require_journal: bool = False
     requests: tuple[SkillRequest, ...] = ()
+    mcp: tuple[McpEntry, ...] = ()
     roots: tuple[Path, ...] = ()
     workspace: Path | None = None
 

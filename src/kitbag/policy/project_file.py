@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kitbag.needs import Need
+from kitbag.policy.mcp_entries import read_entries
 from kitbag.policy.need_patterns import parse_need
 from kitbag.policy.policy_file import PolicyFile, parse_file, read_bytes
 from kitbag.policy.project import Project, SkillRequest
@@ -50,6 +51,7 @@ def _project(file: PolicyFile) -> Project:
         "rules": tuple(_refusing(file)),
         "limits": tuple(file.limits(lower_only=True)),
         "requests": tuple(_request(table) for table in file.tables("requests")),
+        "mcp": read_entries(file),
     }
     facts |= _configuration(top.take_table("configuration"))
     top.end(_ELSEWHERE)

@@ -39,7 +39,7 @@ def read_user_policy(path: Path | None = None) -> Policy:
     path = path or user_policy_path()
     if path is None or not os.path.lexists(path):
         return Policy()
-    _refuse_strangers(path)
+    refuse_strangers(path)
     return parse_user_policy(read_bytes(str(path), _MOST_BYTES), str(path))
 
 
@@ -85,7 +85,7 @@ def _seconds(top: Table) -> float:
     return value
 
 
-def _refuse_strangers(path: Path) -> None:
+def refuse_strangers(path: Path) -> None:
     """Refuse a file that another user could have written: it would decide for this one."""
     try:
         status = path.stat()

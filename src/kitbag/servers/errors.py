@@ -3,19 +3,6 @@
 from kitbag.errors import KitbagError
 
 
-class ServerExtraMissingError(KitbagError):
-    """A server whose libraries are not installed here."""
-
-    code = "missing_extra"
-
-    def __init__(self, extra: str) -> None:
-        self.extra = extra
-        super().__init__(
-            f"the {extra} server needs packages that are not installed",
-            hint=f"install them: pip install 'kitbag[{extra}]'",
-        )
-
-
 class AddressError(KitbagError):
     """A place to listen at that is none, or that nobody could be let in at safely."""
 

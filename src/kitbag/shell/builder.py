@@ -38,7 +38,7 @@ class ScriptedToolBuilder:
         self._limits = ExecutionLimits()
         self._policy: Policy | None = None
         self._approver: Approver | None = None
-        self._journal = False
+        self._journal = True
         self._on_status: OnStatus | None = None
         self._state_key = b""
 

@@ -27,6 +27,7 @@ from kitbag.tools import Hosted, Tool
 if TYPE_CHECKING:
     from kitbag.shell.skill_commands import SkillTools
 
+_DESCRIBED_TOKENS = 2_000
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"commands": {"type": "string", "description": "the bash script to run"}},
@@ -127,7 +128,7 @@ class ScriptedTool:
         )
         responses: list[ToolResponse] = []
         tool = self._as_tool(options, responses)
-        executor = self._toolbox.executor.beside([tool])
+        executor = self._toolbox.executor.beside(_Only(tool))
         await executor.execute(tool.id, {"commands": commands}, timeout=timeout)
         return responses[0]
 
@@ -147,9 +148,12 @@ class ScriptedTool:
         """Do what `analyze` does and wait."""
         return run_blocking(self.analyze(commands))
 
-    def as_tool(self) -> Tool:
-        """Return it as a tool like any other: `ToolRegistry.register(scripted)` does this."""
-        return self._as_tool(RunOptions(), [])
+    def as_tool(self, *, budget: int = _DESCRIBED_TOKENS) -> Tool:
+        """Return it as a tool like any other: `ToolRegistry.register(scripted)` does this.
+
+        A model sees the commands in its description, as many as the `budget` of tokens holds.
+        """
+        return replace(self._as_tool(RunOptions(), []), description=self.system_prompt(budget))
 
     def _as_tool(self, options: RunOptions, responses: list[ToolResponse]) -> Tool:
         return Tool(
@@ -187,7 +191,8 @@ class ScriptedTool:
     def description(self) -> str:
         """In a line what it is for."""
         count = len(self._toolbox.definitions)
-        words = f"Runs a bash script in which {count} tools are commands"
+        commands = "one tool is a command" if count == 1 else f"{count} tools are commands"
+        words = f"Runs a bash script in which {commands}"
         return f"{self._around.about}. {words}" if self._around.about else words
 
     def system_prompt(self, budget: int | None = None) -> str:
@@ -213,6 +218,17 @@ class ScriptedTool:
         close = getattr(self._around.engine, "close", None)
         if close is not None:
             close()
+
+
+class _Only:
+    """Finds one tool: the script that is about to run."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def get(self, name: str) -> Tool:
+        del name
+        return self._tool
 
 
 def _engine(making: Making) -> ShellEngine:

@@ -43,22 +43,31 @@ def files_of(skills: Iterable[Skill]) -> dict[str, bytes]:
 
 
 def _files_below(home: str) -> Iterator[tuple[str, bytes]]:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    waiting = [("", os.open(home, flags))]
-    while waiting:
-        below, folder = waiting.pop()
-        try:
-            for name in sorted(os.listdir(folder)):  # noqa: PTH208 - a descriptor
-                path = f"{below}{name}"
-                entry = _opened(name, folder)
-                if isinstance(entry, int) and path.count("/") < _MOST_DEPTH:
-                    waiting.append((f"{path}/", entry))
-                elif isinstance(entry, int):
-                    os.close(entry)
-                elif entry is not None:
-                    yield path, entry
-        finally:
+    waiting = [("", os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))]
+    try:
+        while waiting:
+            yield from _files_in(*waiting[-1], waiting)
+    finally:  # also when the reader has had enough
+        for _, folder in waiting:
             os.close(folder)
+
+
+def _files_in(
+    below: str, folder: int, waiting: list[tuple[str, int]]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of the folder that waited last, and let those inside wait in its place."""
+    names = sorted(os.listdir(folder))
+    for name in names:
+        path = f"{below}{name}"
+        entry = _opened(name, folder)
+        if isinstance(entry, int) and path.count("/") < _MOST_DEPTH:
+            waiting.insert(0, (f"{path}/", entry))
+        elif isinstance(entry, int):
+            os.close(entry)
+        elif entry is not None:
+            yield path, entry
+    waiting.pop()
+    os.close(folder)
 
 
 def _opened(name: str, folder: int) -> int | bytes | None:

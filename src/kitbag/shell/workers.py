@@ -86,10 +86,14 @@ class Workers:
 
 
 class _Spare:
-    """One worker that has never run a script, started when the one before it was taken."""
+    """One worker that has never run a script, started when the one before it was taken.
+
+    Not so the first: a process that runs one script should not pay for two workers.
+    """
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
+        self._is_first = True
         self._lock = threading.Lock()
 
     def take(self) -> Worker:
@@ -99,7 +103,9 @@ class _Spare:
                 worker.companion.end()
                 worker = None
             taken = worker or Worker(DEFAULT_MEMORY_BYTES)
-            self._worker = Worker(DEFAULT_MEMORY_BYTES)
+            if not self._is_first:
+                self._worker = Worker(DEFAULT_MEMORY_BYTES)
+            self._is_first = False
             return taken
 
     def prepare(self) -> None:

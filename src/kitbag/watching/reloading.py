@@ -62,6 +62,7 @@ class Reloading:
         self._missing: dict[str, float] = {}
         self._changing: dict[str, float] = {}  # since when
         self._were_changing: dict[str, float] = {}
+        self._restless: set[str] = set()  # files of skills that never stop changing
         self._problems: tuple[Problem, ...] = ()
 
     @property
@@ -86,6 +87,7 @@ class Reloading:
         files = [skill.file for part in parts for skill in part.skills]
         self._versions = {file: self._versions[file] for file in files}
         self._held = {file: self._held[file] for file in files if file in self._held}
+        self._restless.intersection_update(files)
         changes = self._publish(parts)
         self._reader.tidy()
         return changes
@@ -174,12 +176,24 @@ class Reloading:
     def _read(self, skill: Skill, noticed: tuple[Problem, ...]) -> SkillVersion | None:
         """Read a skill, unless it is changing; but one that always does is taken as it comes."""
         try:
-            return self._reader.read(skill, noticed, self._stamps)
+            read = self._reader.read(skill, noticed, self._stamps)
         except ChangingError:
-            now = time.monotonic()
-            since = self._changing[skill.file] = self._were_changing.get(skill.file, now)
-            patient = now - since < _PATIENCE_SECONDS
-            return None if patient else self._reader.read_changing(skill, noticed)
+            if self._is_patient_with(skill.file):
+                return None
+            self._restless.add(skill.file)
+            return self._reader.read_changing(skill, noticed)
+        self._restless.discard(skill.file)
+        return read
+
+    def _is_patient_with(self, file: str) -> bool:
+        if file in self._restless:
+            return False
+        now = time.monotonic()
+        since = self._were_changing.get(file, now)
+        if now - since >= _PATIENCE_SECONDS:
+            return False
+        self._changing[file] = since
+        return True
 
     def _held_in(self, skills: list[Skill]) -> list[Problem]:
         return [problem for skill in skills for problem in self._held.get(skill.file, ())]

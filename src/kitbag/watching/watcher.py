@@ -1,6 +1,7 @@
 """SkillWatcher: a thread that keeps skills served as they are on disk, and says what changed."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ from kitbag.watching.waking import (
     wake_by_polling,
 )
 
+_log = logging.getLogger(__name__)
 _LONGEST_BURST = 10  # looks, until what keeps still is read although the rest does not
 
 
@@ -105,7 +107,11 @@ class SkillWatcher:
         self._stop.clear()
         with self._turn:
             self._served.watched_by(self)
-            self._begin()
+            try:
+                self._begin()
+            except BaseException:
+                self._leave()
+                raise
         self._thread = threading.Thread(target=self._watch, name="kitbag-watch", daemon=True)
         self._thread.start()
         return self
@@ -127,11 +133,15 @@ class SkillWatcher:
         if self._thread is not None:
             self._thread.join()
         with self._turn:
-            self._reloading = self._thread = None
-            self._served.watched_by(None)
-            if self._copies is not None:
-                self._copies.close()
+            self._leave()
         self._listeners.close()
+
+    def _leave(self) -> None:
+        self._reloading = self._thread = None
+        self._served.watched_by(None)
+        if self._copies is not None:
+            self._copies.close()
+            self._copies = None
 
     async def __aenter__(self) -> Self:
         self._listeners.use(asyncio.get_running_loop())
@@ -161,10 +171,16 @@ class SkillWatcher:
         else:
             wakes = wake_by_events(self._served.roots, self._stop, self._pause)
         for _ in wakes:
-            with self._turn:
-                stamps = self._look()
-                if reloading.is_waiting or not reloading.is_current(stamps):
-                    self._catch_up(reloading, stamps)
+            try:
+                self._look_once(reloading)
+            except Exception:  # noqa: BLE001 - the next edit must be noticed all the same
+                _log.exception("what changed below %s is not served", self._served.roots)
+
+    def _look_once(self, reloading: Reloading) -> None:
+        with self._turn:
+            stamps = self._look()
+            if reloading.is_waiting or not reloading.is_current(stamps):
+                self._catch_up(reloading, stamps)
 
     def _look(self) -> Stamps:
         started = time.monotonic()

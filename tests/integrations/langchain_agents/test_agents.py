@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from kitbag import SkillManager
+from kitbag import ScriptedTool, SkillManager
 from kitbag.integrations.langchain import KitbagMiddleware, create_langchain_tools
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
@@ -274,3 +274,16 @@ def test_plain_tools_work_without_the_middleware(manager: SkillManager) -> None:
     assert poem.content == manager.invoke_skill("poems", "on autumn")
     assert wrong.status == "error"
     assert added.content == "5"
+
+
+def test_an_agent_does_in_one_script_what_takes_others_many_turns(manager: SkillManager) -> None:
+    commands = "for n in 1 2 3; do calculator.add --a $n --b 10; done | jq -s add"
+    model = ScriptedModel(turns=[calls(("bash_tools", {"commands": commands})), says("It is 36.")])
+    scripted = ScriptedTool.over(manager, name="bash_tools")
+    agent = create_agent(model, tools=create_langchain_tools([scripted.as_tool()]))
+
+    (ran,) = tool_messages(outcome(agent)["messages"])
+
+    assert (ran.status, ran.content) == ("success", "36")
+    assert model.names == [["bash_tools"]] * 2
+    assert "calculator.add --a <integer>" in model.requests[0][1][0]["description"]

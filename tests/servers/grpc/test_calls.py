@@ -67,6 +67,7 @@ async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     assert events[-1].result.outcome == "ok"
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
 ) -> None:
@@ -81,6 +82,7 @@ async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
         await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
 ) -> None:

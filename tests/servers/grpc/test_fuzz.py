@@ -54,6 +54,7 @@ async def send(channel: Any, method: str, data: bytes) -> tuple[Any, str]:
     return grpc.StatusCode.OK, ""
 
 
+@pytest.mark.promise("grpc-5")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_any_bytes_get_an_answer_or_an_error_and_the_server_lives(
@@ -84,6 +85,7 @@ async def test_noise_instead_of_http_harms_nobody(new_server: NewServer) -> None
     assert status is grpc.StatusCode.OK
 
 
+@pytest.mark.promise("grpc-5")
 async def test_an_error_of_ours_is_told_to_nobody(
     new_server: NewServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

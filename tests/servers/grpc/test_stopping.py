@@ -109,6 +109,7 @@ async def test_a_second_signal_ends_what_runs(program: Program, workspace: Path)
     await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_server_that_is_killed_leaves_no_tool_running(
     program: Program, workspace: Path
 ) -> None:
@@ -123,6 +124,7 @@ async def test_a_server_that_is_killed_leaves_no_tool_running(
     await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_client_that_is_killed_ends_its_call_and_no_other(
     program: Program, workspace: Path
 ) -> None:

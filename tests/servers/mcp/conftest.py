@@ -19,7 +19,9 @@ def handler(args: dict) -> dict:
 '''
 FAIL = "import sys\nprint('half', flush=True)\nsys.exit('it broke')\n"
 SLOW = """
-import pathlib, sys, time
+import fcntl, pathlib, time
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)  # for as long as it lives
 pathlib.Path("started").write_text("yes")
 for number in range(600):
     print(f"step {number}", flush=True)

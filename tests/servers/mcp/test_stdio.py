@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import WriteSkill
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, arguments_for, over_stdio
-from tests.servers.mcp.test_running import scripts_running, until
+from tests.servers.mcp.test_running import is_slow_running, until
 from tests.servers.mcp.test_tools import text_of
 
 HELLO = {
@@ -164,7 +164,7 @@ async def test_a_second_signal_ends_calls_too(tmp_path: Path, workspace: Path) -
         code = await server.end()
 
     assert code == 0
-    await until(lambda: not scripts_running(workspace))
+    await until(lambda: not is_slow_running(workspace))
 
 
 @pytest.mark.promise("mcp-5")
@@ -188,7 +188,7 @@ async def test_after_kill_9_of_client_or_server_nothing_is_left_running(
 
         os.kill(client.process.pid if ending == "client" else server, signal.SIGKILL)
 
-        await until(lambda: not scripts_running(workspace))
+        await until(lambda: not is_slow_running(workspace))
         await until(lambda: not is_running(server))
 
 

@@ -17,12 +17,11 @@ _HOMES = {"GrpcLimits": "settings", "GrpcServer": "server", "GrpcSettings": "set
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
-    from importlib.util import find_spec
 
-    from kitbag.servers.errors import ServerExtraMissingError
+    from kitbag.integrations.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'kitbag.servers.grpc' has no attribute {name!r}")
-    if find_spec("grpc") is None or find_spec("google.rpc") is None:
-        raise ServerExtraMissingError("grpc")
+    for module in ("grpc", "google", "google.rpc"):
+        require_extra(module, "grpcio", "pip install 'kitbag[grpc]'")
     return getattr(import_module(f"kitbag.servers.grpc.{_HOMES[name]}"), name)

@@ -17,12 +17,10 @@ _HOMES = {"HttpSettings": "settings", "McpLimits": "settings", "McpServer": "ser
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
-    from importlib.util import find_spec
 
-    from kitbag.servers.errors import ServerExtraMissingError
+    from kitbag.integrations.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'kitbag.servers.mcp' has no attribute {name!r}")
-    if find_spec("mcp") is None:
-        raise ServerExtraMissingError("mcp")
+    require_extra("mcp", "mcp", "pip install 'kitbag[mcp]'")
     return getattr(import_module(f"kitbag.servers.mcp.{_HOMES[name]}"), name)

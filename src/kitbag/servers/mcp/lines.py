@@ -9,10 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 _CHUNK = 65_536
 
 
-class LineTooLongError(ValueError):
-    """A line without an end; what follows it can still be read."""
-
-
 @contextmanager
 def own_streams() -> Iterator[tuple[int, int]]:
     """Return descriptors of standard input and output that are ours alone, while inside.

@@ -1,15 +1,19 @@
 """What a server offers: the tools and skills of a manager, as they were at one moment."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kitbag.calls import OnOutput
+from kitbag.executor import ToolExecutor
 from kitbag.manager import SkillManager
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
+
+# Tools, or who makes them anew whenever the skills have changed.
+ExtraTools = Sequence[Tool] | Callable[[], Sequence[Tool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,8 @@ class Snapshot:
     tools: dict[str, Tool] = field(default_factory=dict)
     skills: dict[str, Skill] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+    beside: ToolExecutor | None = None  # runs the extra tools
+    extra: frozenset[str] = frozenset()  # their ids
 
 
 class Offer:
@@ -28,12 +34,11 @@ class Offer:
     """
 
     def __init__(
-        self, manager: SkillManager, *, extra: Sequence[Tool] = (), only_extra: bool = False
+        self, manager: SkillManager, *, extra: ExtraTools = (), only_extra: bool = False
     ) -> None:
         self._manager = manager
-        self._extra = {tool.id: tool for tool in extra}
+        self._extra = extra
         self._only_extra = only_extra
-        self._beside = manager.executor.beside(list(extra)) if extra else None
         self._now: Snapshot | None = None
 
     async def refresh(self) -> None:
@@ -53,8 +58,9 @@ class Offer:
 
     async def call(self, tool: Tool, arguments: Any, on_output: OnOutput | None) -> ToolResult:
         """Run a tool through the spine, as every door does."""
-        if self._beside is not None and tool.id in self._extra:
-            return await self._beside.execute(tool.id, arguments, on_output=on_output)
+        now = self.now
+        if now.beside is not None and tool.id in now.extra:
+            return await now.beside.execute(tool.id, arguments, on_output=on_output)
         return await self._manager.acall(tool.id, arguments, on_output=on_output)
 
     async def activate(self, skill: str, arguments: str) -> str:
@@ -63,10 +69,13 @@ class Offer:
 
     def _snapshot(self) -> Snapshot:
         found = [] if self._only_extra else self._manager.tools
-        tools = {tool.name: tool for tool in (*found, *self._extra.values())}
+        extra = list(self._extra() if callable(self._extra) else self._extra)
+        tools = {tool.name: tool for tool in (*found, *extra)}
         skills = {skill.name: skill for skill in self._manager.list_skills()}
         return Snapshot(
             tools=dict(sorted(tools.items())),
             skills=dict(sorted(skills.items())),
             ids={tool.id: name for name, tool in tools.items()},
+            beside=self._manager.executor.beside(extra) if extra else None,
+            extra=frozenset(tool.id for tool in extra),
         )

@@ -1,8 +1,7 @@
 """McpServer: a manager's tools, skills and files, for one client or for many."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from kitbag.manager import SkillManager
@@ -11,17 +10,14 @@ from kitbag.servers.mcp.announcing import Announcer
 from kitbag.servers.mcp.calls import Calls
 from kitbag.servers.mcp.http import HttpServer, gate_of
 from kitbag.servers.mcp.links import Links, Scheme
-from kitbag.servers.mcp.offer import Offer
+from kitbag.servers.mcp.offer import ExtraTools, Offer
 from kitbag.servers.mcp.protocol import Answers, ProtocolServer
 from kitbag.servers.mcp.resources import Resources
 from kitbag.servers.mcp.settings import HttpSettings, McpLimits
 from kitbag.servers.mcp.stdio import StdioLine
 from kitbag.servers.metrics import Metrics
 from kitbag.servers.stopping import Stop
-from kitbag.tools import Tool
 from kitbag.watching.changes import Changes
-
-_log = logging.getLogger(__name__)
 
 
 class McpServer:
@@ -35,7 +31,7 @@ class McpServer:
         self,
         manager: SkillManager,
         *,
-        tools: Sequence[Tool] = (),
+        tools: ExtraTools = (),
         only_tools: bool = False,
         watch: bool = True,
         limits: McpLimits | None = None,

@@ -1,0 +1,241 @@
+"""One tool, the same arguments, the same answer: whichever door the call comes through."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kitbag import KitbagError, SkillManager
+from kitbag.cli import cli
+from kitbag.integrations.anthropic import run_anthropic_calls
+from kitbag.integrations.langchain import create_langchain_tools
+from kitbag.integrations.openai import run_openai_calls
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
+PDF = "skills/pdf-extractor/assets/sample.pdf"
+GOOD: dict[str, Any] = {
+    "acme:csv-report.summarize": {
+        "path": "skills/acme-plugin/skills/csv-report/assets/sales.csv",
+    },
+    "calculator.add": {"a": 2, "b": 3.5},
+    "calculator.multiply": {"numbers": [19.99, 3, 1.2], "digits": 2},
+    "calculator.stats.mean": {"numbers": [2, 4, 4, 5]},
+    "calculator.stats.median": {"numbers": [2, 4, 4, 5], "low": True},
+    "calculator.stats.stdev": {"numbers": [2, 4, 4, 5], "population": True, "digits": 3},
+    "count-words.count_words": {"text": "files, not servers"},
+    "data-processor.chunk-text": {"text": "one two three four", "chunk_size": 9},
+    "data-processor.tally-lines": {"text": "b\na\nb\n"},
+    "data-processor.sort-file": {"file": "skills/data-processor/assets/cities.csv", "column": 2},
+    "data-processor.where-am-i": {},
+    "file-processor.read_file": {"path": "skills/file-processor/assets/haiku.txt", "limit": 1},
+    "file-processor.write_file": {"path": "notes.txt", "text": "first line"},
+    "greeter.greet": {"args": ["Ada Lovelace"]},
+    "greeter.guest_list": {"data": ["Ada", "Grace"]},
+    "json-query.query_json": {
+        "file": "skills/json-query/assets/team.json",
+        "path": "members[*].name",
+    },
+    "json-query.flatten_json": {"document": {"a": {"b": [1, True]}}},
+    "json-query.diff": {"before": {"a": 1}, "after": {"a": 2}},
+    "pdf-extractor.convert": {"file": PDF, "format": "markdown"},
+    "pdf-extractor.extract": {"pdf": PDF},
+    "pdf-extractor.utils-parse": {"stream": "BT (Hello) Tj ET"},
+    "release-notes.group_changes": {"changes": ["feat: add search", "fix(ui): keep the order"]},
+    "release-notes.next_version": {"current": "1.2.3", "changes": ["feat: confine everything"]},
+    "release-notes.thank_authors": {"authors": ["Grace", "Ada", "Ada"]},
+    "text-tools.slugify": {"text": "Crème brûlée, for 4!"},
+    "text-tools.wrap_text": {"text": "The quick brown fox jumps over it", "width": 12},
+    "text-tools.measure": {"file": "skills/text-tools/assets/poem.txt"},
+    "text-tools.title_case": {"args": ["the return of the king"]},
+}
+BAD: dict[str, tuple[str, Any]] = {
+    "arguments that do not fit": ("calculator.add", {"a": "two", "b": 3}),
+    "a tool that fails": ("file-processor.read_file", {"path": "no-such-file"}),
+    "a call that is denied": ("weather.current-weather", {"location": "Oslo"}),
+    "a tool without a program": ("release-notes.write_summary", {}),
+    "a tool that does not exist": ("calculator__divide", {}),
+}
+# Its packages would have to be fetched.
+LEFT_OUT = {"acme:csv-report.as_table", "weather.weather-forecast"}
+
+Answer = tuple[bool, str]  # whether it went wrong, and the text
+Door = Callable[[SkillManager, str, Any], Answer]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("doors")
+    shutil.copytree(EXAMPLES, folder / "skills")
+    return folder
+
+
+@pytest.fixture
+def manager(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkillManager]:
+    monkeypatch.chdir(workspace)
+    yield SkillManager(workspace / "skills", workspace=workspace)
+    (workspace / "notes.txt").unlink(missing_ok=True)
+
+
+def by_library(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    try:
+        result = manager.call(tool, arguments)
+    except KitbagError as error:
+        return True, str(error)
+    return result.is_error, result.stderr if result.is_error else result.content
+
+
+def by_command(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    root, workspace = manager.roots[0], manager.roots[0].parent
+    words = ["call", tool, "--args", json.dumps(arguments), "--root", str(root), "--json"]
+    ran = CliRunner().invoke(cli, [*words, "--workspace", str(workspace)])
+    if isinstance(ran.exception, KitbagError):
+        return True, str(ran.exception)
+    found = json.loads(ran.stdout)
+    return found["is_error"], found["stderr"] if found["is_error"] else found["content"]
+
+
+def by_langchain(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    tools = {each.name: each for each in create_langchain_tools(manager, naming="dotted")}
+    if tool not in tools:
+        return True, f"no tool named {tool!r}"  # LangGraph itself says so
+    call = {"name": tool, "args": arguments, "id": "1", "type": "tool_call"}
+    message = tools[tool].invoke(call)
+    return message.status == "error", message.content
+
+
+def by_openai_chat(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    calls = [{"id": "1", "type": "function", "function": function}]
+    (message,) = run_openai_calls({"role": "assistant", "tool_calls": calls}, manager)
+    return _without_mark(message["content"])
+
+
+def by_openai_responses(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    call = {"type": "function_call", "call_id": "1", "name": tool}
+    (item,) = run_openai_calls({"output": [call | {"arguments": json.dumps(arguments)}]}, manager)
+    return _without_mark(item["output"])
+
+
+def by_anthropic(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    call = {"type": "tool_use", "id": "1", "name": tool, "input": arguments}
+    (message,) = run_anthropic_calls({"content": [call]}, manager)
+    (block,) = message["content"]
+    return block.get("is_error", False), block["content"]
+
+
+def by_pydantic_ai(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import ModelRetry
+    from pydantic_ai.exceptions import ToolFailed
+
+    from kitbag.integrations.pydantic_ai import KitbagToolset
+
+    async def call() -> Answer:
+        toolset: Any = KitbagToolset(manager)
+        tools = await toolset.get_tools(None)
+        name = next((n for n, t in tools.items() if t.tool_def.metadata["id"] == tool), None)
+        if name is None:
+            return True, f"no tool named {tool!r}"  # the framework itself says so
+        try:
+            found = await toolset.call_tool(name, arguments, None, tools[name])
+        except (ModelRetry, ToolFailed) as error:
+            return True, error.message
+        return False, found.return_value
+
+    return asyncio.run(call())
+
+
+def by_agents(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    pytest.importorskip("agents")
+    from types import SimpleNamespace
+
+    from kitbag.integrations.agents import agents_tools
+
+    wanted = agents_tools(manager, include=tool)
+    if not wanted:
+        return True, f"no tool named {tool!r}"  # the framework itself says so
+    context: Any = SimpleNamespace(tool_call_id="1")
+
+    async def call() -> Answer:
+        return _without_mark(await wanted[0].on_invoke_tool(context, json.dumps(arguments)))
+
+    return asyncio.run(call())
+
+
+def by_mcp(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    pytest.importorskip("mcp")
+    from mcp import MCPError
+    from mcp.client.client import Client
+
+    from kitbag.servers.mcp import McpServer
+    from tests.servers.mcp.serving import listening
+    from tests.servers.mcp.test_tools import text_of
+
+    names = {each.id: each.name for each in manager.tools}
+
+    async def call() -> Answer:
+        server = McpServer(manager, watch=False)
+        async with listening(server) as url, Client(url) as client:
+            try:
+                found = await client.call_tool(names.get(tool, tool), arguments)
+            except MCPError as error:
+                return True, str(error)
+        return bool(found.is_error), text_of(found)
+
+    return asyncio.run(call())
+
+
+def _without_mark(text: str) -> Answer:
+    return text.startswith("Error: "), text.removeprefix("Error: ")
+
+
+DOORS: list[Door] = [
+    by_command,
+    by_langchain,
+    by_openai_chat,
+    by_openai_responses,
+    by_anthropic,
+    by_pydantic_ai,
+    by_agents,
+    by_mcp,
+]
+
+
+def test_every_example_tool_is_in_the_table(manager: SkillManager) -> None:
+    tools = {tool.id for tool in manager.tools}
+
+    assert tools == GOOD.keys() | {tool for tool, _ in BAD.values()} & tools | LEFT_OUT
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tool", GOOD)
+def test_every_door_gives_the_same_answer(manager: SkillManager, tool: str) -> None:
+    expected = by_library(manager, tool, GOOD[tool])
+
+    answers = {door.__name__: door(manager, tool, GOOD[tool]) for door in DOORS}
+
+    assert not expected[0], expected
+    assert answers == dict.fromkeys(answers, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", BAD)
+def test_every_door_tells_the_same_trouble(manager: SkillManager, case: str) -> None:
+    tool, arguments = BAD[case]
+    failed, trouble = by_library(manager, tool, arguments)
+    # A terminal is somebody to ask, if not here: why nobody said yes differs.
+    said = trouble.strip().splitlines()[-1].partition("; ")[0]
+
+    answers = {door.__name__: door(manager, tool, arguments) for door in DOORS}
+
+    assert failed
+    assert {name for name, (is_error, text) in answers.items() if is_error and said in text} == {
+        *answers
+    }

@@ -1,0 +1,118 @@
+"""The user's mcp.toml, and what a project may say about MCP servers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitbag.environment import config_directory
+from kitbag.errors import PolicyFileError
+from kitbag.mcp_servers import parse_user_mcp, read_user_mcp
+from kitbag.needs import Need
+from kitbag.policy.mcp_entries import McpAddress, McpEntry, McpProgram
+from kitbag.policy.project_file import parse_project
+
+BOTH = """
+[[mcp]]
+name = "files"
+command = ["/usr/bin/serve-files", "--stdio"]
+env = ["FILES_TOKEN"]
+hosts = ["api.example.com"]
+read = ["/srv/files"]
+tools = ["find"]
+timeout_seconds = 5
+
+[[mcp]]
+name = "search"
+url = "https://search.example.com/mcp"
+headers = { Authorization = "Bearer ${env:SEARCH_TOKEN}" }
+"""
+
+
+def test_a_program_and_an_address_are_read() -> None:
+    files, search = parse_user_mcp(BOTH.encode())
+
+    assert files == McpEntry(
+        name="files",
+        runs=McpProgram(
+            command=("/usr/bin/serve-files", "--stdio"),
+            env=("FILES_TOKEN",),
+            hosts=("api.example.com",),
+            read=("/srv/files",),
+        ),
+        tools=("find",),
+        timeout_seconds=5.0,
+    )
+    assert search.runs == McpAddress(
+        url="https://search.example.com/mcp",
+        headers={"Authorization": "Bearer ${env:SEARCH_TOKEN}"},
+    )
+    assert search.granted == (
+        Need(kind="host", value="search.example.com"),
+        Need(kind="secret", value="SEARCH_TOKEN"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('name = "a"', "either `command`"),
+        ('name = "a"\ncommand = ["x"]\nurl = "https://x.example"', "either `command`"),
+        ('command = ["x"]', "a short word"),
+        ('name = "A B"\ncommand = ["x"]', "a short word"),
+        ('name = "a"\nurl = "ftp://x.example"', "no http or https address"),
+        ('name = "a"\nurl = "https://me:secret@x.example"', "no http or https address"),
+        ('name = "a"\ncommand = ["x"]\nread = ["relative"]', "absolute"),
+        ('name = "a"\ncommand = ["x"]\ntimeout_seconds = 0', "above zero"),
+        ('name = "a"\ncommand = ["x"]\ncomand = 1', "did you mean 'command'"),
+        ('name = "a"\ncommand = ["x"]\n[[mcp]]\nname = "a"\ncommand = ["y"]', "there twice"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, reason: str) -> None:
+    with pytest.raises(PolicyFileError, match=reason):
+        parse_user_mcp(f"[[mcp]]\n{text}\n".encode())
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_entries_or_an_error(data: bytes) -> None:
+    try:
+        assert isinstance(parse_user_mcp(b"[[mcp]]\n" + data), tuple)
+    except PolicyFileError:
+        return
+
+
+@pytest.mark.promise("mcp-7")
+def test_a_project_only_asks_for_servers(tmp_path: Path) -> None:
+    project = parse_project(BOTH.encode())
+    (tmp_path / "kitbag.toml").write_text(BOTH)
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "kitbag", "mcp", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+
+    told = json.loads(ran.stdout)
+    assert [entry.name for entry in project.mcp] == ["files", "search"]
+    assert read_user_mcp() == ()
+    assert (told["servers"], [each["name"] for each in told["requested"]]) == (
+        [],
+        ["files", "search"],
+    )
+
+
+def test_a_file_that_another_user_could_have_written_is_refused() -> None:
+    folder = config_directory()
+    assert folder is not None
+    folder.mkdir(parents=True)
+    (folder / "mcp.toml").write_text(BOTH)
+    (folder / "mcp.toml").chmod(0o666)
+
+    with pytest.raises(PolicyFileError, match="everybody can write it"):
+        read_user_mcp()
