@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+CORE := .venv/.core
 READY := .venv/.ready
 BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
@@ -21,11 +22,15 @@ all: lint types test docs
 help:  ## show what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
 	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
@@ -87,7 +92,7 @@ docs: $(READY)  ## build the pages, strictly
 reference: $(READY)  ## write docs/reference/cli.md from the commands
 	$(BIN)/python docs/make_reference.py
 
-demo: $(READY)  ## the main job on examples/skills
+demo: $(CORE)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py
 
 # In an environment of its own: what it pins is not what Kitbag is tested with.

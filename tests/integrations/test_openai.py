@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -11,7 +12,8 @@ import pytest
 
 from kitbag import SkillManager, tool
 from kitbag.integrations.openai import arun_openai_calls, openai_tools, run_openai_calls
-from tests.integrations.conftest import PIXEL, Provider
+from kitbag.policy.approval import Answer, Question
+from tests.integrations.conftest import PIXEL, Provider, WriteSkill
 
 INCLUDE = ["kit", "read"]
 
@@ -205,3 +207,36 @@ def test_a_function_needs_no_manager() -> None:
 def test_a_reply_without_calls_needs_no_answer(manager: SkillManager) -> None:
     assert run_openai_calls(chat_reply(text="Hello."), manager) == []
     assert run_openai_calls(response_reply(), manager) == []
+
+
+def test_a_model_calls_only_what_it_was_offered(
+    manager: SkillManager, write_skill: WriteSkill
+) -> None:
+    front = "name: mine\ndescription: For people.\ndisable-model-invocation: true\n"
+    write_skill("mine", front=front, files={"scripts/hi.sh": "#!/bin/bash\n# Hi\necho hi\n"})
+    manager.discover()
+    reply = chat_reply(("mine__hi", "{}"), ("kit__fail", "{}"), ("kit__add", '{"a": 1}'))
+
+    messages = run_openai_calls(reply, manager, include="kit.add")
+
+    assert [each["content"].splitlines()[0] for each in messages] == [
+        "Error: no tool named 'mine__hi'",
+        "Error: no tool named 'kit__fail'",
+        "2",
+    ]
+    assert run_openai_calls(reply, manager, exclude="kit", unknown="skip") == []
+
+
+def test_a_tool_that_an_agent_defined_is_offered_to_it(tmp_path: Path) -> None:
+    async def yes(_: Question) -> Answer:
+        return Answer(yes=True)
+
+    (tmp_path / "skills").mkdir()
+    manager = SkillManager(tmp_path / "skills", define_tools=True, approver=yes)
+    code = "def handler(args):\n    return 'hi'\n"
+    manager.call("define_tool", {"name": "hi", "description": "Say hi.", "code": code})
+
+    names = [each["function"]["name"] for each in openai_tools(manager)]
+
+    assert "hi" in names
+    assert run_openai_calls(chat_reply(("hi", "{}")), manager)[0]["content"] == "hi"

@@ -14,7 +14,7 @@ from kitbag.policy import (
     Rule,
     load_policy,
 )
-from kitbag.policy.project import Project, SkillRequest
+from kitbag.policy.project import Project, ServerTable, SkillRequest
 from kitbag.policy.project_file import parse_project
 
 
@@ -184,3 +184,26 @@ def test_a_limit_rule_of_nothing_lowers_nothing() -> None:
 def test_a_limit_that_is_none_is_refused(values: dict[str, float | None]) -> None:
     with pytest.raises(ValueError, match=r"speed|timeout_seconds|processes"):
         LimitRule(values=values)
+
+
+def test_a_project_says_how_much_its_servers_take() -> None:
+    project = parse_project(b"[server]\nmost_running = 8\ndrain_seconds = 0\n")
+
+    assert project.server == ServerTable(most_running=8, drain_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("listen = '0.0.0.0:1'", "policy-place"),
+        ("token_file = 'known-to-strangers'", "policy-place"),
+        ("most_running = 0", "policy-value"),
+        ("most_running = true", "policy-value"),
+        ("most_running = 5000", "policy-value"),
+    ],
+)
+def test_a_project_says_nothing_else_about_servers(line: str, code: str) -> None:
+    with pytest.raises(PolicyFileError) as caught:
+        parse_project(f"[server]\n{line}\n".encode())
+
+    assert [problem.code for problem in caught.value.problems] == [code]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from kitbag.cli.options import common_options
+from kitbag.cli.serve_limits import said_limits
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
 from kitbag.servers.addresses import parse_address
@@ -40,11 +41,9 @@ _OPTIONS = (
         metavar="DIR",
         help="Where calls without a session work; the current folder unless told otherwise.",
     ),
-    click.option("--most-running", type=_COUNT, default=64, help="Calls at once."),
-    click.option("--most-per-session", type=_COUNT, default=32, help="Of one session at once."),
-    click.option(
-        "--drain", type=click.FloatRange(0), default=30.0, help="Seconds to finish calls in."
-    ),
+    click.option("--most-running", type=_COUNT, help="Calls at once: 64."),
+    click.option("--most-per-session", type=_COUNT, help="Of one session at once: 32."),
+    click.option("--drain", type=click.FloatRange(0), help="Seconds to finish calls in: 30."),
     click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
 )
 
@@ -87,10 +86,6 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "tuple[GrpcServer, G
         tls_client_ca=said["tls_client_ca"],
         metrics=parse_address(said["metrics"]) if said["metrics"] else None,
     )
-    limits = GrpcLimits(
-        most_running=said["most_running"],
-        most_running_per_session=said["most_per_session"],
-        drain_seconds=said["drain"],
-    )
+    limits = GrpcLimits(**said_limits(said))
     sessions = SessionManager(manager, builtins=said["builtin"])
     return GrpcServer(manager, sessions=sessions, limits=limits), settings

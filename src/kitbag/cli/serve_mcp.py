@@ -10,6 +10,7 @@ import click
 
 from kitbag.cli.as_json import print_json
 from kitbag.cli.options import common_options
+from kitbag.cli.serve_limits import said_limits
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
 from kitbag.mcp_servers import read_user_mcp
@@ -46,10 +47,8 @@ _SERVING_OPTIONS = (
         metavar="DIR",
         help="Where tools work and may write; the current folder unless told otherwise.",
     ),
-    click.option("--most-running", type=click.IntRange(1, 4096), default=64, help="Calls at once."),
-    click.option(
-        "--drain", type=click.FloatRange(0), default=30.0, help="Seconds to finish calls in."
-    ),
+    click.option("--most-running", type=click.IntRange(1, 4096), help="Calls at once: 64."),
+    click.option("--drain", type=click.FloatRange(0), help="Seconds to finish calls in: 30."),
     click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
     click.option("--install", is_flag=True, help="Print the configuration of hosts, and stop."),
 )
@@ -87,7 +86,7 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
         manager,
         tools=partial(_script_tools, manager) if only or said["script_tool"] else (),
         only_tools=only,
-        limits=McpLimits(most_running=said["most_running"], drain_seconds=said["drain"]),
+        limits=McpLimits(**said_limits(said)),
     )
 
 

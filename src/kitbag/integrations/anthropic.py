@@ -8,7 +8,14 @@ from typing import Any, Literal
 from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described
 from kitbag.integrations.images import base64_text
 from kitbag.integrations.strict_schemas import plain_root, strict_schema
-from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all, field, knows
+from kitbag.integrations.wire_calls import (
+    Tools,
+    WireAnswer,
+    WireCall,
+    answer_all,
+    field,
+    known_calls,
+)
 from kitbag.loop_thread import run_blocking
 from kitbag.results import Attachment
 from kitbag.tools import Tool
@@ -51,26 +58,40 @@ def _tool(tool: Tool, strict: bool, deferred: bool) -> dict[str, Any]:
 
 
 async def arun_anthropic_calls(
-    message: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    message: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Make the calls of a message side by side; return the one message to send back, if any.
 
     `message` is an object of the SDK, the dictionary it stands for, or its content. Nothing that
-    goes wrong with a call raises: the model is told. A call of a tool that is not among `tools`
-    is answered so, too, or left to you with `unknown="skip"`.
+    goes wrong with a call raises: the model is told. A call of a tool that is not among `tools`,
+    chosen with the same `include` and `exclude` as those you sent, is answered so, too, or left
+    to you with `unknown="skip"`.
     """
     calls = _calls(message)
+    wanted = Wanted(include, exclude)
     if unknown == "skip":
-        calls = [call for call in calls if knows(tools, call.name)]
-    answers = await answer_all(calls, tools)
+        calls = known_calls(calls, tools, wanted)
+    answers = await answer_all(calls, tools, wanted)
     return [{"role": "user", "content": [_block(answer) for answer in answers]}] if answers else []
 
 
 def run_anthropic_calls(
-    message: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    message: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Do what `arun_anthropic_calls` does, and wait."""
-    return run_blocking(arun_anthropic_calls(message, tools, unknown=unknown))
+    return run_blocking(
+        arun_anthropic_calls(message, tools, include=include, exclude=exclude, unknown=unknown)
+    )
 
 
 def _calls(message: Any) -> list[WireCall]:

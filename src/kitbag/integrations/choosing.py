@@ -45,13 +45,18 @@ def offered_skills(manager: SkillManager) -> list[Skill]:
     return [skill for skill in manager.list_skills() if is_offered(skill)]
 
 
+def kept_skills(manager: SkillManager) -> set[str]:
+    """Return the names of the skills that their authors keep for people."""
+    return {skill.name for skill in manager.list_skills() if not is_offered(skill)}
+
+
 def chosen_tools(manager_or_tools: SkillManager | Iterable[Tool], wanted: Wanted) -> list[Tool]:
     """Return the tools that were asked for, in order."""
     if not isinstance(manager_or_tools, SkillManager):
         return [tool for tool in manager_or_tools if wanted.tool(tool)]
-    skills = {skill.name for skill in offered_skills(manager_or_tools)} | {""}  # "": Kitbag's own
+    kept = kept_skills(manager_or_tools)
     tools = manager_or_tools.tools
-    return [tool for tool in tools if tool.skill in skills and wanted.tool(tool)]
+    return [tool for tool in tools if tool.skill not in kept and wanted.tool(tool)]
 
 
 def bound(tools: Iterable[Tool]) -> list[Bound]:

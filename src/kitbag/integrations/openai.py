@@ -9,7 +9,14 @@ from typing import Any, Literal
 from kitbag.integrations.choosing import Patterns, Wanted, chosen_tools, described
 from kitbag.integrations.images import data_url
 from kitbag.integrations.strict_schemas import plain_root, strict_schema
-from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all, field, knows
+from kitbag.integrations.wire_calls import (
+    Tools,
+    WireAnswer,
+    WireCall,
+    answer_all,
+    field,
+    known_calls,
+)
 from kitbag.loop_thread import run_blocking
 from kitbag.tools import Tool
 
@@ -58,18 +65,25 @@ def _function(tool: Tool, strict: bool) -> dict[str, Any]:
 
 
 async def arun_openai_calls(
-    response: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Make the calls of a response side by side; return the messages or items to send back.
 
     `response` is what either interface gave, a message of it, or its output, as objects or
     dictionaries. Nothing that goes wrong with a call raises: the model is told. A call of a tool
-    that is not among `tools` is answered so, too, or left to you with `unknown="skip"`.
+    that is not among `tools`, chosen with the same `include` and `exclude` as those you sent, is
+    answered so, too, or left to you with `unknown="skip"`.
     """
     api, calls = _calls(response)
+    wanted = Wanted(include, exclude)
     if unknown == "skip":
-        calls = [call for call in calls if knows(tools, call.name)]
-    answers = await answer_all(calls, tools)
+        calls = known_calls(calls, tools, wanted)
+    answers = await answer_all(calls, tools, wanted)
     if api == "responses":
         return [_item(answer) for answer in answers]
     messages = [
@@ -82,10 +96,17 @@ async def arun_openai_calls(
 
 
 def run_openai_calls(
-    response: Any, tools: Tools, *, unknown: Literal["answer", "skip"] = "answer"
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
 ) -> list[dict[str, Any]]:
     """Do what `arun_openai_calls` does, and wait."""
-    return run_blocking(arun_openai_calls(response, tools, unknown=unknown))
+    return run_blocking(
+        arun_openai_calls(response, tools, include=include, exclude=exclude, unknown=unknown)
+    )
 
 
 def _calls(response: Any) -> tuple[Api, list[WireCall]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitbag.errors import KitbagError, UnknownToolError
-from kitbag.integrations.choosing import Wanted, bound, chosen_tools
+from kitbag.integrations.choosing import Wanted, bound, chosen_tools, kept_skills
 from kitbag.integrations.strict_schemas import without_nulls
 from kitbag.integrations.telling import failure_text, refusal_text
 from kitbag.manager import SkillManager
@@ -15,6 +15,7 @@ from kitbag.results import Attachment, ToolResult
 from kitbag.tools import Caller, Tool
 
 Tools = SkillManager | Iterable[Tool]
+EVERYTHING = Wanted()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,33 +43,49 @@ class WireAnswer:
         return f"Error: {self.text}" if self.is_error else self.text
 
 
-async def answer_all(calls: Sequence[WireCall], tools: Tools) -> list[WireAnswer]:
+async def answer_all(
+    calls: Sequence[WireCall], tools: Tools, wanted: Wanted = EVERYTHING
+) -> list[WireAnswer]:
     """Make the calls side by side and return the answers in the order of the calls."""
-    finder = _Finder(tools)
+    finder = _Finder(tools, wanted)
     return list(await asyncio.gather(*(_answer(call, finder) for call in calls)))
 
 
-def knows(tools: Tools, name: str) -> bool:
-    """Tell whether a name is that of one of the tools."""
-    try:
-        _Finder(tools).find(name)
-    except KitbagError:
-        return False
-    return True
+def known_calls(calls: Sequence[WireCall], tools: Tools, wanted: Wanted) -> list[WireCall]:
+    """Return the calls of tools that are among those wanted."""
+    finder = _Finder(tools, wanted)
+    return [call for call in calls if finder.knows(call.name)]
 
 
 class _Finder:
-    def __init__(self, tools: Tools) -> None:
+    """Finds what a model may call: what it was not offered it cannot call by guessing names."""
+
+    def __init__(self, tools: Tools, wanted: Wanted) -> None:
         self._manager = tools if isinstance(tools, SkillManager) else None
-        found = [] if self._manager else bound(chosen_tools(tools, Wanted()))
+        self._wanted = wanted
+        found = [] if self._manager else bound(chosen_tools(tools, wanted))
         self._tools = {tool.name: (tool, caller) for tool, caller in found}
 
     def find(self, name: str) -> tuple[Tool, Caller]:
         if self._manager is not None:
-            return bound([self._manager.get_tool(name)])[0]
+            return bound([self._offered(self._manager, name)])[0]
         if name not in self._tools:
             raise UnknownToolError(name, known=self._tools)
         return self._tools[name]
+
+    def knows(self, name: str) -> bool:
+        try:
+            self.find(name)
+        except KitbagError:
+            return False
+        return True
+
+    def _offered(self, manager: SkillManager, name: str) -> Tool:
+        tool = manager.get_tool(name)
+        if tool.skill in kept_skills(manager) or not self._wanted.tool(tool):
+            known = [each.name for each in chosen_tools(manager, self._wanted)]
+            raise UnknownToolError(name, known=known)
+        return tool
 
 
 async def _answer(call: WireCall, finder: _Finder) -> WireAnswer:

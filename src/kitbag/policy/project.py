@@ -1,6 +1,6 @@
 """What a project's own file says: it may ask and tighten, and has no way to loosen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kitbag.needs import Need
@@ -16,6 +16,18 @@ class SkillRequest:
     skill: str
     needs: tuple[Need, ...]
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTable:
+    """How much a server of this project takes, where its command line does not say.
+
+    Where it listens and whom it lets in, only whoever starts it says.
+    """
+
+    most_running: int | None = None
+    most_per_session: int | None = None
+    drain_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +48,7 @@ class Project:
     mcp: tuple[McpEntry, ...] = ()
     roots: tuple[Path, ...] = ()
     workspace: Path | None = None
+    server: ServerTable = field(default_factory=ServerTable)
 
     def __post_init__(self) -> None:
         for rule in self.rules:

@@ -8,7 +8,7 @@ from kitbag.needs import Need
 from kitbag.policy.mcp_entries import read_entries
 from kitbag.policy.need_patterns import parse_need
 from kitbag.policy.policy_file import PolicyFile, parse_file, read_bytes
-from kitbag.policy.project import Project, SkillRequest
+from kitbag.policy.project import Project, ServerTable, SkillRequest
 from kitbag.policy.rules import Rule
 from kitbag.policy.toml_table import Table, shown
 from kitbag.policy.user_file import take_protections
@@ -16,6 +16,7 @@ from kitbag.policy.user_file import take_protections
 NAME = "kitbag.toml"
 # What a person would write: a stranger's file must not keep anybody waiting.
 _MOST_BYTES = 64 * 1024
+_MOST_COUNTED = 4_096
 _YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
 _GRANTS = "a project cannot grant itself anything: run `kitbag trust NAME`"
 _ELSEWHERE = {
@@ -54,6 +55,7 @@ def _project(file: PolicyFile) -> Project:
         "mcp": read_entries(file),
     }
     facts |= _configuration(top.take_table("configuration"))
+    facts["server"] = _server(top.take_table("server"))
     top.end(_ELSEWHERE)
     return Project(**facts)
 
@@ -102,6 +104,27 @@ def _configuration(table: Table) -> dict[str, Any]:
     inside = _inside(table, "workspace", workspace) if workspace else None
     table.end()
     return {"roots": tuple(roots), "workspace": inside}
+
+
+def _server(table: Table) -> ServerTable:
+    for key in ("listen", "http", "token_file", "tls_cert", "tls_key", "tls_client_ca"):
+        if table.take(key) is not None:
+            table.misplaced(key, "whoever starts a server says whom it lets in, not a project")
+    found = ServerTable(
+        most_running=_count(table, "most_running"),
+        most_per_session=_count(table, "most_per_session"),
+        drain_seconds=_count(table, "drain_seconds", least=0),
+    )
+    table.end()
+    return found
+
+
+def _count(table: Table, key: str, least: int = 1) -> int | None:
+    value = table.take(key)
+    if value is None or (type(value) is int and least <= value <= _MOST_COUNTED):
+        return value
+    table.wrong(key, f"is {shown(value)}: say a number from {least} to {_MOST_COUNTED}")
+    return None
 
 
 def _inside(table: Table, key: str, text: str) -> Path:

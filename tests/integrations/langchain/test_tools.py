@@ -18,6 +18,7 @@ from kitbag.integrations.langchain import (
     create_langchain_tools,
     get_skill_tools,
 )
+from kitbag.policy.approval import Answer, Question
 
 WriteSkill = Callable[..., Path]
 
@@ -204,3 +205,18 @@ def test_a_reload_changes_what_a_tool_runs_not_which(write_skill: WriteSkill) ->
     manager.discover()
 
     assert tick.invoke({}) == "tock, later"
+
+
+def test_a_tool_that_an_agent_defined_is_among_the_tools(tmp_path: Path) -> None:
+    async def yes(_: Question) -> Answer:
+        return Answer(yes=True)
+
+    (tmp_path / "skills").mkdir()
+    manager = SkillManager(tmp_path / "skills", define_tools=True, approver=yes)
+    code = "def handler(args):\n    return 'hi'\n"
+    manager.call("define_tool", {"name": "hi", "description": "Say hi.", "code": code})
+
+    tools = {each.name: each for each in create_langchain_tools(manager)}
+
+    assert list(tools) == ["define_tool", "remove_tool", "hi"]
+    assert tools["hi"].invoke({}) == "hi"

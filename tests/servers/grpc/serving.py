@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
+import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,14 +89,25 @@ async def until(fact: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-def running_in(workspace: Path, word: bytes) -> list[str]:
-    """Return the processes that work in a folder and have a word in their command line."""
+def running_in(workspace: Path) -> list[int]:
+    """Return what slow tools of a workspace have started; each starts a sleep of known length."""
+    word = str(10**6 + zlib.crc32(str(workspace).encode()))
+    return processes_with(f"sleep\0{word}\0".encode())
+
+
+def processes_with(words: bytes) -> list[int]:
+    """Return the processes that have some words in their command lines, whosever they are."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            command = (folder.parent / "cmdline").read_bytes()
-            if folder.readlink() == workspace and word in command:
-                found.append(folder.parent.name)
-        except OSError:
-            continue
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [int(entry.name)] if words in (entry / "cmdline").read_bytes() else []
+    return found
+
+
+def lineage(pid: int) -> list[int]:
+    """Return the processes from this one, or the first of all, to another."""
+    found = [pid]
+    while found[0] not in (0, 1, os.getpid()):
+        stat = Path(f"/proc/{found[0]}/stat").read_text()
+        found.insert(0, int(stat.rpartition(")")[2].split()[1]))
     return found

@@ -67,6 +67,7 @@ async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     assert events[-1].result.outcome == "ok"
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
 ) -> None:
@@ -74,13 +75,14 @@ async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     async with listening(server) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             running = KitbagStub(channel).ExecuteTool(SLOW)
-            await until((workspace / "started").exists)
+            await until(lambda: running_in(workspace))
             running.cancel()
 
         await until(lambda: server.admission.running == 0)
-        await until(lambda: not running_in(workspace, b"slow.py"))
+        await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.promise("grpc-4")
 async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
 ) -> None:
@@ -89,10 +91,11 @@ async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
         async with grpc.aio.insecure_channel(address) as channel:
             stream = KitbagStub(channel).StreamTool(pb.StreamToolRequest(tool="demo.slow"))
             first = await stream.read()
+            await until(lambda: running_in(workspace))
 
         assert first.output.data.startswith(b"step 0\n")
         await until(lambda: server.admission.running == 0)
-        await until(lambda: not running_in(workspace, b"slow.py"))
+        await until(lambda: not running_in(workspace))
 
 
 async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
@@ -106,7 +109,7 @@ async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
 
         ended = await stub.Cancel(pb.CancelRequest(call_id="mine"))
 
-        left = server.admission.running, running_in(workspace, b"slow.py")
+        left = server.admission.running, running_in(workspace)
         status = await running
         gone = await stub.Cancel(pb.CancelRequest(call_id="mine"))
 

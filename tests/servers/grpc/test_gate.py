@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -110,7 +111,7 @@ async def test_whether_the_server_is_there_is_told_without_a_token(
         listening(new_server(), settings) as address,
         grpc.aio.insecure_channel(address) as channel,
     ):
-        health = health_pb2_grpc.HealthStub(channel)
+        health: Any = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest(service="kitbag.v1.Kitbag")
         answer = await health.Check(request)
 

@@ -15,7 +15,15 @@ def test_the_messages_are_those_of_the_proto(tmp_path: Path) -> None:
         pytest.fail("there is no generator; run `make generator`")
     kinds = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
 
-    words = [PYTHON, "-m", "grpc_tools.protoc", "-I", "src", *kinds, f"src/{HOME}/kitbag.proto"]
+    words = [
+        str(PYTHON),
+        "-m",
+        "grpc_tools.protoc",
+        "-I",
+        "src",
+        *kinds,
+        f"src/{HOME}/kitbag.proto",
+    ]
     subprocess.run(words, cwd=REPOSITORY, check=True)
 
     made = {path.name: path.read_text() for path in (tmp_path / HOME).iterdir()}

@@ -14,7 +14,7 @@ import pytest
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
 from tests.servers.grpc.conftest import NewServer
-from tests.servers.grpc.serving import call, connected, listening, running_in, until
+from tests.servers.grpc.serving import call, connected, lineage, listening, running_in, until
 
 AT_ONCE = 64
 
@@ -53,30 +53,22 @@ async def test_a_killed_zygote_loses_its_call_and_every_other_call_is_answered(
     async with connected(server) as stub:
         await stub.CreateSession(pb.CreateSessionRequest(session_id="other"))
         doomed = asyncio.ensure_future(call(stub, "demo.slow"))
-        await until((workspace / "started").exists)
+        await until(lambda: running_in(workspace))
         others = [
             asyncio.ensure_future(
                 call(stub, "demo.echo", {"text": str(number)}, session_id="other")
             )
             for number in range(40)
         ]
-        for pid in running_in(workspace, b"slow.py"):
-            _kill(int(pid))
+        os.kill(lineage(running_in(workspace)[0])[1], signal.SIGKILL)
         lost = await doomed
         answers = [json.loads((await other).structured_json)["said"] for other in others]
         again = await call(stub, "demo.echo", {"text": "again"})
 
-    assert (lost.outcome, lost.is_error) == ("killed", True)
+    assert (lost.outcome, lost.code) == ("killed", "zygote_lost")
     assert answers == [str(number) for number in range(40)]
     assert again.outcome == "ok"
-    assert running_in(workspace, b"slow.py") == []
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    assert running_in(workspace) == []
 
 
 @pytest.mark.slow
@@ -98,4 +90,4 @@ async def test_clients_that_come_and_leave_in_the_middle_leave_nothing(
         await until(lambda: server.admission.running == 0)
 
     assert wrong == []
-    await until(lambda: not running_in(workspace, b"slow.py"))
+    await until(lambda: not running_in(workspace))

@@ -2,13 +2,23 @@
 
 import asyncio
 import json
+import os
+import signal
+from pathlib import Path
 
 import grpc
 import pytest
 
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
-from tests.servers.grpc.serving import connected, refusal, until
+from tests.servers.grpc.serving import (
+    connected,
+    lineage,
+    processes_with,
+    refusal,
+    running_in,
+    until,
+)
 from tests.servers.grpc.test_sessions import SHOUT
 
 pytest.importorskip("bashkit")
@@ -65,3 +75,19 @@ async def test_a_script_that_is_no_bash_is_an_answer_and_no_error(new_server: Ne
         answer = await stub.RunScript(pb.RunScriptRequest(script="if then"))
 
     assert answer.status == "syntax"
+
+
+async def test_a_killed_worker_loses_its_script_and_the_next_one_is_answered(
+    new_server: NewServer, workspace: Path
+) -> None:
+    async with connected(new_server()) as stub:
+        script = asyncio.ensure_future(stub.RunScript(pb.RunScriptRequest(script="demo.slow")))
+        await until(lambda: running_in(workspace))
+        for pid in processes_with(b"worker/main.py"):
+            if os.getpid() in lineage(pid):
+                os.kill(pid, signal.SIGKILL)
+        lost = await script
+        after = await stub.RunScript(pb.RunScriptRequest(script="echo again"))
+
+    assert (lost.status, running_in(workspace)) == ("crashed", [])
+    assert (after.status, after.stdout) == ("ok", "again\n")

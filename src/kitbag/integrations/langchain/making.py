@@ -65,11 +65,12 @@ def _with_prompts(
         by_skill.setdefault(tool.skill, []).append(one)
     caller = _ManagerCaller(manager)
     asked = {skill.name: _prompt(skill, called[skill.name], caller) for skill in prompts}
-    found = by_skill.get("", [])  # Kitbag's own
+    found = by_skill.pop("", [])  # Kitbag's own
     for skill in manager.list_skills():
         found += [asked[skill.name]] if skill.name in asked else []
-        found += by_skill.get(skill.name, [])
-    return found
+        found += by_skill.pop(skill.name, [])
+    # Those that an agent defined for itself belong to no skill that is listed.
+    return [*found, *(tool for defined in by_skill.values() for tool in defined)]
 
 
 class _ManagerCaller:

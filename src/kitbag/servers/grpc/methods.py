@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from kitbag.errors import KitbagError
+from kitbag.servers.grpc.errors import MessageError
 from kitbag.servers.grpc.service import Context, Service
 from kitbag.servers.grpc.statuses import abort
 from kitbag.servers.grpc.v1.kitbag_pb2 import DESCRIPTOR
@@ -40,21 +42,27 @@ def _handler(name: str, method: Method) -> Any:
     make = grpc.unary_unary_rpc_method_handler
     if described.server_streaming:
         make = grpc.unary_stream_rpc_method_handler
-    # The descriptor's own classes: nothing to keep in step by hand.
+    # Requests stay bytes: of those that are no message gRPC would print a trace and send a name.
     return make(
-        _answering(method),
-        request_deserializer=GetMessageClass(described.input_type).FromString,
+        _answering(method, GetMessageClass(described.input_type)),
         response_serializer=GetMessageClass(described.output_type).SerializeToString,
     )
 
 
-def _answering(method: Method) -> Method:
-    async def answer(request: Any, context: Context) -> Any:
+def _answering(method: Method, kind: type[Message]) -> Callable[[bytes, Context], Awaitable[Any]]:
+    async def answer(data: bytes, context: Context) -> Any:
         try:
-            return await method(request, context)
+            return await method(_read(kind, data), context)
         except KitbagError as error:
             await abort(context, error)
         except Exception as error:  # noqa: BLE001 - the outermost line: nothing of it may leave
             await abort(context, error)
 
     return answer
+
+
+def _read(kind: type[Message], data: bytes) -> Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise MessageError("request", f"those bytes are no {kind.DESCRIPTOR.name}") from None

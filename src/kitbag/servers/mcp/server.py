@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from kitbag.manager import SkillManager
 from kitbag.servers.admission import Admission
+from kitbag.servers.draining import drained
 from kitbag.servers.mcp.announcing import Announcer
 from kitbag.servers.mcp.calls import Calls
 from kitbag.servers.mcp.http import HttpServer, gate_of
@@ -117,10 +118,5 @@ class McpServer:
 
     async def _until(self, stop: Stop) -> None:
         """Wait until asked to stop; then let calls finish, unless asked again."""
-        await stop.asked.wait()
-        drain = asyncio.create_task(self.admission.drain(self._limits.drain_seconds))
-        forced = asyncio.create_task(stop.forced.wait())
-        await asyncio.wait([drain, forced], return_when=asyncio.FIRST_COMPLETED)
-        for task in (drain, forced):
-            task.cancel()
+        await drained(stop, self.admission, self._limits.drain_seconds)
         self._announcer.close()
