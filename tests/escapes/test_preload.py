@@ -59,10 +59,11 @@ def is_an_answer(ended: Ended) -> bool:
 async def test_a_hostile_module_harms_the_calls_of_its_own_skill_at_most(
     engine: Engine, make_skill: MakeSkill, name: str
 ) -> None:
+    others = set(below())  # such as a shell that waits for the next script
     good, bad = make_skill("good"), make_skill("bad", hostile(name))
     call_good, call_bad = good.caller(engine), bad.caller(engine)
     await call_good("print('fine')")
-    before = descriptors(), len(below())
+    before = descriptors()
 
     for _ in range(2):
         async with asyncio.timeout(100):
@@ -75,8 +76,8 @@ async def test_a_hostile_module_harms_the_calls_of_its_own_skill_at_most(
         assert [is_an_answer(ended) for ended in answers] == [True, True]
 
     await engine.close()
-    await until(lambda: below() == [])
-    assert descriptors() < before[0]
+    await until(lambda: set(below()) <= others)
+    assert descriptors() < before
 
 
 @pytest.mark.promise("warm-2")
