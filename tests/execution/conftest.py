@@ -12,13 +12,14 @@ from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
+from tests.execution.warm_calls import count_from_here
 
 Bash = Callable[..., Awaitable[Ended]]
 
 
 @pytest.fixture(autouse=True)
-def alone(no_other_processes: None) -> None:
-    pass
+def alone(no_other_processes: None) -> None:  # noqa: ARG001 - what it does comes first
+    count_from_here()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Many calls at once: while parts are killed, in bursts, and when nobody calls any more."""
 
 import asyncio
-import os
 import secrets
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from kitbag.execution.engine import Engine
 from tests.execution.storm import Storm, descriptors, resident_kib
-from tests.execution.warm_calls import Skill, below, nurseries, until, waiting_children
+from tests.execution.warm_calls import Skill, below, nurseries, until, waiting_children, zygotes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -19,11 +18,6 @@ def new_skill(folder: Path) -> Skill:
         (folder / part).mkdir(parents=True)
     token = secrets.token_hex(8)
     return Skill(home=folder / "skill", workspace=folder / "workspace", token=token)
-
-
-def zygotes() -> list[int]:
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in children]
 
 
 @pytest.mark.promise("warm-6")

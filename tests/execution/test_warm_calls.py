@@ -25,6 +25,7 @@ from tests.execution.warm_calls import (
     slots,
     until,
     waiting_children,
+    zygotes,
 )
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(240)]
@@ -58,11 +59,6 @@ def skill(tmp_path: Path, workspace: Path) -> Skill:
 @pytest.fixture
 def warm(skill: Skill, engine: Engine) -> Warm:
     return skill.caller(engine)
-
-
-def zygotes() -> list[int]:
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in children]
 
 
 def inner_zygotes() -> list[int]:

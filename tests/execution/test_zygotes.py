@@ -13,15 +13,10 @@ from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
+from tests.execution.warm_calls import zygotes
 
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
-
-
-def zygotes() -> list[int]:
-    """The zygotes this process has started and not reaped."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in children]
 
 
 async def until(fact: Callable[[], bool]) -> None:

@@ -110,6 +110,25 @@ def processes() -> dict[int, tuple[int, str, bytes]]:
     return {pid: seen[pid] for pid in found if pid in seen}
 
 
+_OTHERS: set[int] = set()  # children that were there before the test: a shell that waits, say
+
+
+def _children() -> list[int]:
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in children]
+
+
+def count_from_here() -> None:
+    """Let `zygotes` count only what is started from now on."""
+    _OTHERS.clear()
+    _OTHERS.update(_children())
+
+
+def zygotes() -> list[int]:
+    """Return the zygotes that this test has started and not reaped."""
+    return [pid for pid in _children() if pid not in _OTHERS]
+
+
 def below() -> list[int]:
     """Return the processes that descend from this one and are not waiting to be reaped."""
     return [pid for pid, what in processes().items() if pid != os.getpid() and what[1] != "Z"]

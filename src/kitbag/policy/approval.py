@@ -77,6 +77,9 @@ def asking(approver: Approver) -> Iterator[None]:
         _asked_here.reset(token)
 
 
+_WITHDRAWN_SECONDS = 0.5  # for an approver to hear that nobody waits any more
+
+
 async def ask(approver: Approver | None, question: Question, timeout_seconds: float) -> Answer:
     """Ask, and wait no longer than `timeout_seconds`. Never raises because of the approver.
 
@@ -92,6 +95,9 @@ async def ask(approver: Approver | None, question: Question, timeout_seconds: fl
         with clocks_stopped():
             await asyncio.wait([task], timeout=timeout_seconds)
         if not task.done():
+            task.cancel()
+            # A question that is over must not be shown any more when this is known.
+            await asyncio.wait([task], timeout=_WITHDRAWN_SECONDS)
             return _no("no_answer", f"nobody answered within {timeout_seconds:g} seconds")
     finally:
         task.cancel()
