@@ -16,7 +16,7 @@ from kitbag.execution.command import Command, Ended, Prestarted
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
-from tests.execution.test_zygotes import until, zygotes
+from tests.execution.warm_calls import until, zygotes
 
 READY = "printf r >&4; "
 HEAR = READY + "IFS= read -r job <&4 || exit 0; "
