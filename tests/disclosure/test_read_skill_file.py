@@ -1,5 +1,6 @@
 """`read_skill_file`: files of a skill, and nothing beside it."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag import SkillManager
+from kitbag import SkillManager, ToolExecutor
 from kitbag.disclosure.reading import OutsideSkillError
 from kitbag.errors import CallDeniedError
 from kitbag.results import Attachment
@@ -148,3 +149,28 @@ def test_no_path_reads_what_lies_beside_the_skill(tmp_path: Path, path: str) -> 
             (place / name).write_text("hunter2")
 
     assert "hunter2" not in shown(SkillManager(tmp_path / "skills", journal=False), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("activate_skill", {"name": "guide"}),
+        ("read_skill_file", {"skill": "guide", "path": "SKILL.md"}),
+    ],
+)
+def test_a_skill_that_went_after_it_was_offered_is_said_to_be_gone(
+    write_skill: WriteSkill, tmp_path: Path, name: str, arguments: dict[str, str]
+) -> None:
+    home = write_skill("guide")
+    write_skill("other")
+    manager = SkillManager(home.parent)
+    offered = manager.get_tool(name)  # by a model that was shown it before
+    shutil.rmtree(home)
+    manager.discover()
+
+    result = ToolExecutor([offered], workspace=tmp_path).execute_sync(name, arguments)
+
+    assert (result.outcome, result.content.splitlines()) == (
+        "failed",
+        ["there is no skill 'guide' any more", "hint: `search_tools` finds what there is now"],
+    )

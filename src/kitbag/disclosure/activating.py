@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kitbag.activation import activate
 from kitbag.calls import ToolCall
 from kitbag.disclosure.marking import element, marked
+from kitbag.disclosure.offered import offered_skill
 from kitbag.errors import SkillUnreadableError
 from kitbag.tools import Tool
 from kitbag.workspace_paths import ToolFaultError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def activate_one(call: ToolCall, found: "Skills") -> Answer:
     """Return what `SkillManager.invoke_skill` does, marked, with the tools of the skill."""
     # A copy: what was read for somebody before is read again.
-    skill = replace(found.skills[call.arguments["name"]])
+    skill = replace(offered_skill(found.skills, call.arguments["name"]))
     try:
         instructions = activate(skill, call.arguments.get("arguments", ""))
     except SkillUnreadableError as error:

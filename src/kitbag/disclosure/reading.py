@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kitbag.calls import ToolCall
 from kitbag.disclosure.marking import marked
+from kitbag.disclosure.offered import offered_skill
 from kitbag.errors import CallDeniedError
 from kitbag.workspace_files import WorkspaceFiles
 from kitbag.workspace_paths import OutsideWorkspaceError, ToolFaultError
@@ -36,7 +37,7 @@ class OutsideSkillError(CallDeniedError):
 def read_one(call: ToolCall, found: "Skills") -> Answer:
     """Return the lines asked for, marked with where they come from."""
     name, path = call.arguments["skill"], call.arguments["path"]
-    files = WorkspaceFiles(Path(os.path.realpath(found.skills[name].home)))
+    files = WorkspaceFiles(Path(os.path.realpath(offered_skill(found.skills, name).home)))
     try:
         with files.reading(path) as opened:
             if any(part.startswith(".") for part in opened.path.split("/")):

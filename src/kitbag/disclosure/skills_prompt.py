@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from kitbag.disclosure.marking import element, escaped, one_line
 from kitbag.disclosure.offered import is_offered
-from kitbag.disclosure.ranking import Ranking
 
 if TYPE_CHECKING:
     from kitbag.manager import SkillManager
@@ -81,6 +80,9 @@ def _best(entries: list[_Entry], query: str) -> list[int]:
     """Return the places of the entries that the query is about."""
     if not query:
         return []
+    # Here, as finding skills loads this file and ranks nothing.
+    from kitbag.disclosure.ranking import Ranking
+
     return Ranking([{each.name: 3.0, each.description: 1.0} for each in entries]).best(query)
 
 
