@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kitbag.errors import InvalidArgumentsError, nearest
+from kitbag.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Tool
 
@@ -25,7 +25,11 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
         checked: dict[str, Any] = json.loads(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
-    problems = list(_problems(tool.input_schema, checked))
+    try:
+        problems = list(_problems(tool.input_schema, checked))
+    except ValueError as error:
+        reason = f"its input schema is wrong: {str(error).splitlines()[0]}"
+        raise ToolSchemaError(tool.id, reason) from None
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked

@@ -230,6 +230,12 @@ class CommandStartError(KitbagError):
         super().__init__(f"cannot start {program}: {reason}", hint=hint)
 
 
+class ToolSchemaError(CommandStartError):
+    """A tool whose own schema is none, so that nothing can be checked: `program` is its id."""
+
+    code = "tool_schema"
+
+
 class NotRunnableError(CommandStartError):
     """A tool of a kind that has nothing to run here."""
 

@@ -39,6 +39,8 @@ def command(connect: bool, roots: tuple[Path, ...], as_json: bool) -> None:
             }
         )
         return
+    if not mine:
+        click.echo(f"no servers: {user_mcp_path()} has no [[mcp]] table", err=True)
     print_table(("server", "runs", "is given"), [_row(entry) for entry in mine])
     for tool in tools:
         click.echo(f"{tool['id']}: {tool['description'].splitlines()[0]}")

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, CallToolResult, Tool
+from pydantic import ValidationError
 
 from kitbag.environment import variable
 from kitbag.errors import KitbagError
-from kitbag.mcp_servers.errors import McpServerError, VariablesUnsetError
+from kitbag.mcp_servers.errors import McpAnswerError, McpServerError, VariablesUnsetError
 from kitbag.mcp_servers.program import program_streams
 from kitbag.policy.mcp_entries import McpAddress, McpEntry, McpProgram, filled, variables_in
 
@@ -43,7 +44,8 @@ class Connection:
         found: list[Tool] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
-            page = await client.list_tools(cursor=cursor)
+            with _understood(self._entry):
+                page = await client.list_tools(cursor=cursor)
             found += page.tools
             cursor = page.next_cursor
             if cursor is None:
@@ -54,7 +56,8 @@ class Connection:
         """Call a tool of the server."""
         client = await self._connected()
         try:
-            return await client.call_tool(name, arguments, progress_callback=progress)
+            with _understood(self._entry):
+                return await client.call_tool(name, arguments, progress_callback=progress)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 self._client = None
@@ -125,6 +128,19 @@ class _Ready:
 
     async def __aexit__(self, *_: object) -> None:
         return None
+
+
+@contextmanager
+def _understood(entry: McpEntry) -> Iterator[None]:
+    """Say it of the server when its answer is not one that the protocol, or its schema, allows."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise McpAnswerError(entry.name, f"{place}: {first['msg']}") from None
+    except RuntimeError as error:
+        raise McpAnswerError(entry.name, f"{error!s:.400}") from None
 
 
 def _headers(entry: McpEntry, runs: McpAddress) -> dict[str, str]:

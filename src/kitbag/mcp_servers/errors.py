@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from kitbag.errors import CommandStartError
+from kitbag.errors import CommandStartError, KitbagError
+
+_MOST_SHOWN = 3
 
 
 class McpServerError(CommandStartError):
@@ -25,3 +27,26 @@ class VariablesUnsetError(McpServerError):
     def __init__(self, name: str, variables: Sequence[str]) -> None:
         self.variables = tuple(variables)
         super().__init__(name, f"{', '.join(variables)} is not set")
+
+
+class McpAnswerError(KitbagError):
+    """A server answered something that the protocol, or its own schema, does not allow."""
+
+    code = "mcp_answer"
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        super().__init__(f"the MCP server {name!r} answered wrongly: {reason}")
+
+
+class McpToolNamesError(KitbagError):
+    """A server has tools whose names nobody could write, see or tell apart."""
+
+    code = "mcp_names"
+
+    def __init__(self, name: str, refused: Sequence[str]) -> None:
+        self.name = name
+        self.refused = tuple(refused)
+        shown = ", ".join(ascii(each[:40]) for each in refused[:_MOST_SHOWN])
+        more = ", …" if len(refused) > _MOST_SHOWN else ""
+        super().__init__(f"left out of the MCP server {name!r}: tools called {shown}{more}")

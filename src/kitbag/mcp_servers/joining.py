@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Self
 
 from mcp.shared.exceptions import MCPError
+from mcp_types import Tool as McpTool
 
 from kitbag.errors import KitbagError
 from kitbag.loop_thread import run_blocking, run_on_thread
 from kitbag.manager import SkillManager
 from kitbag.mcp_servers.connection import Connection
-from kitbag.mcp_servers.tools import tool_of
+from kitbag.mcp_servers.errors import McpToolNamesError
+from kitbag.mcp_servers.tools import has_usable_name, tool_of
 from kitbag.policy.mcp_entries import McpEntry
 from kitbag.tools import Tool
 
@@ -22,7 +24,8 @@ _log = logging.getLogger(__name__)
 class McpServers:
     """The servers that were joined. Use it in `with` or `async with`: leaving ends them all.
 
-    A server that cannot be reached is left out, and `problems` say why; the others are there.
+    A server that cannot be reached is left out, and so is a tool whose name is no name;
+    `problems` say why. Everything else is there.
     """
 
     def __init__(self, manager: SkillManager, entries: Sequence[McpEntry]) -> None:
@@ -54,11 +57,19 @@ class McpServers:
             found = await connection.tools()
         except (KitbagError, MCPError) as error:
             known = error if isinstance(error, KitbagError) else KitbagError(error.message)
-            self.problems[entry.name] = known
-            _log.warning("%s", known)
+            self._tell(entry, known)
             return []
-        wanted = [each for each in found if not entry.tools or each.name in entry.tools]
-        return [tool_of(entry, each, connection) for each in wanted]
+        # Last first: of two with one name, the first is kept.
+        named = {each.name: each for each in reversed(found)}
+        wanted = [each for each in found if named[each.name] is each and _is_wanted(entry, each)]
+        usable = [each for each in wanted if has_usable_name(each)]
+        if refused := [each.name for each in wanted if each not in usable]:
+            self._tell(entry, McpToolNamesError(entry.name, refused))
+        return [tool_of(entry, each, connection) for each in usable]
+
+    def _tell(self, entry: McpEntry, problem: KitbagError) -> None:
+        self.problems[entry.name] = problem
+        _log.warning("%s", problem)
 
     async def _leave(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()))
@@ -76,3 +87,7 @@ class McpServers:
 
     def __exit__(self, *_: object) -> None:
         run_blocking(self.leave())
+
+
+def _is_wanted(entry: McpEntry, found: McpTool) -> bool:
+    return not entry.tools or found.name in entry.tools

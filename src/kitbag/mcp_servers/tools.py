@@ -13,12 +13,21 @@ from kitbag.hidden_text import clean
 from kitbag.loop_thread import run_on_thread
 from kitbag.mcp_servers.answers import failure_of, result_of
 from kitbag.mcp_servers.connection import Connection
+from kitbag.mcp_servers.errors import McpAnswerError
 from kitbag.names import qualified_wire_name
 from kitbag.policy.mcp_entries import McpAddress, McpEntry
 from kitbag.results import ToolResult
 from kitbag.tools import Effect, Hosted, Tool
 
 _LONGEST_DESCRIPTION = 4_096
+_WORDS = ("description", "title", "$comment")
+_LONGEST_NAME = 128  # what the protocol allows
+
+
+def has_usable_name(found: McpTool) -> bool:
+    """Tell whether people and terminals see the name as it is: it becomes part of an id."""
+    name = found.name
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and clean(name.strip()) == name
 
 
 def tool_of(entry: McpEntry, found: McpTool, connection: Connection) -> Tool:
@@ -28,8 +37,8 @@ def tool_of(entry: McpEntry, found: McpTool, connection: Connection) -> Tool:
         id=f"{entry.skill}.{found.name}",
         name=qualified_wire_name(entry.skill, found.name),
         skill=entry.skill,
-        description=clean(found.description or found.name)[:_LONGEST_DESCRIPTION],
-        input_schema=dict(found.input_schema),
+        description=_description(found),
+        input_schema=_seen(found.input_schema),
         runs=Hosted(
             what=f"{found.name!r} of the MCP server {entry.name!r}, {where}",
             run=partial(_call, connection, found.name),
@@ -40,6 +49,22 @@ def tool_of(entry: McpEntry, found: McpTool, connection: Connection) -> Tool:
         declared_in="mcp",
         read_by="declaration",
     )
+
+
+def _description(found: McpTool) -> str:
+    return clean(found.description or "").strip()[:_LONGEST_DESCRIPTION] or found.name
+
+
+def _seen(schema: Any) -> Any:
+    """Return a schema whose descriptions say to a model only what a person would see."""
+    if isinstance(schema, list):
+        return [_seen(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: clean(value) if key in _WORDS and isinstance(value, str) else _seen(value)
+        for key, value in schema.items()
+    }
 
 
 def _effects(entry: McpEntry, found: McpTool) -> tuple[Effect, ...]:
@@ -65,6 +90,8 @@ async def _call(connection: Connection, name: str, call: ToolCall) -> ToolResult
         return failure_of(call, "timed_out", words, _milliseconds(started))
     except MCPError as error:
         return failure_of(call, "failed", error.message, _milliseconds(started))
+    except McpAnswerError as error:
+        return failure_of(call, "failed", str(error), _milliseconds(started))
     return result_of(call, answer, _milliseconds(started))
 
 
