@@ -11,6 +11,9 @@ from kitbag.tools import Tool
 _MOST_SHOWN = 8
 _LONGEST_MESSAGE = 400
 
+# Made once: `json.dumps` with options makes an encoder per call.
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+
 
 def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     """Return arguments that fit the tool; raise InvalidArgumentsError with all that does not.
@@ -21,8 +24,9 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     try:
         _require_text_keys(arguments)
         # Through JSON and back: what no JSON can carry never reaches a validator or a script.
-        text = json.dumps(arguments, allow_nan=False, ensure_ascii=False)
-        checked: dict[str, Any] = json.loads(text.encode())
+        text = _encode(arguments)
+        text.encode()  # half a character is no text
+        checked: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
     try:

@@ -89,6 +89,7 @@ class ToolExecutor:
         self._required = required
         self._on_progress = on_progress
         self._house = house or House()
+        self._last_terms: Terms | None = None
         self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
 
     @property
@@ -136,24 +137,27 @@ class ToolExecutor:
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
         watch = Stopwatch()
-        with self.skills.holding(name) as tool:
+        tool, kept = self.skills.hold(name)
+        try:
             watch.lap("find the tool")
             call = self._call(tool, args, stdin, timeout, on_output, watch)
             watch.lap("check the arguments")
             tape = current_tape()
             played = None if tape is None else tape.answer(call)
             result = played or await self._recorded(call)
+        finally:
+            self.skills.let_go(kept)
         return replace(result, timings=watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
         permit = await self._permit(call)
         call.watch.lap("ask the policy")
-        async with self._house.recorder.recorded(call, permit) as outcome:
+        with self._house.recorder.recording(call, permit) as record:
             ran = await self._run(self._vouched(permit.applied_to(call)))
             result = redact_result(
                 with_notes(ran, call, permit, self._house.roots), permit.redactor
             )
-            outcome.result = result
+            record.result = result
         call.watch.lap("record")
         return result
 
@@ -215,23 +219,31 @@ class ToolExecutor:
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
         policy = self._house.policy
-        terms = Terms(
-            workspace=check_workspace(self._workspace or os.getcwd()),
-            limits=self._limits,
-            sandbox=self._sandbox,
-            required=self._required | frozenset(policy.require),
-            read_only=tuple(folder for folder in self._read_only if folder.is_dir()),
-        )
         return ToolCall(
             tool=tool,
             arguments=arguments,
-            terms=terms,
-            limits=_limits(tool, terms.limits, timeout, policy),
+            terms=self._terms(policy),
+            limits=_limits(tool, self._limits, timeout, policy),
             stdin=_bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._on_progress,
             watch=watch,
         )
+
+    def _terms(self, policy: Policy) -> Terms:
+        workspace = check_workspace(self._workspace or os.getcwd())
+        read_only = tuple(folder for folder in self._read_only if folder.is_dir())
+        last = self._last_terms
+        # Most often nothing has changed: one object for all calls is also found sooner in caches.
+        if last is None or (last.workspace, last.read_only) != (workspace, read_only):
+            last = self._last_terms = Terms(
+                workspace=workspace,
+                limits=self._limits,
+                sandbox=self._sandbox,
+                required=self._required | frozenset(policy.require),
+                read_only=read_only,
+            )
+        return last
 
 
 def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
@@ -263,7 +275,7 @@ async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each ki
 
 def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
-    found = limits or Limits(timeout_seconds=_usual_seconds(tool.runs))
+    found = limits or _usual_limits(tool.runs)
     if tool.timeout_ms is not None:
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
@@ -274,15 +286,20 @@ def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Po
     return found
 
 
-def _usual_seconds(runs: Runs) -> float:
-    """Return what a tool of this kind may take when nobody says otherwise."""
+_USUAL = Limits()
+_OF_PROGRAMS = Limits(timeout_seconds=60.0)
+_OF_BASH = Limits(timeout_seconds=120.0)
+
+
+def _usual_limits(runs: Runs) -> Limits:
+    """Return what a tool of this kind may use when nobody says otherwise."""
     match runs:
         case Binary() | InlineScript():
-            return 60.0
+            return _OF_PROGRAMS
         case BuiltIn(name="bash"):
-            return 120.0
+            return _OF_BASH
         case _:
-            return Limits().timeout_seconds
+            return _USUAL
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:

@@ -4,6 +4,9 @@ import json
 from typing import Any
 
 NO_VALUE = object()
+
+# Made once: `json.dumps` and `json.loads` with options make a coder per call.
+json_text = json.JSONEncoder(ensure_ascii=False).encode
 _STARTS = tuple('{["-0123456789tfn')
 
 
@@ -12,9 +15,9 @@ def json_value(text: str) -> Any:
     if not text.lstrip().startswith(_STARTS):
         return NO_VALUE
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _decode(text)
         if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # halves of characters are no text
+            json_text(value).encode()  # halves of characters are no text
     except (ValueError, RecursionError):
         return NO_VALUE
     return value
@@ -22,3 +25,6 @@ def json_value(text: str) -> Any:
 
 def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode

@@ -1,9 +1,9 @@
 """Writes a call down before it starts and when it has ended, and spans it for those who trace."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from kitbag.calls import ToolCall
 from kitbag.errors import KitbagError
@@ -14,18 +14,13 @@ from kitbag.permit import Permit
 from kitbag.redaction import Redactor
 from kitbag.results import ToolResult
 from kitbag.tape import current_tape
-from kitbag.telemetry import SpanFacts, Telemetry, tool_span
+from kitbag.telemetry import SpanFacts, Telemetry, ToolSpan, tool_span
 from kitbag.tools import Tool
 
 # The call that this code runs for; the calls that it makes are made by that one.
 _running: ContextVar[int | None] = ContextVar("kitbag_running_call", default=None)
 
-
-@dataclass(slots=True)
-class Outcome:
-    """Where a call that is being recorded leaves its result."""
-
-    result: ToolResult | None = None
+SpanOfCall = AbstractContextManager[ToolSpan] | None
 
 
 class Recorder:
@@ -36,42 +31,29 @@ class Recorder:
         self._telemetry = telemetry
         self._session = session or ""
 
-    @asynccontextmanager
-    async def recorded(self, call: ToolCall, permit: Permit) -> AsyncIterator[Outcome]:
+    def recording(self, call: ToolCall, permit: Permit) -> "Recording":
         """Record what happens inside; leaving it means that the end is on record."""
-        shown = permit.redactor.value(call.said)
-        number = self._start(call.tool, shown, permit)
+        return Recording(self, call, permit)
+
+    def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
+        """Record a call that was not allowed to start, or could not be."""
+        number = self.start(call.tool, permit.redactor.value(call.said), permit)
+        self.end_with_error(number, error, permit.redactor)
+        _keep(call, error, permit)
+
+    def span(self, call: ToolCall, number: int | None, arguments: object) -> SpanOfCall:
+        """Return what a call runs in for those who trace, None when nobody does."""
+        if not self._telemetry.enabled:
+            return None
         facts = SpanFacts(
             name=call.tool.name,
             description=call.tool.description,
             call_id=str(number or ""),
-            arguments=shown,
+            arguments=arguments,
         )
-        outcome = Outcome()
-        above = _running.get()
-        _running.set(above if number is None else max(number, 0) or None)
-        try:
-            with tool_span(self._telemetry, facts) as span:
-                yield outcome
-                if outcome.result is not None:
-                    span.end_with(outcome.result)
-        except BaseException as error:
-            self._end_with_error(number, error, permit.redactor)
-            _keep(call, error, permit)
-            raise
-        finally:
-            _running.set(above)
-        if self._journal is not None and number is not None and outcome.result is not None:
-            self._journal.ended(number, ending_of_result(outcome.result))
-        _keep(call, outcome.result, permit)
+        return tool_span(self._telemetry, facts)
 
-    def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
-        """Record a call that was not allowed to start, or could not be."""
-        number = self._start(call.tool, permit.redactor.value(call.said), permit)
-        self._end_with_error(number, error, permit.redactor)
-        _keep(call, error, permit)
-
-    def _start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:
+    def start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:
         if self._journal is None:
             return None
         return self._journal.started(
@@ -87,9 +69,66 @@ class Recorder:
             )
         )
 
-    def _end_with_error(self, number: int | None, error: BaseException, redactor: Redactor) -> None:
+    def end_with_result(self, number: int | None, result: ToolResult) -> None:
+        """Write down what a call gave."""
+        if self._journal is not None and number is not None:
+            self._journal.ended(number, ending_of_result(result))
+
+    def end_with_error(self, number: int | None, error: BaseException, redactor: Redactor) -> None:
         if self._journal is not None and number is not None:
             self._journal.ended(number, ending_of_error(error, redactor))
+
+
+class Recording:
+    """One call while it is recorded: it leaves its `result` here."""
+
+    # A class and no generator: it is entered and left in every call.
+    __slots__ = ("_above", "_call", "_number", "_permit", "_recorder", "_span", "_told", "result")
+
+    def __init__(self, recorder: Recorder, call: ToolCall, permit: Permit) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._permit = permit
+        self._span: SpanOfCall = None
+        self._told: ToolSpan | None = None
+        self.result: ToolResult | None = None
+
+    def __enter__(self) -> Self:
+        shown = self._permit.redactor.value(self._call.said)
+        self._number = number = self._recorder.start(self._call.tool, shown, self._permit)
+        self._above = _running.get()
+        _running.set(self._above if number is None else max(number, 0) or None)
+        try:
+            self._begin_span(number, shown)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def _begin_span(self, number: int | None, arguments: object) -> None:
+        span = self._recorder.span(self._call, number, arguments)
+        if span is not None:
+            self._told = span.__enter__()
+            self._span = span
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._told is not None and self.result is not None:
+                self._told.end_with(self.result)
+            if self._span is not None:
+                self._span.__exit__(kind, error, trace)
+        finally:
+            _running.set(self._above)
+        if error is not None:
+            self._recorder.end_with_error(self._number, error, self._permit.redactor)
+        elif self.result is not None:
+            self._recorder.end_with_result(self._number, self.result)
+        _keep(self._call, error or self.result, self._permit)
 
 
 def _keep(call: ToolCall, ended: object, permit: Permit) -> None:

@@ -9,7 +9,7 @@ from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
-from kitbag.json_values import NO_VALUE, json_value
+from kitbag.json_values import NO_VALUE, json_text, json_value
 from kitbag.needs import Need
 from kitbag.results import ToolResult
 from kitbag.trust.errors import trust_command
@@ -84,7 +84,7 @@ def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, boo
     if value is NO_VALUE:
         text = raw.decode("utf-8", "replace")
     else:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = value if isinstance(value, str) else json_text(value)
     data, keep = text.encode("utf-8", "replace"), call.limits.keep_bytes
     if len(data) <= keep and len(raw) <= keep:
         return text, False

@@ -1,10 +1,10 @@
 """Arguments as environment variables: `TOOL_ARGS`, and `TOOL_ARG_<NAME>` for each of them."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from kitbag.json_values import json_text
 from kitbag.names import argument_variable
 
 # The kernel takes 128 KiB for one variable; what is larger goes into a file.
@@ -43,7 +43,7 @@ def argument_variables(all_of_them: str, arguments: Mapping[str, Any]) -> dict[s
 
 def as_json(value: Any) -> str:
     """Return a value as a program reads it from a variable or its standard input."""
-    return json.dumps(value, ensure_ascii=False)
+    return json_text(value)
 
 
 def _twice(often: Counter[str]) -> list[str]:

@@ -101,7 +101,7 @@ class HttpCall:
         so_far.http = HttpAnswer(
             status=so_far.status,
             url=str(answer.request.url),
-            headers=shown_headers(answer.response.headers),
+            headers=shown_headers(headers),
         )
         so_far.is_text = is_text(media)
         so_far.capture = Capture(

@@ -27,6 +27,9 @@ from kitbag.tools import Script
 from kitbag.workspace import file_clock_ns
 
 _ANSWER = "3"  # the descriptor after the standard streams
+# What is the same for every call is made once.
+_CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "call_node.mjs"))
+_PYTHON_FOLDER = str(Path(sys.executable).parent)
 
 
 async def run_script(call: ToolCall, script: Script) -> ToolResult:
@@ -130,14 +133,14 @@ def _runner(script: Script) -> tuple[str, ...]:
     if script.convention not in ("handler", "main"):
         return ()
     if script.language == "python":
-        return (str(RUNNERS / "call_python.py"), script.convention)
-    return (str(RUNNERS / "call_node.mjs"),)
+        return (_CALL_PYTHON, script.convention)
+    return (_CALL_NODE,)
 
 
 def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
     """Return the variables that every call of a script sees, whatever it is called with."""
     found = base_environment()
-    programs = str(Path(sys.executable).parent) if script.language == "python" else ""
+    programs = _PYTHON_FOLDER if script.language == "python" else ""
     if packages is not None:
         found |= packages.variables
         programs = str(packages.programs or "")

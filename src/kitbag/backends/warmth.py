@@ -29,7 +29,8 @@ def warm_process_for(
 
     `env` is what the call will see, `shared_env` what every call of the skill sees.
     """
-    if any(env.get(name) != shared_env.get(name) for name in env if _is_read_at_start(name)):
+    differ = (name for name, value in env.items() if value != shared_env.get(name))
+    if any(map(_is_read_at_start, differ)):
         return None
     shared = tuple(shared_env.items())
     if script.language == "python" and set(program[1:]) <= set(_PLAIN_OPTIONS):

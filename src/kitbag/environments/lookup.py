@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kitbag.environment import cache_directory
 from kitbag.environments.building import Job, OnProgress, build
 from kitbag.environments.declared_files import DeclaredFiles, look
 from kitbag.environments.extra_packages import with_packages
@@ -11,7 +12,7 @@ from kitbag.environments.needs import read_needs
 from kitbag.environments.pythons import Sandbox
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipes import is_met, recipe_for
-from kitbag.environments.store import READY, environments_directory, find_ready, open_store, touch
+from kitbag.environments.store import READY, find_ready, open_store, touch
 from kitbag.index import is_settled
 from kitbag.reading import Stamp
 from kitbag.tools import Script
@@ -29,7 +30,7 @@ class _Known:
     touched: float
 
 
-_Key = tuple[str, str, str, Path | None, tuple[str, ...]]
+_Key = tuple[str, str, Path | None, Path | None, tuple[str, ...]]
 _known: dict[_Key, _Known] = {}
 _MOST_KNOWN = 4_096
 
@@ -58,7 +59,7 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
     """
-    key = (script.file, home, str(environments_directory()), workspace, packages)
+    key = (script.file, home, cache_directory(), workspace, packages)
     known = _known.get(key)
     if known is not None and all(look(path) == stamp for path, stamp in known.seen):
         _note_use(known)

@@ -38,10 +38,7 @@ class Answer:
 
     request: Request
     response: httpcore2.Response
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        return decoded(self.response.headers)
+    headers: list[tuple[str, str]]  # names in lower case
 
     @property
     def reason(self) -> str:
@@ -72,9 +69,10 @@ async def _answered(pool: GuardedPool, request: Request, way: Way) -> Answer:
             if not hop:
                 raise
             raise ExchangeError("address_refused", f"{error}; {error.hint}") from None
-        location = value_of("location", decoded(response.headers))
+        headers = decoded(response.headers)
+        location = value_of("location", headers)
         if not is_redirect(response.status, location):
-            return Answer(request=request, response=response)
+            return Answer(request=request, response=response, headers=headers)
         await response.aclose()
         request = redirected(request, response.status, location, has_secret=way.has_secret)
         if not way.granted.covers(request.url.host):

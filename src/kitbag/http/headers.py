@@ -33,10 +33,10 @@ _TEXT = (
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
-def shown_headers(raw: RawHeaders) -> dict[str, str]:
-    """Return the headers of an answer that may be shown, by their names in lower case."""
+def shown_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return those of an answer that may be shown; names are in lower case."""
     found: dict[str, str] = {}
-    for name, value in decoded(raw):
+    for name, value in headers:
         if name in _SHOWN or name.startswith(_SHOWN_FAMILIES):
             found[name] = f"{found[name]}, {value}" if name in found else value
     return {name: value[:_LONGEST_SHOWN] for name, value in found.items()}

@@ -11,6 +11,7 @@ _PLACE = re.compile(r"\$(?:\$|\{([^{}]*)(\}?))")
 _NAME = re.compile(r"[^\W\d][\w.-]*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LITERAL = "write `$$` for a literal `$`"
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _EXACT = 1e15  # whole numbers below are exact as floats
 
 
@@ -134,7 +135,7 @@ def text_of(value: Any) -> str:
     # 3.0 is an integer to JSON Schema, and no number to a program that expects one.
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def refuse_characters(one: Filled, forbidden: re.Pattern[str], reason: str) -> None:

@@ -86,6 +86,8 @@ def _segments(path: Parts) -> tuple[Parts, ...]:
 
 def _segment(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
     """Return one segment; a value cannot make it empty, or a step up."""
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
     names = sorted(names_in(parts))
     if is_left_out(parts, arguments):
         raise FillError(names[0], "the path of the address needs it")

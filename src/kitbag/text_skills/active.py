@@ -2,8 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,17 +88,8 @@ class ActiveSkills:
                     self.remove(tool.skill)
         return removed
 
-    @contextmanager
-    def holding(self, name: str) -> Iterator[Tool]:
-        """Find a tool, and leave what it runs where it is until its call is over."""
-        tool, kept = self._hold(name)
-        try:
-            yield tool
-        finally:
-            if kept is not None:
-                let_go(kept, self._forget)
-
-    def _hold(self, name: str) -> tuple[Tool, Kept | None]:
+    def hold(self, name: str) -> tuple[Tool, Kept | None]:
+        """Find a tool; what it runs stays where it is until `let_go` is told that it is over."""
         tool = self.added.get(name)
         for _ in range(_MOST_TRIES):
             kept = hold(tool.home) if is_text_home(tool.home) else None
@@ -108,6 +98,11 @@ class ActiveSkills:
             # Removed since it was found: the name now means another tool, or none.
             tool = self.added.get(name)
         return tool, None
+
+    def let_go(self, kept: Kept | None) -> None:
+        """Hear that a call of what `hold` returned is over."""
+        if kept is not None:
+            let_go(kept, self._forget)
 
     def key_of(self, name: str) -> str:
         """Return what changes when the text of a skill does; "" when it is not used."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,6 +190,7 @@ def _read_own(data: bytes, name: str) -> Grant:
     return grant
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def _file_of(name: str, home: str) -> str:
     # No path holds a NUL: no name can make one skill look like another.
     identity = f"{home}\0{name}".encode("utf-8", "surrogatepass")
