@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+from kitbag.execution.nursery.c_functions import c_function
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def _c_half_of_ctypes() -> Any:
-    try:
-        import _ctypes  # `import ctypes` would load struct and more
-    except ImportError:
-        return None  # a Python that was built without it
-    sys.modules.pop("_ctypes")  # a script finds only what it imports itself
-    return _ctypes
-
-
-_C = _c_half_of_ctypes()
-_FFLUSH = _C.dlsym(_C.dlopen(None, 0), "fflush") if _C else 0
+_fflush = c_function("fflush")
 
 
 def flush_c_output() -> None:
-    if _FFLUSH:
-        _C.call_function(_FFLUSH, (None,))
+    if _fflush:
+        _fflush(0)

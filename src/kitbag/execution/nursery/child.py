@@ -7,6 +7,7 @@ import os
 import select
 
 from kitbag.execution.nursery.newborn import forget_parent, start_afresh, take_streams
+from kitbag.execution.nursery.pages import Pages
 from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
@@ -33,12 +34,14 @@ class Child:
         variables: Variables,
         program: Program,
         skipped: int,
+        pages: Pages,
     ) -> None:
         self._nest = nest
         self._jobs = jobs
         self._variables = variables
         self._program = program
         self._skipped = skipped  # words of a command that started the interpreter
+        self._pages = pages
         self._crowd = mmap.mmap(-1, 1)  # shared by all children: whether others waited with it
 
     def rehearse(self) -> None:
@@ -51,15 +54,21 @@ class Child:
         poll.register(self._jobs.fileno(), select.POLLIN)
         return bool(poll.poll(_IN_A_CROWD_MS if self._crowd[0] else _MOMENT_MS))
 
+    def _get_ready(self) -> None:
+        if self._pages.known:
+            self._pages.make_ready()
+        else:
+            rehearse()
+
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
         self._nest.close()
         close_witness()
         os.setsid()
-        if not self._is_wanted():
+        if not self._pages.wanted and not self._is_wanted():
             # Pages are copied when first written to: better while nobody waits. In a crowd
-            # rehearsing would only keep the processor from other calls.
-            rehearse()
+            # this would only keep the processor from other calls.
+            self._get_ready()
         message = wire.receive(self._jobs)
         if message is None:
             os._exit(0)

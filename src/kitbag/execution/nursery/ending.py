@@ -63,11 +63,15 @@ def _loaded_since(known: frozenset[str]) -> list[str]:
     return found
 
 
-def leave(status: int) -> None:
-    """Write out what is left and end the process."""
+def write_out() -> None:
+    """Write out what is left."""
     flush_quietly()
     _flush_files()
     flush_c_output()
+
+
+def leave(status: int) -> None:
+    """End the process."""
     if status == INTERRUPTED:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         os.kill(os.getpid(), _signal.SIGINT)

@@ -25,6 +25,10 @@ class Lessons:
         self._left = _CALLS
         self.known = frozenset[str]()
 
+    @property
+    def are_over(self) -> bool:
+        return not self._left
+
     def begin(self) -> None:
         """Remember what is loaded before a child is forked."""
         self.known = frozenset(sys.modules)

@@ -7,6 +7,7 @@ import os
 
 from kitbag.execution.nursery.child import Child
 from kitbag.execution.nursery.lessons import Lessons
+from kitbag.execution.nursery.pages import Pages
 from kitbag.execution.nursery.preparation import Preparation
 from kitbag.execution.nursery.program import Program
 from kitbag.execution.nursery.variables import Variables
@@ -30,10 +31,11 @@ class Nursery:
     ) -> None:
         self._nest = nest
         self._lessons = Lessons()
+        self._pages = Pages()
         variables = Variables()
         self._preparation = Preparation(wanted, fresh, variables)
-        program = Program(self._preparation.compiled, wanted["runner"], self._lessons)
-        self._child = Child(nest, jobs, variables, program, wanted["skipped"])
+        program = Program(self._preparation.compiled, wanted["runner"], self._lessons, self._pages)
+        self._child = Child(nest, jobs, variables, program, wanted["skipped"], self._pages)
 
     def serve(self) -> Program | None:
         """Serve until nobody wants more; in a child, return what it is to run."""
@@ -50,8 +52,17 @@ class Nursery:
                 return self._child.serve()
             if not self._tell_end_of(pid):
                 return None
+            self._learn()
+
+    def _learn(self) -> None:
+        """Take over what the child that ended has seen."""
+        if not self._lessons.are_over:
             if self._lessons.learn(self._preparation.load_more):
                 self._settle()
+            # What is loaded now stays as it is: the next call touches what all will touch.
+            self._pages.wanted = self._lessons.are_over
+        else:
+            self._pages.learn()
 
     def _settle(self) -> None:
         """Set apart what is there, so that what a call has made can be told from it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kitbag.execution.nursery.compiled import Compiled
     from kitbag.execution.nursery.lessons import Lessons
+    from kitbag.execution.nursery.pages import Pages
 
 
 # Where the folder of the script will be; imports may put others before it.
@@ -27,10 +28,11 @@ _PLACE = "/dev/null/script"
 class Program:
     """The main program of a child: told what it is, then run, ended and left."""
 
-    def __init__(self, compiled: Compiled, runner: str, lessons: Lessons) -> None:
+    def __init__(self, compiled: Compiled, runner: str, lessons: Lessons, pages: Pages) -> None:
         self._compiled = compiled
         self._runner = runner  # calls functions of a script, and is given its code
         self._lessons = lessons
+        self._pages = pages
         self._search_path = os.environ.get("PYTHONPATH", "")
         sys.path.insert(0, _PLACE)
         self._file = ""
@@ -64,6 +66,8 @@ class Program:
         ending.let_go(self._lessons.known)
 
     def leave(self) -> None:
+        ending.write_out()
+        self._pages.note()
         ending.leave(self._status)
 
     def _take_path(self) -> None:

@@ -1,0 +1,40 @@
+"""Functions of the C library, called without what `import ctypes` would load into every call."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def _c_half_of_ctypes() -> Any:
+    try:
+        import _ctypes
+    except ImportError:
+        return None  # a Python that was built without it
+    sys.modules.pop("_ctypes")  # a script finds only what it imports itself
+    return _ctypes
+
+
+_C = _c_half_of_ctypes()
+
+
+def c_function(name: str) -> Callable[..., int] | None:
+    """Return a function of numbers and addresses, None where there is no way to call it."""
+    if _C is None:
+        return None
+    address = _C.dlsym(_C.dlopen(None, 0), name)
+    call, word = _C.call_function, _word()
+
+    def function(*numbers: int) -> int:
+        return int(call(address, tuple(map(word, numbers))))
+
+    return function
+
+
+def _word() -> Any:
+    """Return the type of what is as wide as an address: a plain number is cut to 32 bits."""
+    return type("Word", (_C._SimpleCData,), {"_type_": "P"})

@@ -1,0 +1,106 @@
+"""Which memory a call touches: seen once, and then made ready in children that wait.
+
+After a fork each page is copied when it is first written, and mapped when it is first read. All
+children of a nursery touch nearly the same ones. A child notes them for its nursery; the note is
+a hint, and at worst wrong: whoever follows it gets memory ready that nobody needs.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from kitbag.execution.nursery.c_functions import c_function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Range = tuple[int, int, int]  # the first address, bytes, what to ask for
+
+_BOARD_BYTES = 128 * 1024
+_MOST_RANGES = 4_096
+_MOST_PAGES = 8_192  # to be copied: what a call touches, it would copy anyway
+_PAGE = mmap.PAGESIZE
+_PRESENT, _ALONE = 1 << 63, 1 << 56  # bits of a page's entry
+_FOR_READING, _FOR_WRITING = 22, 23  # MADV_POPULATE_READ and _WRITE, since Linux 5.14
+_madvise = c_function("madvise")
+
+
+class Pages:
+    """Shared by a nursery and its children; only the last child's note is read."""
+
+    def __init__(self) -> None:
+        self._board = mmap.mmap(-1, _BOARD_BYTES)
+        self._ranges: list[Range] = []
+        self.wanted = False  # whether the next child is to note what it touched
+
+    @property
+    def known(self) -> bool:
+        return bool(self._ranges)
+
+    def make_ready(self) -> None:
+        """In a child that waits: copy and map what calls touch, while nobody is kept waiting."""
+        for each in self._ranges:
+            _madvise(*each)  # type: ignore[misc]  # there are none where it is missing
+
+    def note(self) -> None:
+        """In a child, at its very end: leave what it touched."""
+        if not self.wanted or not _madvise:
+            return
+        try:
+            text = b"".join(b"%d %d %d\n" % each for each in _touched())
+        except (OSError, ValueError):
+            return  # there is no /proc here
+        if len(text) <= _BOARD_BYTES:
+            self._board[: len(text)] = text
+
+    def learn(self) -> None:
+        """In the nursery: take over what the last child noted."""
+        if not self.wanted:
+            return
+        self.wanted = False
+        lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
+        self._board.close()
+        try:
+            ranges = [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines if line)]
+        except ValueError:
+            return
+        copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
+        if copied <= _MOST_PAGES * _PAGE:
+            self._ranges = ranges
+
+
+def _touched() -> Iterator[Range]:
+    entries = os.open("/proc/self/pagemap", os.O_RDONLY)
+    try:
+        for start, end, writable in _mappings():
+            bits = _PRESENT | _ALONE if writable else _PRESENT
+            what = _FOR_WRITING if writable else _FOR_READING
+            data = os.pread(entries, (end - start) // _PAGE * 8, start // _PAGE * 8)
+            begin = 0
+            for number, entry in enumerate([*memoryview(data).cast("Q"), 0]):
+                if entry & bits == bits:
+                    continue
+                if number > begin:
+                    yield start + begin * _PAGE, (number - begin) * _PAGE, what
+                begin = number + 1
+    finally:
+        os.close(entries)
+
+
+def _mappings() -> Iterator[tuple[int, int, bool]]:
+    """Yield what is private to a process: where it begins and ends, and whether it is written."""
+    file = os.open("/proc/self/maps", os.O_RDONLY)
+    try:
+        text = b""
+        while piece := os.read(file, 1 << 16):
+            text += piece
+    finally:
+        os.close(file)
+    for line in text.splitlines():
+        place, permissions, *_ = line.split(None, 5)
+        start, _, end = place.partition(b"-")
+        is_kernels = line.endswith((b"[vvar]", b"[vvar_vclock]", b"[vdso]", b"[vsyscall]"))
+        if permissions[:1] == b"r" and permissions[3:] == b"p" and not is_kernels:
+            yield int(start, 16), int(end, 16), permissions[1:2] == b"w"
