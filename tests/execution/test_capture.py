@@ -83,7 +83,7 @@ def test_whatever_a_slot_sends_is_a_reply(packet: bytes) -> None:
 
 def test_replies_are_read_by_their_letter() -> None:
     assert read_reply(b"N 3 2") == NotStarted(call=3, errno=2)
-    assert read_reply(b"X 1 -9 10 20 300 1") == Finished(
+    assert read_reply(b"X 1 -9 10000 20000 300 1") == Finished(
         call=1,
         status=-9,
         user_seconds=0.01,

@@ -20,6 +20,7 @@ class Finished:
     system_seconds: float
     peak_memory_bytes: int
     reusable: bool
+    ended_at: float = 0.0  # on the clock of the machine; 0 when it was not said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +78,17 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
     if kind == wire.NOT_STARTED:
         call, errno = numbers
         return NotStarted(call=call, errno=errno)
-    call, status, user, system, peak_kib, reusable = numbers
+    call, status, user, system, peak_kib, reusable, *ended_us = numbers
     if kind != wire.ENDED or not -signal.NSIG < status < 256:  # noqa: PLR2004 - one byte
         raise ValueError(kind)
-    if not all(0 <= number < _MOST for number in (user, system, peak_kib)):
+    if not all(0 <= number < _MOST for number in (user, system, peak_kib, *ended_us)):
         raise ValueError(numbers)
     return Finished(
         call=call,
         status=status,
-        user_seconds=user / 1000,
-        system_seconds=system / 1000,
+        user_seconds=user / 1e6,
+        system_seconds=system / 1e6,
         peak_memory_bytes=peak_kib * 1024,
         reusable=bool(reusable),
+        ended_at=ended_us[0] / 1e6 if ended_us else 0.0,
     )

@@ -14,7 +14,9 @@ from kitbag.execution.waiting import WaitingSlot
 AnySlot = Slot | WaitingSlot
 
 _REMEMBERED = 0.2  # how much the last call counts in what calls usually take
-_BUSY_SHARE = 0.5  # of the processors that calls use themselves, when starting them uses the rest
+_PER_PROCESSOR = 2  # slots: while a call of one is ended and recorded, that of another runs
+_LATE_SECONDS = 0.25  # a host that starts many calls may be as late in hearing how others ended
+_BUSY_SHARE = 0.4  # of the processors that calls use themselves, when starting them uses the rest
 
 
 class Keeper(Protocol):
@@ -53,7 +55,7 @@ class Shelf:
         self._keeper = keeper
         self._start_seconds = start_seconds
         self._usual_seconds = start_seconds
-        self._usual_work = 0.0  # of a processor, in seconds
+        self._usual_run = self._usual_work = 0.0  # of a call, and of a processor in it, in seconds
         self._processors = os.cpu_count() or 1
         self._most_spare = most_spare
         self._spare = 0
@@ -89,6 +91,8 @@ class Shelf:
         """Return a slot for the caller alone, or why there can be none of this sort."""
         if self._unfit is not None:
             return self._unfit
+        if not self._busy:
+            self._finished_at = self._loop.time()  # nothing could end before
         slot = self._take_idle()
         if slot is not None:
             self._busy[slot] = self._loop.time()
@@ -128,10 +132,17 @@ class Shelf:
             return True
         if len(self._starting) >= self._processors:
             return False
-        usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
-        if count * self._usual_work > usual * self._processors * _BUSY_SHARE:
+        if count >= self._processors * _PER_PROCESSOR and self._are_processors_busy(count):
             return False
+        usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
         return waiting * usual / count > self._start_seconds
+
+    def _are_processors_busy(self, count: int) -> bool:
+        """Tell whether calls mostly work: more at once would only be slower."""
+        run, silence = self._usual_run, self._loop.time() - self._finished_at
+        if silence > _LATE_SECONDS:
+            run = max(run, silence)
+        return count * self._usual_work > run * self._processors * _BUSY_SHARE
 
     def _new(self) -> AnySlot:
         slot = self._make()
@@ -236,6 +247,7 @@ class Shelf:
         started = self._busy.pop(slot, now)
         if self._starting.pop(slot, None) is None:
             self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
+            self._usual_run += _REMEMBERED * (slot.ran_seconds - self._usual_run)
             self._usual_work += _REMEMBERED * (slot.worked_seconds - self._usual_work)
         self._finished_at = now
 

@@ -59,6 +59,7 @@ class Slot:
         self._owner = owner
         self._answer: asyncio.Future[Reply] | None = None
         self._calls = 0
+        self._sent_at = 0.0
         self._lost = Lost()
         self._is_ready = False
         self.temporary = temporary
@@ -66,7 +67,8 @@ class Slot:
         self.alive = True
         self.idle_since = 0.0
         self.in_crowd = False  # whether other calls wait for a slot
-        self.worked_seconds = 0.0  # of a processor, by its last call
+        self.ran_seconds = 0.0  # by its last call
+        self.worked_seconds = 0.0  # of a processor, by the same
         loop.add_reader(sock.fileno(), self._read)
 
     @property
@@ -87,6 +89,7 @@ class Slot:
     def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
         """Start the program; the future is done when nothing of it is alive."""
         self._calls += 1
+        self._sent_at = self._loop.time()
         self._answer = self._loop.create_future()
         env = dict(command.env)
         if self.temporary is not None:
@@ -144,6 +147,7 @@ class Slot:
             if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
                 self.close()  # it is ending by itself, and nothing of the call is alive
             if isinstance(reply, Finished):
+                self.ran_seconds = max(0.0, (reply.ended_at or self._loop.time()) - self._sent_at)
                 self.worked_seconds = reply.user_seconds + reply.system_seconds
             self._set(reply)
 

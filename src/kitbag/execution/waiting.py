@@ -68,7 +68,7 @@ class WaitingSlot:
         self._slot = make(_Place(self, owner))
         self.idle_since = loop.time()
         self.in_crowd = False
-        self.worked_seconds = 0.0
+        self.ran_seconds = self.worked_seconds = 0.0
         try:
             self._prepare()
         except OSError:

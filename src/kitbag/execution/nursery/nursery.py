@@ -77,7 +77,7 @@ class Nursery:
     def _tell_end_of(self, pid: int) -> bool:
         """Wait for a child and tell how it ended; whether another is wanted."""
         _, status, usage = os.wait4(pid, 0)
-        times = (int(usage.ru_utime * 1000), int(usage.ru_stime * 1000))
+        times = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
         code = os.waitstatus_to_exitcode(status)
         self._nest.send(wire.ENDED + b" %d %d %d %d" % (code, *times, usage.ru_maxrss))
         return bool(self._nest.recv(16))

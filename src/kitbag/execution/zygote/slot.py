@@ -72,8 +72,8 @@ class Slot:
             return False
         clean = self._leftovers.clean() and time.process_time() < self._worn_after
         status, usage = ended
-        milliseconds = (int(usage.ru_utime * 1000), int(usage.ru_stime * 1000))
-        figures = (call, status, *milliseconds, usage.ru_maxrss, clean)
+        microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
+        figures = (call, status, *microseconds, usage.ru_maxrss, clean)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 
 from kitbag.execution.zygote import alarm, signals, wire
 from kitbag.execution.zygote.tree import NamespaceTree, reap_ended
@@ -101,7 +102,8 @@ class WarmSlot:
         # A child that a signal ended may have been waiting only: another must not take its call
         # before the host has seen that.
         clean = clean and numbers[0] >= 0
-        self._say(wire.ENDED, [self._call, *numbers, int(clean)])
+        now = time.monotonic_ns() // 1000  # a host may be long in hearing of it
+        self._say(wire.ENDED, [self._call, *numbers, int(clean), now])
         self._call += 1
         return clean and self._ask_for_next()
 
