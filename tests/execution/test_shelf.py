@@ -241,24 +241,41 @@ async def test_the_slot_that_was_used_longest_ago_is_ended_first(shelf: Shelf) -
 
 
 async def test_while_calls_keep_the_processors_busy_no_slot_is_added(shelf: Shelf) -> None:
-    slot = await take(shelf)
+    shelf._processors = 1
+    slots = await asyncio.gather(take(shelf), take(shelf))
     await until(lambda: not shelf._starting)
-    slot.worked_seconds = 1000.0  # of a processor, in much less time
-    slot.give_back(reusable=True)
-    assert await take(shelf) is slot
+    for slot in slots:
+        slot.ran_seconds, slot.worked_seconds = 0.002, 0.001
+        slot.give_back(reusable=True)
+    assert set(await asyncio.gather(take(shelf), take(shelf))) == set(slots)
     shelf._start_seconds = 1e-9  # any wait is longer than starting another
 
     waiting = asyncio.ensure_future(shelf.take())
     await asyncio.sleep(0.05)
-    slot.give_back(reusable=True)
+    slots[0].give_back(reusable=True)
 
-    assert await waiting is slot
+    assert await waiting is slots[0]
+
+
+async def test_a_slot_is_added_when_calls_that_used_to_work_end_no_more(shelf: Shelf) -> None:
+    shelf._processors = 1
+    slots = await asyncio.gather(take(shelf), take(shelf))
+    await until(lambda: not shelf._starting)
+    for slot in slots:
+        slot.ran_seconds, slot.worked_seconds = 0.002, 0.001
+        slot.give_back(reusable=True)
+    await asyncio.gather(take(shelf), take(shelf))
+    shelf._start_seconds = 0.01
+
+    added = await asyncio.wait_for(shelf.take(), 10)
+
+    assert added not in slots
 
 
 async def test_while_calls_only_wait_slots_are_added(shelf: Shelf) -> None:
     slot = await take(shelf)
     await until(lambda: not shelf._starting)
-    slot.worked_seconds = 0.0
+    slot.ran_seconds, slot.worked_seconds = 0.002, 0.0
     slot.give_back(reusable=True)
     assert await take(shelf) is slot
     shelf._start_seconds = 1e-9

@@ -7,7 +7,6 @@ import os
 import select
 
 from kitbag.execution.nursery.newborn import forget_parent, start_afresh, take_streams
-from kitbag.execution.nursery.pages import Pages
 from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
 from kitbag.execution.zygote import wire
@@ -16,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
+    from kitbag.execution.nursery.pages import Pages
     from kitbag.execution.nursery.program import Program
     from kitbag.execution.nursery.variables import Variables
 

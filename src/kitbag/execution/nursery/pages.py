@@ -63,7 +63,9 @@ class Pages:
         lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
         self._board.close()
         try:
-            ranges = [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines if line)]
+            ranges = [
+                (int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines if line)
+            ]
         except ValueError:
             return
         copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
