@@ -6,13 +6,50 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 Value = TypeVar("Value")
 
 _JOIN_SECONDS = 5.0
+
+
+class Post:
+    """Hands work to a loop from other threads; all that is there when it looks costs one wake-up.
+
+    To wake a loop is a system call at which the thread lets others run: with hundreds of calls
+    at once both threads would do little else.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._work: deque[Callable[[], object]] = deque()
+        self._is_asked = False
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Have something done soon, after what was put before; RuntimeError on a closed loop."""
+        self._work.append(work)
+        if not self._is_asked:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._is_asked = True
+        loop = self._loop()
+        if loop is not None:
+            loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        # Before looking: what is put from now on asks again.
+        self._is_asked = False
+        try:
+            while self._work:
+                self._work.popleft()()
+        finally:
+            if self._work:
+                self._ask()  # one of them failed: the loop tells of it, and the others come next
 
 
 class LoopThread:
@@ -20,6 +57,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.post = Post(self.loop)
         self.thread = threading.Thread(target=self._serve, name="kitbag-loop", daemon=True)
         self.thread.start()
 
@@ -52,6 +90,14 @@ class _Running:
         # The lock too: another thread may have held it at the moment of the fork.
         self.lock = threading.Lock()
         self.current: LoopThread | None = None
+        self.posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
+
+    def post_to(self, loop: asyncio.AbstractEventLoop) -> Post:
+        """Return the one way to a loop that waits for ours."""
+        found = self.posts.get(loop)
+        if found is None:
+            found = self.posts[loop] = Post(loop)
+        return found
 
     def get(self) -> LoopThread:
         with self.lock:
@@ -124,34 +170,33 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     result: asyncio.Future[Value] = loop.create_future()
     context = contextvars.copy_context()
     tasks: list[asyncio.Task[Value]] = []
+    post = _running.post_to(loop)
 
     def start() -> None:
         task = thread.loop.create_task(coroutine, context=context)
         tasks.append(task)
-        task.add_done_callback(lambda done: _tell(loop, done, result))
+        task.add_done_callback(lambda done: _tell(post, done, result))
 
     def cancel() -> None:
-        tasks[0].cancel()  # there by now: what was handed over earlier runs earlier
+        tasks[0].cancel()  # there by now: what was put earlier runs earlier
 
-    thread.loop.call_soon_threadsafe(start)
+    thread.post.put(start)
     cancelled: asyncio.CancelledError | None = None
     while not result.done():
         try:
             await asyncio.wait([result])
         except asyncio.CancelledError as error:
             cancelled = error
-            thread.loop.call_soon_threadsafe(cancel)
+            thread.post.put(cancel)
     if cancelled is not None:
         raise cancelled
     return result.result()
 
 
-def _tell(
-    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Value]", result: "asyncio.Future[Value]"
-) -> None:
+def _tell(post: Post, task: "asyncio.Task[Value]", result: "asyncio.Future[Value]") -> None:
     # A loop that was closed meanwhile has nobody left who waits.
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_settle, task, result)
+        post.put(lambda: _settle(task, result))
 
 
 def _settle(task: "asyncio.Task[Value]", result: "Future[Value] | asyncio.Future[Value]") -> None:

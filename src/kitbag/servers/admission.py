@@ -1,8 +1,6 @@
 """How many calls run at once, how many wait, and how a server that stops lets them finish."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from kitbag.servers.errors import ServerBusyError, ServerStoppingError
 
@@ -22,23 +20,17 @@ class Admission:
         self.waiting = 0
         self.is_stopping = False
 
-    @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
-        """Wait for a place and hold it.
+    def admitted(self) -> "Place":
+        """Wait for a place and hold it, in `async with`."""
+        return Place(self)
+
+    async def enter(self) -> None:
+        """Wait for a place.
 
         Raises:
             ServerBusyError: too many wait already.
             ServerStoppingError: nothing new is taken.
         """
-        await self._enter()
-        try:
-            yield
-        finally:
-            self.running -= 1
-            self._free.release()
-            self._settle()
-
-    async def _enter(self) -> None:
         if self.is_stopping:
             raise ServerStoppingError
         if self._free.locked() and self.waiting >= self._most_waiting:
@@ -53,6 +45,12 @@ class Admission:
         self.running += 1
         self._idle.clear()
 
+    def leave(self) -> None:
+        """Give a place back."""
+        self.running -= 1
+        self._free.release()
+        self._settle()
+
     def _settle(self) -> None:
         if not self.running and not self.waiting:
             self._idle.set()
@@ -66,3 +64,18 @@ class Admission:
         except TimeoutError:
             return False
         return True
+
+
+class Place:
+    """One place while it is held: entered and left in every call, and so no generator."""
+
+    __slots__ = ("_admission",)
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    async def __aenter__(self) -> None:
+        await self._admission.enter()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._admission.leave()

@@ -21,7 +21,7 @@ class Places:
 
         Raises what `Admission.admitted` raises. Calls without a session share one allowance.
         """
-        own = self._sessions.setdefault(session, self._new())
+        own = self._sessions.get(session) or self._sessions.setdefault(session, self._new())
         try:
             async with own.admitted(), self._admission.admitted():
                 yield
