@@ -7,6 +7,7 @@ import contextlib
 import re
 import resource
 import sys
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,9 @@ class Immediate(NamedTuple):
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    _Pairs = tuple[tuple[str, Any], ...]
+    _Kind = tuple[tuple[str, ...], tuple[str, ...], _Pairs, _Pairs, frozenset[str]]
+
 _NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
 _FEW_COMMANDS = 64
 # What only the loop can interrupt, and jobs, which it runs side by side.
@@ -60,13 +64,17 @@ def analyze_script(text: str) -> dict[str, Any]:
 
 
 class _Shell:
+    """One script in a room: what is before it, what it leaves."""
+
     def __init__(self, order: Order, on_command: OnCommand, immediate: Immediate | None) -> None:
         self._order = order
         self._on_command = on_command
         self._immediate = immediate
         self._loop = asyncio.get_running_loop()
         self._over = False
-        self._bash = self._new()
+        self._room = _room_for(order, immediate.names if immediate else frozenset())
+        self._room.tenant = self
+        self._bash = self._room.bash
         self._files = self._bash.fs()
         for place, files in order.folders.items():
             self._bash.mount(place, _folder(files), read_only=True)
@@ -85,6 +93,8 @@ class _Shell:
         self._over = True
         found, left_out = _tree(self._files)
         state = self._bash.snapshot() if self._order.keeps_state else None
+        if ran.error is None and never_waits(self._order):
+            self._loop.call_soon(_clear_away, self._room)
         return Done(
             exit_code=ran.exit_code & 255,
             error=ran.error,
@@ -110,10 +120,30 @@ class _Shell:
         immediate.in_thread(run)
         return await ended
 
-    def _new(self) -> Bash:
-        order = self._order
+    async def forward(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over:
+            return _CANCELLED
+        answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
+        if asyncio.get_running_loop() is self._loop:
+            return BuiltinResult(*await answer)
+        there = asyncio.run_coroutine_threadsafe(answer, self._loop)
+        return BuiltinResult(*await asyncio.wrap_future(there))
+
+    def now(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over or self._immediate is None:
+            return _CANCELLED
+        command = Command(context.name, tuple(context.argv), context.stdin)
+        return BuiltinResult(*self._immediate.answer(command))
+
+
+class _Room:
+    """A shell, and whose script runs in it: to make one takes four times as long as to clear it."""
+
+    def __init__(self, order: Order, now: frozenset[str], kind: _Kind | None) -> None:
+        self.kind = kind
+        self.tenant: _Shell | None = None
+        self._stubs = order.stubs
         builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
-        now = self._immediate.names if self._immediate else frozenset()
         for name in _named(order):
             builtins[name] = self._now if name in now else self._forward
         settings: dict[str, Any] = {
@@ -124,33 +154,64 @@ class _Shell:
             **order.limits,
         }
         if order.state is None:
-            return Bash(**settings)
-        return Bash.from_snapshot(order.state, **settings)
+            self.bash = Bash(**settings)
+        else:
+            self.bash = Bash.from_snapshot(order.state, **settings)
 
     async def _forward(self, context: BuiltinContext) -> BuiltinResult:
-        if self._over:
-            return BuiltinResult("", "cancelled\n", 130)
-        answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
-        if asyncio.get_running_loop() is self._loop:
-            return BuiltinResult(*await answer)
-        there = asyncio.run_coroutine_threadsafe(answer, self._loop)
-        return BuiltinResult(*await asyncio.wrap_future(there))
+        return _CANCELLED if self.tenant is None else await self.tenant.forward(context)
 
     def _now(self, context: BuiltinContext) -> BuiltinResult:
-        if self._over or self._immediate is None:
-            return BuiltinResult("", "cancelled\n", 130)
-        command = Command(context.name, tuple(context.argv), context.stdin)
-        return BuiltinResult(*self._immediate.answer(command))
+        return _CANCELLED if self.tenant is None else self.tenant.now(context)
 
     async def _refuse(self, context: BuiltinContext) -> BuiltinResult:
-        return BuiltinResult("", f"{context.name}: {self._order.stubs[context.name]}\n", 126)
+        return BuiltinResult("", f"{context.name}: {self._stubs[context.name]}\n", 126)
+
+
+_CANCELLED = BuiltinResult("", "cancelled\n", 130)
+_rooms: list[_Room] = []  # cleared, and waiting for a script of their kind
+_MOST_ROOMS = 4
+_looking = threading.Lock()
+
+
+def _room_for(order: Order, now: frozenset[str]) -> _Room:
+    kind = _kind_of(order, now)
+    with _looking:
+        for room in _rooms if kind is not None else ():
+            if room.kind == kind:
+                _rooms.remove(room)
+                return room
+    return _Room(order, now, kind)
+
+
+def _kind_of(order: Order, now: frozenset[str]) -> _Kind | None:
+    """Return what rooms must have in common to serve the same scripts; None for one of its own."""
+    if order.state is not None or order.folders or len(order.commands) > _FEW_COMMANDS:
+        return None
+    env, limits = (tuple(sorted(each.items())) for each in (order.env, order.limits))
+    return order.commands, tuple(order.stubs), env, limits, now
+
+
+def _clear_away(room: _Room) -> None:
+    """Make a room as new: nothing of its script is left, and nobody answers there."""
+    room.tenant = None
+    if room.kind is None or len(_rooms) >= _MOST_ROOMS:
+        return
+    room.bash.reset()
+    with _looking:
+        _rooms.append(room)
 
 
 def _is_mentioned_only(names: frozenset[str], order: Order) -> bool:
     """Tell whether a script names no other commands, and nothing that waits by itself."""
-    if _WAITS.search(order.script):
-        return False
-    return not any(name in order.script for name in order.commands if name not in names)
+    return never_waits(order) and not any(
+        name in order.script for name in order.commands if name not in names
+    )
+
+
+def never_waits(order: Order) -> bool:
+    """Tell whether a script does one thing after the other, and sleeps in between never."""
+    return _WAITS.search(order.script) is None
 
 
 def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult) -> None:

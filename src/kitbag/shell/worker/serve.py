@@ -10,7 +10,7 @@ from typing import Any
 
 from kitbag.shell.worker.frames import FrameError, Frames, frame
 from kitbag.shell.worker.order import Answer, Command, Done, Order
-from kitbag.shell.worker.script import analyze_script, run_script
+from kitbag.shell.worker.script import Immediate, analyze_script, never_waits, run_script
 from kitbag.shell.worker.seal import seal
 
 _PIECE = 262_144
@@ -29,6 +29,7 @@ class _Server:
         self._protections = protections
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = count(1)
+        self._frames = Frames()
         self._order: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -37,9 +38,8 @@ class _Server:
         await _warm_up()
         self._send(type="ready", protections=self._protections)
         self._rest()
-        frames = Frames()
         while data := await reader.read(_PIECE):
-            for value in frames.feed(data):
+            for value in self._frames.feed(data):
                 self._take(value)
         os._exit(0)
 
@@ -57,17 +57,44 @@ class _Server:
         self._order.add_done_callback(_end_with_error)
 
     async def _run(self, fields: dict[str, Any]) -> None:
+        order = Order.unpacked(fields)
+        self._numbers = count(1)
+        if never_waits(order) and not self._writer.transport.get_write_buffer_size():
+            done = await self._run_alone(order)
+        else:
+            done = await self._run_beside(order)
+        self._finish(done)
+        self._rest()
+
+    async def _run_beside(self, order: Order) -> Done:
+        """Run a script whose commands may wait for each other, on the loop."""
         loop = asyncio.get_running_loop()
 
         def on_text(stdout: str, stderr: str) -> None:
             # A thread of the engine says this, and a writer belongs to the thread of its loop.
-            text = frame({"type": "text", "stdout": stdout, "stderr": stderr})
-            loop.call_soon_threadsafe(self._writer.write, text)
+            loop.call_soon_threadsafe(self._writer.write, _text_frame(stdout, stderr))
 
-        self._numbers = count(1)
-        done = await run_script(Order.unpacked(fields), self._ask, on_text)
-        self._finish(done)
-        self._rest()
+        return await run_script(order, self._ask, on_text)
+
+    async def _run_alone(self, order: Order) -> Done:
+        """Run a script that does one thing after the other, without the loop: half the time."""
+        immediate = Immediate(frozenset(order.commands), self._ask_now, lambda run: run())
+        self._line.setblocking(True)
+        try:
+            return await run_script(order, self._ask, self._say_now, immediate)
+        finally:
+            self._line.setblocking(False)
+
+    def _say_now(self, stdout: str, stderr: str) -> None:
+        self._line.sendall(_text_frame(stdout, stderr))
+
+    def _ask_now(self, command: Command) -> Answer:
+        number = next(self._numbers)
+        self._line.sendall(frame({"type": "command", "id": number, **command._asdict()}))
+        while data := self._line.recv(_PIECE):
+            for value in self._frames.feed(data):
+                return Answer(value["stdout"], value["stderr"], value["exit_code"])
+        os._exit(0)
 
     def _finish(self, done: Done) -> None:
         try:
@@ -91,6 +118,10 @@ class _Server:
 
     def _send(self, **value: Any) -> None:
         self._writer.write(frame(value))
+
+
+def _text_frame(stdout: str, stderr: str) -> bytes:
+    return frame({"type": "text", "stdout": stdout, "stderr": stderr})
 
 
 async def _warm_up() -> None:
