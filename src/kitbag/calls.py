@@ -41,6 +41,9 @@ class Given:
     unconfined: bool = False
 
 
+NOTHING_GIVEN = Given()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """A program that came from the web, of which nobody said yet whether it is the right one."""
@@ -66,7 +69,7 @@ class ToolCall:
     terms: Terms
     limits: Limits
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
-    given: Given = field(default_factory=Given)
+    given: Given = NOTHING_GIVEN
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)

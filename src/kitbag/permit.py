@@ -1,10 +1,10 @@
 """A yes to a call: what it is given, who gave it, and what must not be seen of it afterwards."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kitbag.calls import NO_SECRETS, Given, ToolCall
+from kitbag.calls import NO_SECRETS, NOTHING_GIVEN, Given, ToolCall
 from kitbag.needs import Need
 from kitbag.redaction import Redactor
 from kitbag.trust.paths import real_path
@@ -15,20 +15,22 @@ class Permit:
     """What goes on record of a decision, and what the call may use."""
 
     digest: str = ""
-    given: Given = field(default_factory=Given)
+    given: Given = NOTHING_GIVEN
     decision: str = "allowed"
     approved_by: str = ""
     redactor: Redactor = field(default=NO_SECRETS, repr=False)
 
     def applied_to(self, call: ToolCall) -> ToolCall:
         """Return the call with what it is given; of most calls that is nothing."""
-        if self.redactor is call.redactor and self.given == call.given:
+        if self.redactor is call.redactor and self.given is call.given:
             return call
         return replace(call, given=self.given, redactor=self.redactor)
 
 
-def given_for(needs: Iterable[Need], values: Mapping[str, str]) -> Given:
+def given_for(needs: Sequence[Need], values: Mapping[str, str]) -> Given:
     """Return what a call may use when all of these were granted; `values` are its secrets."""
+    if not needs:
+        return NOTHING_GIVEN
     by_kind: dict[str, dict[str, None]] = {}
     for need in needs:
         by_kind.setdefault(need.kind, {})[need.value] = None

@@ -1,6 +1,6 @@
 """The secrets of one session: their values by name, and what takes them out of texts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from kitbag.calls import NO_SECRETS
 from kitbag.needs import Need
@@ -18,8 +18,10 @@ class SecretValues:
         self._session = session
         self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
 
-    def of(self, needs: Iterable[Need]) -> dict[str, str]:
+    def of(self, needs: Sequence[Need]) -> dict[str, str]:
         """Return the secrets among some needs that have a value."""
+        if not needs:
+            return {}
         names = dict.fromkeys(need.value for need in needs if need.kind == "secret")
         found = {name: self._secrets(self._session, name) for name in names}
         return {name: value for name, value in found.items() if value}
