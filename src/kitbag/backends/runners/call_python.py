@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Files that were compiled before this call began: put here by whoever forks calls.
 COMPILED: Any = globals().get("COMPILED")
+encode = json.JSONEncoder(allow_nan=False).encode  # made once, where calls are forked
 # What JSON gives is what these ask for.
 PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
 
@@ -36,7 +37,7 @@ def main() -> int:
         value = function(arguments) if mode == "handler" else call_main(function, arguments)
         if hasattr(value, "__await__"):
             value = wait_for(value)
-        text = json.dumps(value, allow_nan=False)
+        text = encode(value)
     except Exception as error:
         print_traceback(error)
         finish(answer, json.dumps({"error": str(error) or type(error).__name__}))

@@ -43,6 +43,8 @@ class Child:
         self._skipped = skipped  # words of a command that started the interpreter
         self._pages = pages
         self._crowd = mmap.mmap(-1, 1)  # shared by all children: whether others waited with it
+        self._calls = select.poll()
+        self._calls.register(jobs.fileno(), select.POLLIN)
 
     def rehearse(self) -> None:
         for _ in range(_REHEARSALS):
@@ -50,9 +52,7 @@ class Child:
 
     def _is_wanted(self) -> bool:
         """Tell whether a call comes within a moment."""
-        poll = select.poll()
-        poll.register(self._jobs.fileno(), select.POLLIN)
-        return bool(poll.poll(_IN_A_CROWD_MS if self._crowd[0] else _MOMENT_MS))
+        return bool(self._calls.poll(_IN_A_CROWD_MS if self._crowd[0] else _MOMENT_MS))
 
     def _get_ready(self) -> None:
         if self._pages.known:

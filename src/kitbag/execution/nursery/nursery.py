@@ -34,8 +34,9 @@ class Nursery:
         self._pages = Pages()
         variables = Variables()
         self._preparation = Preparation(wanted, fresh, variables)
-        program = Program(self._preparation.compiled, wanted["runner"], self._lessons, self._pages)
-        self._child = Child(nest, jobs, variables, program, wanted["skipped"], self._pages)
+        compiled = self._preparation.compiled
+        self._program = Program(compiled, wanted["runner"], self._lessons, self._pages)
+        self._child = Child(nest, jobs, variables, self._program, wanted["skipped"], self._pages)
 
     def serve(self) -> Program | None:
         """Serve until nobody wants more; in a child, return what it is to run."""
@@ -43,6 +44,7 @@ class Nursery:
         if unfit:
             self._nest.send(wire.UNFIT + b" %d" % unfit)
             return None
+        self._program.prepare()
         self._child.rehearse()
         self._nest.send(wire.READY)
         self._settle()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Where the folder of the script will be; imports may put others before it.
 _PLACE = "/dev/null/script"
+_NOT_YET = "runner"  # the name of the runner while it only defines what calls will use
 
 
 class Program:
@@ -37,8 +38,23 @@ class Program:
         sys.path.insert(0, _PLACE)
         self._file = ""
         self._status = 0
+        self._runs: CodeType | None = None
+        self._runner_module: Any = None  # with all that the runner defines
+        self._call_main: CodeType | None = None
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
+
+    def prepare(self) -> None:
+        """Have the runner define its functions ahead of all calls, which only call them then."""
+        code = self._compiled.get(self._runner) if self._runner else None
+        if code is None:
+            return
+        module = _main_module(self._runner)
+        module.__dict__.update(COMPILED=self._compiled, __name__=_NOT_YET)
+        exec(code, module.__dict__)
+        module.__name__ = "__main__"
+        self._runner_module = module
+        self._call_main = compile("sys.exit(main())", self._runner, "exec")
 
     def become(self, argv: list[str], skipped: int) -> None:
         """Take on a command, of which the first `skipped` words started the interpreter."""
@@ -46,12 +62,16 @@ class Program:
         sys.argv[:] = argv[skipped:]
         self._file = sys.argv[0]
         self._take_path()
-        self.module = _main_module(self._file)
-        if self._file == self._runner:
-            self.module["COMPILED"] = self._compiled
+        module = self._runner_module if self._file == self._runner else None
+        if module is not None:
+            self._runs = self._call_main
+        else:
+            module = _main_module(self._file)
+        sys.modules["__main__"] = module
+        self.module = module.__dict__
 
     def code(self) -> CodeType:
-        return self._compiled.get(self._file) or compile_file(self._file)
+        return self._runs or self._compiled.get(self._file) or compile_file(self._file)
 
     def end(self) -> None:
         """Say what went wrong and do what was put off until now."""
@@ -63,6 +83,7 @@ class Program:
     def let_go(self) -> None:
         """Make garbage of what the program has made."""
         self.module = {}
+        self._runner_module = None
         ending.let_go(self._lessons.known)
 
     def leave(self) -> None:
@@ -82,9 +103,8 @@ class Program:
         sys.path[place : place + 1] = own
 
 
-def _main_module(file: str) -> dict[str, Any]:
+def _main_module(file: str) -> Any:
     module = type(sys)("__main__")
-    sys.modules["__main__"] = module
     module.__dict__.update(
         __loader__=SourceFileLoader("__main__", file),
         __annotations__={},
@@ -92,4 +112,4 @@ def _main_module(file: str) -> dict[str, Any]:
         __file__=file,
         __cached__=None,
     )
-    return module.__dict__
+    return module
