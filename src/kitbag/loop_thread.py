@@ -181,13 +181,22 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
         tasks[0].cancel()  # there by now: what was put earlier runs earlier
 
     thread.post.put(start)
+    return await _outlasted(result, lambda: thread.post.put(cancel))
+
+
+async def _outlasted(result: "asyncio.Future[Value]", cancel: Callable[[], object]) -> Value:
+    """Wait, also when cancelled: then for an end that comes sooner."""
     cancelled: asyncio.CancelledError | None = None
     while not result.done():
         try:
-            await asyncio.wait([result])
+            await asyncio.shield(result)
         except asyncio.CancelledError as error:
+            if result.cancelled():
+                break  # it was the coroutine, and not who waits for it
             cancelled = error
-            thread.post.put(cancel)
+            cancel()
+        except BaseException:  # noqa: BLE001 - of the coroutine, and raised below
+            break
     if cancelled is not None:
         raise cancelled
     return result.result()

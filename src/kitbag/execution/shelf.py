@@ -142,6 +142,8 @@ class Shelf:
         run, silence = self._usual_run, self._loop.time() - self._finished_at
         if silence > _LATE_SECONDS:
             run = max(run, silence)
+        elif not run:
+            return True  # nobody knows yet
         return count * self._usual_work > run * self._processors * _BUSY_SHARE
 
     def _new(self) -> AnySlot:
@@ -247,9 +249,17 @@ class Shelf:
         started = self._busy.pop(slot, now)
         if self._starting.pop(slot, None) is None:
             self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
-            self._usual_run += _REMEMBERED * (slot.ran_seconds - self._usual_run)
-            self._usual_work += _REMEMBERED * (slot.worked_seconds - self._usual_work)
+            self._learn(slot)
         self._finished_at = now
+
+    def _learn(self, slot: AnySlot) -> None:
+        """Remember what a call takes; while others start, it waits for the processor longest."""
+        if self._starting:
+            return
+        if not self._usual_run:
+            self._usual_run, self._usual_work = slot.ran_seconds, slot.worked_seconds
+        self._usual_run += _REMEMBERED * (slot.ran_seconds - self._usual_run)
+        self._usual_work += _REMEMBERED * (slot.worked_seconds - self._usual_work)
 
     def lose(self, slot: AnySlot) -> None:
         self._starting.pop(slot, None)

@@ -61,11 +61,19 @@ def print_traceback(error: BaseException) -> None:
 
 def read_arguments(source: str) -> Any:
     if source == "stdin":
-        return json.loads(sys.stdin.buffer.read() or b"{}")
+        return json.loads(read_input() or b"{}")
     if source == "variable":
         return json.loads(os.environ["TOOL_ARGS"])
     with open(os.environ["TOOL_ARGS_FILE"], encoding="utf-8") as file:
         return json.load(file)
+
+
+def read_input() -> bytes:
+    """Read standard input to its end, without waking the objects that Python has for it."""
+    data = b""
+    while piece := os.read(0, 1 << 16):
+        data += piece
+    return data
 
 
 def load(script: str) -> Any:

@@ -6,6 +6,7 @@ import mmap
 import os
 import select
 
+from kitbag.execution.nursery.dress_rehearsal import rehearse_call
 from kitbag.execution.nursery.newborn import forget_parent, start_afresh, take_streams
 from kitbag.execution.nursery.preparation import close_witness
 from kitbag.execution.nursery.rehearsal import rehearse
@@ -40,15 +41,16 @@ class Child:
         self._jobs = jobs
         self._variables = variables
         self._program = program
-        self._skipped = skipped  # words of a command that started the interpreter
+        self.skipped = skipped  # words of a command that started the interpreter
         self._pages = pages
         self._crowd = mmap.mmap(-1, 1)  # shared by all children: whether others waited with it
         self._calls = select.poll()
         self._calls.register(jobs.fileno(), select.POLLIN)
 
-    def rehearse(self) -> None:
+    def rehearse(self, runner: str) -> None:
         for _ in range(_REHEARSALS):
             rehearse()
+            rehearse_call(self, self._program, runner)
 
     def _is_wanted(self) -> bool:
         """Tell whether a call comes within a moment."""
@@ -69,16 +71,20 @@ class Child:
             # Pages are copied when first written to: better while nobody waits. In a crowd
             # this would only keep the processor from other calls.
             self._get_ready()
-        message = wire.receive(self._jobs)
+        self.begin(self._jobs)
+        return self._program
+
+    def begin(self, jobs: _socket.socket) -> None:
+        """Take the next call, and become its process."""
+        message = wire.receive(jobs)
         if message is None:
             os._exit(0)
         _, argv, environment, folder, self._crowd[0] = message.value()
-        self._jobs.close()
+        jobs.close()
         take_streams(message.fds)
         os.chdir(folder)
         if not self._variables.allow(environment):
             start_afresh(argv, environment, len(message.fds))
         self._variables.take(environment)
         forget_parent()
-        self._program.become(argv, self._skipped)
-        return self._program
+        self._program.become(argv, self.skipped)

@@ -19,6 +19,10 @@ class Compiled:
         """Compile a file; raises what Python would raise for it."""
         self._code[file] = (_identity(file), compile_file(file))
 
+    def put(self, file: str, code: CodeType) -> None:
+        """Take code for what a file says."""
+        self._code[file] = (_identity(file), code)
+
     def drop(self, file: str) -> None:
         del self._code[file]
 

@@ -35,7 +35,8 @@ class Nursery:
         variables = Variables()
         self._preparation = Preparation(wanted, fresh, variables)
         compiled = self._preparation.compiled
-        self._program = Program(compiled, wanted["runner"], self._lessons, self._pages)
+        self._runner: str = wanted["runner"]
+        self._program = Program(compiled, self._runner, self._lessons, self._pages)
         self._child = Child(nest, jobs, variables, self._program, wanted["skipped"], self._pages)
 
     def serve(self) -> Program | None:
@@ -45,7 +46,7 @@ class Nursery:
             self._nest.send(wire.UNFIT + b" %d" % unfit)
             return None
         self._program.prepare()
-        self._child.rehearse()
+        self._child.rehearse(self._runner)
         self._nest.send(wire.READY)
         self._settle()
         while True:

@@ -9,6 +9,7 @@ from _frozen_importlib_external import SourceFileLoader
 
 from kitbag.execution.nursery import ending
 from kitbag.execution.nursery.compiled import compile_file
+from kitbag.execution.nursery.dress_rehearsal import rehearsal_code
 from kitbag.execution.nursery.outcome import status_of
 
 TYPE_CHECKING = False
@@ -53,6 +54,7 @@ class Program:
         module.__dict__.update(COMPILED=self._compiled, __name__=_NOT_YET)
         exec(code, module.__dict__)
         module.__name__ = "__main__"
+        self._compiled.put(*rehearsal_code())
         self._runner_module = module
         self._call_main = compile("sys.exit(main())", self._runner, "exec")
 

@@ -45,4 +45,5 @@ def _rehearse() -> None:
     marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
     json = sys.modules.get("json")
     if json is not None:
-        json.loads(json.dumps({"a": [1, "b", None, True, 1.5]}, allow_nan=False))
+        text = json.dumps({"a": [1, "b", None, True, 1.5]}, allow_nan=False)
+        json.loads(text.encode())
