@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kitbag.loop_thread import run_blocking
+from kitbag.loop_thread import Post, run_blocking, run_on_thread
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 
@@ -88,3 +88,65 @@ def test_control_c_cancels_and_waits_for_the_end() -> None:
         run_blocking(wait())
 
     assert ended == ["cleaned up"]
+
+
+async def test_a_thousand_at_once_come_back_in_their_places() -> None:
+    found = await asyncio.gather(*(run_on_thread(answer(number)) for number in range(1_000)))
+
+    assert found == list(range(1_000))
+
+
+async def test_of_many_only_the_cancelled_one_is_cancelled() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        try:
+            await asyncio.sleep(0.05 if number else 30)
+        finally:
+            ended.append(number)
+        return number
+
+    tasks = [asyncio.ensure_future(run_on_thread(work(number))) for number in range(20)]
+    await asyncio.sleep(0.01)
+    tasks[0].cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert found[1:] == list(range(1, 20))
+    assert sorted(ended) == list(range(20))
+
+
+async def test_a_coroutine_that_cancels_itself_is_told_as_that() -> None:
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await run_on_thread(give_up())
+
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+
+
+async def test_work_that_fails_keeps_no_other_from_being_done() -> None:
+    loop = asyncio.get_running_loop()
+    told: list[object] = []
+    loop.set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+    post, done = Post(loop), []
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    for work in (
+        lambda: done.append(1),
+        fail,
+        lambda: done.append(2),
+        fail,
+        lambda: done.append(3),
+    ):
+        post.put(work)
+    await asyncio.sleep(0.05)
+    loop.set_exception_handler(None)
+
+    assert done == [1, 2, 3]
+    assert [type(error) for error in told] == [KeyError, KeyError]

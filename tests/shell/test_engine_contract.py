@@ -174,3 +174,48 @@ async def test_functions_nest_sixteen_deep() -> None:
     _, _, ran = await output("f() { f; }; f")
 
     assert ran.error == "resource limit exceeded: maximum function depth exceeded (16)"
+
+
+# Everything a script can change in its shell that another one could notice.
+MESS = r"""
+x=1; export y=2; readonly z=3; declare -i n=4; declare -A m=([a]=1); arr=(1 2 3)
+f() { echo f; }; alias ll='ls -l'; trap 'echo bye' EXIT; trap 'echo err' ERR
+set -u; set -o pipefail; set -f; shopt -s nullglob extglob; umask 077
+cd /tmp; pushd / >/dev/null; mkdir -p /out/a /data; echo hi > /out/a/b; echo x > /home/user/q
+ln -s /etc /tmp/l; chmod 000 /data; set -- p q r; IFS=,; OPTIND=7; PATH=/nowhere; HOME=/zzz
+E=2; export E; tool() { echo hijacked; }; jq() { echo fake; }; unset TERM
+exec 3>/tmp/fd3; exec >/dev/null
+RANDOM=5; SECONDS=1000; read -r line <<< "abc"; printf -v pv hello; getopts ab opt -a
+false | true; mapfile lines < /out/a/b; export -f f; exit 3
+"""
+LOOK = r"""
+echo "$? $! $- $# $@ $_ $0 ${PIPESTATUS[*]} ${BASH_REMATCH[*]} $OPTIND $SECONDS E=$E IFS=[$IFS]"
+set; declare -p; declare -f; alias; trap -p; shopt; set -o; umask; pwd; dirs; env; export -p; jobs
+type tool jq echo ll f 2>&1; find / 2>/dev/null | sort; ls -la /tmp /home/user /out 2>&1 | wc -l
+tool; echo '{"k":1}' | jq .k; echo *; readonly; ulimit -a 2>&1; hash; compgen -A function
+"""
+
+
+async def test_a_shell_that_is_reset_is_as_new() -> None:
+    settings: dict[str, Any] = {"env": {"E": "1"}, "max_commands": 5_000}
+    used = shell(**settings)
+    ran = await used.execute(MESS)
+
+    used.reset()
+    again = await used.execute(LOOK)
+
+    new = await shell(**settings).execute(LOOK)
+    assert ran.exit_code == 3
+    assert (again.stdout, again.stderr, again.exit_code) == (new.stdout, new.stderr, new.exit_code)
+    assert "tool [] None" in new.stdout
+
+
+async def test_a_shell_that_is_reset_has_its_limits_anew() -> None:
+    used = shell(max_commands=1_000)
+    stopped = await used.execute("while true; do :; done")
+
+    used.reset()
+    again = await used.execute("for i in $(seq 1 600); do :; done; echo done")
+
+    assert stopped.error is not None
+    assert (again.stdout, again.error) == ("done\n", None)
