@@ -26,6 +26,7 @@ def tool_on(engine: EngineKind) -> ScriptedTool:
     return ScriptedTool.builder("api", engine).journal(False).tool(definition, echo).build()
 
 
+@pytest.mark.promise("script-7")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_script_finds_nothing_of_the_one_before(engine: EngineKind) -> None:
     tool = tool_on(engine)
