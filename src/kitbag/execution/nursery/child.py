@@ -74,6 +74,10 @@ class Child:
         self.begin(self._jobs)
         return self._program
 
+    def allows(self, environment: dict[str, str]) -> bool:
+        """Tell whether a call with these variables can be served by what is loaded here."""
+        return self._variables.allow(environment)
+
     def begin(self, jobs: _socket.socket) -> None:
         """Take the next call, and become its process."""
         message = wire.receive(jobs)
@@ -83,7 +87,7 @@ class Child:
         jobs.close()
         take_streams(message.fds)
         os.chdir(folder)
-        if not self._variables.allow(environment):
+        if not self.allows(environment):
             start_afresh(argv, environment, len(message.fds))
         self._variables.take(environment)
         forget_parent()

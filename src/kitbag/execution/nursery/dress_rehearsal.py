@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _SCRIPT = os.devnull  # a file that is always there, and says nothing
 _SOURCE = "def handler(arguments):\n    return arguments\n"
 _STREAMS = (0, 1, 2)
+_VARIABLES = {
+    "KITBAG_ANSWER": "0",
+    "KITBAG_ARGUMENTS": "variable",
+    "KITBAG_SCRIPTS": "",
+    "TOOL_ARGS": "{}",
+}
 
 
 class Unchanged:
@@ -58,10 +64,13 @@ class Unchanged:
 
 def rehearse_call(child: Child, program: Program, runner: str) -> None:
     """Have a child's steps done here: a call received and become, and its function called."""
+    variables = {**os.environ, **_VARIABLES}
+    if not child.allows(variables):
+        return  # such a call would start another interpreter here
     with Unchanged():
         answer = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            _receive(child, runner, answer)
+            _receive(child, runner, {**variables, "KITBAG_ANSWER": str(answer)})
             main = program.module.get("main")
             if main is not None:
                 main()
@@ -70,13 +79,9 @@ def rehearse_call(child: Child, program: Program, runner: str) -> None:
             program.module = {}
 
 
-def _receive(child: Child, runner: str, answer: int) -> None:
+def _receive(child: Child, runner: str, variables: dict[str, str]) -> None:
     theirs, ours = socketpair(AF_UNIX, SOCK_SEQPACKET)
     argv = [*sys.orig_argv[: child.skipped], runner or _SCRIPT, "handler", _SCRIPT]
-    variables = dict(os.environ)
-    variables.update(
-        KITBAG_ANSWER=str(answer), KITBAG_ARGUMENTS="variable", KITBAG_SCRIPTS="", TOOL_ARGS="{}"
-    )
     job: tuple[Any, ...] = (0, argv, variables, os.getcwd(), 0)
     wire.send_value(theirs, wire.RUN, job, _STREAMS)
     theirs.close()

@@ -22,6 +22,7 @@ _BOARD_BYTES = 128 * 1024
 _MOST_RANGES = 4_096
 _MOST_PAGES = 8_192  # to be copied: what a call touches, it would copy anyway
 _PAGE = mmap.PAGESIZE
+_LARGEST = 1 << 28  # of what is looked at: to look takes memory, too
 _PRESENT, _ALONE = 1 << 63, 1 << 56  # bits of a page's entry
 _FOR_READING, _FOR_WRITING = 22, 23  # MADV_POPULATE_READ and _WRITE, since Linux 5.14
 _madvise = c_function("madvise")
@@ -50,8 +51,8 @@ class Pages:
             return
         try:
             text = b"".join(b"%d %d %d\n" % each for each in _touched())
-        except (OSError, ValueError):
-            return  # there is no /proc here
+        except Exception:
+            return  # there is no /proc here, or no memory left: a note is worth no trouble
         if len(text) <= _BOARD_BYTES:
             self._board[: len(text)] = text
 
@@ -63,14 +64,20 @@ class Pages:
         lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
         self._board.close()
         try:
-            ranges = [
-                (int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines if line)
-            ]
-        except ValueError:
+            ranges = [_range(*line.split()) for line in lines if line]
+        except (TypeError, ValueError):
             return
         copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
         if copied <= _MOST_PAGES * _PAGE:
             self._ranges = ranges
+
+
+def _range(start: bytes, length: bytes, what: bytes) -> Range:
+    """Read a line of a note; anything else that could be asked of the kernel is refused."""
+    found = (int(start), int(length), int(what))
+    if found[0] < 0 or found[1] < 0 or found[2] not in (_FOR_READING, _FOR_WRITING):
+        raise ValueError(found)
+    return found
 
 
 def _touched() -> Iterator[Range]:
@@ -104,5 +111,7 @@ def _mappings() -> Iterator[tuple[int, int, bool]]:
         place, permissions, *_ = line.split(None, 5)
         start, _, end = place.partition(b"-")
         is_kernels = line.endswith((b"[vvar]", b"[vvar_vclock]", b"[vdso]", b"[vsyscall]"))
-        if permissions[:1] == b"r" and permissions[3:] == b"p" and not is_kernels:
-            yield int(start, 16), int(end, 16), permissions[1:2] == b"w"
+        size = int(end, 16) - int(start, 16)
+        if permissions[:1] != b"r" or permissions[3:] != b"p" or is_kernels or size > _LARGEST:
+            continue
+        yield int(start, 16), int(end, 16), permissions[1:2] == b"w"
