@@ -186,6 +186,29 @@ def test_calls_through_any_door_are_recorded(tmp_path: Path) -> None:
     assert made == [4]
 
 
+@pytest.mark.parametrize("script", ["hello; echo done; result 7", "hello; exit 3", "if then"])
+def test_a_script_is_replayed_without_being_run(tmp_path: Path, script: str) -> None:
+    from kitbag import ScriptedTool, ToolArgs, ToolDef
+
+    calls: list[str] = []
+
+    def hello(_args: ToolArgs) -> str:
+        calls.append("hello")
+        return "hi"
+
+    scripted = ScriptedTool.builder("api", "inproc").tool(ToolDef("hello", "Say hi"), hello).build()
+    with cassette(tmp_path / "script.json"):
+        first = scripted.execute_sync(script)
+    ran = list(calls)
+    with cassette(tmp_path / "script.json"):
+        second = scripted.execute_sync(script)
+
+    assert calls == ran
+    assert (second.stdout, second.stderr, second.exit_code, second.status, second.result) == (
+        *(first.stdout, first.stderr, first.exit_code, first.status, first.result),
+    )
+
+
 async def test_calls_side_by_side_each_get_their_own_answer(
     manager: SkillManager, tmp_path: Path
 ) -> None:

@@ -1,4 +1,6 @@
-"""A script's response as the result of a call, the form that every door knows."""
+"""A script's response as the result of a call, the form that every door knows; and back."""
+
+from typing import cast, get_args
 
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
@@ -33,4 +35,19 @@ def result_of(call: ToolCall, response: ToolResponse) -> ToolResult:
         protections=response.protections,
         code=None if response.status in ("ok", "failed") else response.status,
         timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def response_of(result: ToolResult) -> ToolResponse:
+    """Return the response of a script that was replayed: its calls and files are not on record."""
+    status = "ok" if result.outcome == "ok" else "failed"
+    return ToolResponse(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        exit_code=result.exit_code or 0,
+        status=cast("Status", result.code if result.code in get_args(Status) else status),
+        result=result.structured,
+        truncated=result.truncated,
+        duration_ms=result.duration_ms,
+        protections=result.protections,
     )
