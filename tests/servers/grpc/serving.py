@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import os
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kitbag.servers.grpc import GrpcServer, GrpcSettings
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
 from kitbag.servers.stopping import Stop
+from tests.servers.processes import processes_with
 
 PATIENCE_SECONDS = 100.0
 _ANY_PORT = Address(host="127.0.0.1", port=0)
@@ -93,21 +93,3 @@ def running_in(workspace: Path) -> list[int]:
     """Return what slow tools of a workspace have started; each starts a sleep of known length."""
     word = str(10**6 + zlib.crc32(str(workspace).encode()))
     return processes_with(f"sleep\0{word}\0".encode())
-
-
-def processes_with(words: bytes) -> list[int]:
-    """Return the processes that have some words in their command lines, whosever they are."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found += [int(entry.name)] if words in (entry / "cmdline").read_bytes() else []
-    return found
-
-
-def lineage(pid: int) -> list[int]:
-    """Return the processes from this one, or the first of all, to another."""
-    found = [pid]
-    while found[0] not in (0, 1, os.getpid()):
-        stat = Path(f"/proc/{found[0]}/stat").read_text()
-        found.insert(0, int(stat.rpartition(")")[2].split()[1]))
-    return found

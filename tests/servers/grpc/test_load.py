@@ -14,7 +14,8 @@ import pytest
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
 from tests.servers.grpc.conftest import NewServer
-from tests.servers.grpc.serving import call, connected, lineage, listening, running_in, until
+from tests.servers.grpc.serving import call, connected, listening, running_in, until
+from tests.servers.processes import lineage
 
 AT_ONCE = 64
 

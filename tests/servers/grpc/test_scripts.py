@@ -13,13 +13,12 @@ from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import (
     connected,
-    lineage,
-    processes_with,
     refusal,
     running_in,
     until,
 )
 from tests.servers.grpc.test_sessions import SHOUT
+from tests.servers.processes import lineage, processes_with
 
 pytest.importorskip("bashkit")
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
-from kitbag import Limits, SkillManager
+from kitbag import Limits, ScriptedTool, SkillManager
 from kitbag.servers.mcp import McpServer
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 from tests.servers.mcp.test_running import until
 from tests.servers.mcp.test_tools import text_of
+from tests.servers.processes import lineage, processes_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -85,6 +86,37 @@ async def test_when_a_zygote_is_killed_its_call_fails_and_the_others_are_answere
     assert [answer.structured_content for answer in answers] == [
         {"said": str(number)} for number in range(20)
     ]
+
+
+@pytest.mark.usefixtures("no_other_processes")
+async def test_when_a_worker_is_killed_its_script_fails_and_the_others_are_answered(
+    new_manager: NewManager, workspace: Path
+) -> None:
+    manager = new_manager(limits=Limits(timeout_seconds=300))
+    script = ScriptedTool.over(manager)
+    server = McpServer(manager, tools=[script.as_tool()])
+    async with listening(server) as url, Client(url) as client:
+        slow = {"commands": "echo before; demo.slow"}
+        doomed = asyncio.create_task(client.call_tool("script", slow))
+        await until((workspace / "started").exists)
+        workers = [pid for pid in processes_with(b"worker/main.py") if os.getpid() in lineage(pid)]
+        echo = asyncio.create_task(client.call_tool("demo__echo", {"text": "beside"}))
+
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        lost, beside = await asyncio.gather(doomed, echo)
+        after = await asyncio.gather(
+            *(
+                client.call_tool("script", {"commands": f"demo.echo --text {n} | jq -r .said"})
+                for n in range(8)
+            )
+        )
+    script.close()
+
+    assert workers
+    assert (lost.is_error, "before" in text_of(lost)) == (True, True)
+    assert beside.structured_content == {"said": "beside"}
+    assert [text_of(answer) for answer in after] == [str(n) for n in range(8)]
 
 
 def children() -> list[int]:
