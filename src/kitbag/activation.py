@@ -21,13 +21,14 @@ _MOST_RESOURCES = 100
 _MOST_VISITED = 2_000
 
 
-def activate(skill: Skill, arguments: str = "") -> str:
+def activate(skill: Skill, arguments: str = "", *, home: str = "") -> str:
     """Return the skill's instructions, its folder and its files; nothing in it is run.
 
-    One pass: what an argument says is never expanded again.
+    `home` is what whoever is elsewhere is told of the folder, instead of where it is. One pass:
+    what an argument says is never expanded again.
     """
-    text, placed = _substitute(skill, arguments)
-    parts = [f"Base directory for this skill: {skill.home}", text.strip()]
+    text, placed = _substitute(skill, arguments, home)
+    parts = [f"Base directory for this skill: {home or skill.home}", text.strip()]
     if arguments and not placed:
         parts.append(f"ARGUMENTS: {arguments}")
     resources = _resources(skill.home)
@@ -37,16 +38,16 @@ def activate(skill: Skill, arguments: str = "") -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _substitute(skill: Skill, arguments: str) -> tuple[str, bool]:
+def _substitute(skill: Skill, arguments: str, home: str) -> tuple[str, bool]:
     words = _words(arguments)
     placed = False
 
     def value(match: re.Match[str]) -> str:
         nonlocal placed
         if match["home"]:
-            return str(skill.home)
+            return home or str(skill.home)
         if match["plugin"]:
-            return str(_plugin_root(skill.home) or match[0])
+            return str((not home and _plugin_root(skill.home)) or match[0])
         if match[0] == "$$ARGUMENTS":
             return "$ARGUMENTS"
         if not match["number"]:

@@ -13,7 +13,7 @@ from kitbag import SkillManager
 from kitbag.servers.mcp import McpLimits, McpServer
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
-from tests.servers.mcp.serving import ERAS, Era, listening
+from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 
 
 class AnyParams(RequestParams, extra="allow"):
@@ -41,6 +41,27 @@ async def test_a_skill_is_a_prompt(new_manager: NewManager, era: Era) -> None:
     assert content.type == "text"
     assert "Do it." in content.text
     assert "ARGUMENTS: the words" in content.text
+
+
+@pytest.mark.promise("mcp-10")
+async def test_a_client_elsewhere_is_not_told_where_a_skill_is(
+    write_skill: WriteSkill, tmp_path: Path, workspace: Path
+) -> None:
+    write_skill("placed", body="Run {baseDir}/scripts/go.sh, or ${CLAUDE_SKILL_DIR}/x.\n")
+    manager = SkillManager(tmp_path / "skills", workspace=workspace)
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        got = await client.get_prompt("placed")
+        read = await client.read_resource("skill://placed/SKILL.md")
+    words = arguments_for(tmp_path / "skills", workspace=workspace)
+    async with over_stdio(*words, era="auto") as beside:
+        local = await beside.get_prompt("placed")
+
+    text, local_text = (each.messages[0].content.text for each in (got, local))  # type: ignore[union-attr]
+    assert str(tmp_path) not in text
+    assert "Base directory for this skill: skill://placed\n" in text
+    assert "Run skill://placed/scripts/go.sh, or skill://placed/x." in text
+    assert "{baseDir}" in read.contents[0].text  # type: ignore[union-attr]
+    assert f"Base directory for this skill: {tmp_path}/skills/placed\n" in local_text
 
 
 async def test_a_skill_that_is_not_for_people_is_no_prompt(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitbag.activation import activate
 from kitbag.calls import OnOutput
 from kitbag.executor import ToolExecutor
 from kitbag.manager import SkillManager
@@ -63,9 +64,10 @@ class Offer:
             return await now.beside.execute(tool.id, arguments, on_output=on_output)
         return await self._manager.acall(tool.id, arguments, on_output=on_output)
 
-    async def activate(self, skill: str, arguments: str) -> str:
-        """Return what an agent is given to use a skill."""
-        return await self._manager.ainvoke_skill(skill, arguments)
+    async def activate(self, skill: str, arguments: str, home: str) -> str:
+        """Return what an agent is given to use a skill; `home` as `activate` takes it."""
+        loaded = await asyncio.to_thread(self._manager.load_skill, skill)
+        return await asyncio.to_thread(activate, loaded, arguments, home=home)
 
     def _snapshot(self) -> Snapshot:
         found = [] if self._only_extra else self._manager.tools

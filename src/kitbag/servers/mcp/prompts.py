@@ -16,8 +16,10 @@ from mcp_types import (
 from kitbag.errors import KitbagError
 from kitbag.servers.faults import said
 from kitbag.servers.mcp.eras import Context
+from kitbag.servers.mcp.links import Scheme
 from kitbag.servers.mcp.offer import Offer
 from kitbag.servers.mcp.paging import page_of
+from kitbag.servers.mcp.skill_files import root_uri
 from kitbag.skills import Skill
 
 _ARGUMENT = PromptArgument(
@@ -26,11 +28,16 @@ _ARGUMENT = PromptArgument(
 
 
 class Prompts:
-    """Answers `prompts/list` and `prompts/get`."""
+    """Answers `prompts/list` and `prompts/get`.
 
-    def __init__(self, offer: Offer, page_size: int) -> None:
+    A client that is elsewhere has no use for where a folder is here: it is told the address
+    under which it can read the skill's files.
+    """
+
+    def __init__(self, offer: Offer, page_size: int, scheme: Scheme) -> None:
         self._offer = offer
         self._page_size = page_size
+        self._is_elsewhere = scheme == "workspace"
 
     async def list(
         self, _context: Context, params: PaginatedRequestParams | None
@@ -45,7 +52,8 @@ class Prompts:
             raise MCPError(INVALID_PARAMS, f"no prompt named {params.name!r}")
         words = (params.arguments or {}).get("arguments", "")
         try:
-            text = await self._offer.activate(skill.name, words)
+            home = root_uri(skill) if self._is_elsewhere else ""
+            text = await self._offer.activate(skill.name, words, home)
         except KitbagError as error:
             raise MCPError(INVALID_PARAMS, said(error), {"code": error.code}) from None
         message = PromptMessage(role="user", content=TextContent(text=text))

@@ -20,6 +20,7 @@ from kitbag.servers.mcp.announcing import Announcer
 from kitbag.servers.mcp.calls import Calls
 from kitbag.servers.mcp.definitions import Definitions
 from kitbag.servers.mcp.eras import Context
+from kitbag.servers.mcp.links import Scheme
 from kitbag.servers.mcp.offer import Offer
 from kitbag.servers.mcp.paging import page_of
 from kitbag.servers.mcp.prompts import Prompts
@@ -38,13 +39,19 @@ class Answers:
     """Who answers what."""
 
     def __init__(
-        self, offer: Offer, calls: Calls, resources: Resources, announcer: Announcer, page_size: int
+        self,
+        offer: Offer,
+        calls: Calls,
+        resources: Resources,
+        announcer: Announcer,
+        page_size: int,
+        scheme: Scheme,
     ) -> None:
         self.offer = offer
         self.calls = calls
         self.resources = resources
         self.announcer = announcer
-        self.prompts = Prompts(offer, page_size)
+        self.prompts = Prompts(offer, page_size, scheme)
         self.skills = Skills(offer, page_size)
         self._definitions = Definitions()
         self._page_size = page_size

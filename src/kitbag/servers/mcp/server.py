@@ -99,7 +99,8 @@ class McpServer:
         size = self._limits.page_size
         calls = Calls(self._offer, self.admission, links, self.metrics)
         resources = Resources(self._offer, links, size)
-        return ProtocolServer(Answers(self._offer, calls, resources, self._announcer, size))
+        answers = Answers(self._offer, calls, resources, self._announcer, size, scheme)
+        return ProtocolServer(answers)
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
