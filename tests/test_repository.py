@@ -18,7 +18,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if "_pb2" not in path.name)
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
     "reading addresses json_values clocks idle_threads workspace_paths workspace_files",
-    "secret_forms literal_search",
+    "secret_forms literal_search by_identity",
     "redaction",
     "results loop_thread telemetry",
     "redacted_results",
@@ -37,7 +37,7 @@ LAYERS = [
     "calls arguments workspace execution policy",
     "backends environments downloads kept_folders",
     "workspace_tools",
-    "call_needs what_runs pinning permit secret_values tape",
+    "call_needs call_limits what_runs pinning permit secret_values tape",
     "permits",
     "recording notes ungranted",
     "house",

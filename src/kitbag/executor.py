@@ -16,6 +16,7 @@ from kitbag.backends.http import run_http
 from kitbag.backends.inline import run_inline
 from kitbag.backends.leftovers import forget_skill
 from kitbag.backends.script import run_script
+from kitbag.call_limits import limits_of
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
     InvalidArgumentsError,
@@ -43,7 +44,6 @@ from kitbag.tools import (
     Hosted,
     Http,
     InlineScript,
-    Runs,
     Script,
     Tool,
     definition_of,
@@ -223,7 +223,7 @@ class ToolExecutor:
             tool=tool,
             arguments=arguments,
             terms=self._terms(policy),
-            limits=_limits(tool, self._limits, timeout, policy),
+            limits=limits_of(tool, self._limits, timeout, policy),
             stdin=_bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._on_progress,
@@ -271,35 +271,6 @@ async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each ki
             return await run_built_in(call, built_in)
         case _:
             raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
-
-
-def _limits(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
-    """Return the limits of one call; a caller may lower the time, never raise it."""
-    found = limits or _usual_limits(tool.runs)
-    if tool.timeout_ms is not None:
-        declared = tool.timeout_ms / 1000
-        most = declared if limits is None else min(declared, limits.timeout_seconds)
-        found = replace(found, timeout_seconds=most)
-    found = policy.limits_for(tool.id, tool.skill, found)
-    if timeout is not None:
-        found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
-    return found
-
-
-_USUAL = Limits()
-_OF_PROGRAMS = Limits(timeout_seconds=60.0)
-_OF_BASH = Limits(timeout_seconds=120.0)
-
-
-def _usual_limits(runs: Runs) -> Limits:
-    """Return what a tool of this kind may use when nobody says otherwise."""
-    match runs:
-        case Binary() | InlineScript():
-            return _OF_PROGRAMS
-        case BuiltIn(name="bash"):
-            return _OF_BASH
-        case _:
-            return _USUAL
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:

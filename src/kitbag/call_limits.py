@@ -1,0 +1,35 @@
+"""How much one call may use: what is usual for its kind, what it declares, what others say."""
+
+from dataclasses import replace
+
+from kitbag.limits import Limits
+from kitbag.policy.policy import Policy
+from kitbag.tools import Binary, BuiltIn, InlineScript, Runs, Tool
+
+_USUAL = Limits()
+_OF_PROGRAMS = Limits(timeout_seconds=60.0)
+_OF_BASH = Limits(timeout_seconds=120.0)
+
+
+def limits_of(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
+    """Return the limits of one call; a caller may lower the time, never raise it."""
+    found = limits or _usual_limits(tool.runs)
+    if tool.timeout_ms is not None:
+        declared = tool.timeout_ms / 1000
+        most = declared if limits is None else min(declared, limits.timeout_seconds)
+        found = replace(found, timeout_seconds=most)
+    found = policy.limits_for(tool.id, tool.skill, found)
+    if timeout is not None:
+        found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
+    return found
+
+
+def _usual_limits(runs: Runs) -> Limits:
+    """Return what a tool of this kind may use when nobody says otherwise."""
+    match runs:
+        case Binary() | InlineScript():
+            return _OF_PROGRAMS
+        case BuiltIn(name="bash"):
+            return _OF_BASH
+        case _:
+            return _USUAL
