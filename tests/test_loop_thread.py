@@ -1,8 +1,13 @@
 import asyncio
+import contextlib
 import contextvars
+import gc
 import os
 import signal
 import threading
+import time
+import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +15,14 @@ import pytest
 from kitbag.loop_thread import Post, run_blocking, run_on_thread
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
+
+
+def until(fact: Callable[[], bool]) -> None:
+    """Wait for what another thread is about to let go of."""
+    deadline = time.monotonic() + 10
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 async def answer(value: object = 42) -> object:
@@ -27,6 +40,25 @@ def test_an_exception_comes_back() -> None:
 
     with pytest.raises(KeyError):
         run_blocking(fail())
+
+
+def test_an_error_that_was_handled_leaves_nothing_to_collect() -> None:
+    class Held:
+        pass
+
+    async def fail(held: Held) -> None:
+        raise KeyError(held)
+
+    held = Held()
+    seen = weakref.ref(held)
+    gc.disable()
+    try:
+        with contextlib.suppress(KeyError):
+            run_blocking(fail(held))
+        del held
+        until(lambda: seen() is None)
+    finally:
+        gc.enable()
 
 
 async def test_it_works_inside_a_running_loop_as_in_a_notebook() -> None:

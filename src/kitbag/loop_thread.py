@@ -8,8 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 Value = TypeVar("Value")
@@ -127,30 +126,58 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
     if threading.current_thread() is thread.thread:
         coroutine.close()
         raise RuntimeError("a blocking call on Kitbag's own loop; await the async method instead")
-    result: Future[Value] = Future()
+    ending: _Ending[Value] = _Ending()
     context = contextvars.copy_context()
-    tasks: list[asyncio.Task[Value]] = []
 
     def start() -> None:
-        task = thread.loop.create_task(coroutine, context=context)
-        tasks.append(task)
-        task.add_done_callback(lambda done: _settle(done, result))
+        ending.begin(thread.loop.create_task(coroutine, context=context))
 
     def cancel() -> None:
-        if tasks:
-            tasks[0].cancel()
+        if ending.task is not None:
+            ending.task.cancel()
         else:  # interrupted before it was handed over
             coroutine.close()
-            result.cancel()
+            ending.come()
 
     try:
         thread.loop.call_soon_threadsafe(start)
-        return result.result()
+        ending.wait()
     except BaseException:
-        if not result.done():
+        if not ending.is_there:
             thread.loop.call_soon_threadsafe(cancel)
-            _wait(result)
+            ending.wait()
         raise
+    return ending.value()
+
+
+class _Ending(Generic[Value]):
+    """The end of a task, waited for on another thread: a bare lock costs half of a Future."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Value] | None = None
+        self.is_there = False
+        self._closed = threading.Lock()
+        self._closed.acquire()
+
+    def begin(self, task: "asyncio.Task[Value]") -> None:
+        self.task = task
+        task.add_done_callback(lambda _: self.come())
+
+    def come(self) -> None:
+        self.is_there = True
+        self._closed.release()
+
+    def wait(self) -> None:
+        """Wait until it is there; Ctrl-C comes through."""
+        self._closed.acquire()
+
+    def value(self) -> Value:
+        task, self.task = self.task, None
+        assert task is not None
+        try:
+            return task.result()
+        finally:
+            del task  # an error that is raised here must not hold what holds itself
 
 
 def is_loop_thread() -> bool:
@@ -208,19 +235,10 @@ def _tell(post: Post, task: "asyncio.Task[Value]", result: "asyncio.Future[Value
         post.put(lambda: _settle(task, result))
 
 
-def _settle(task: "asyncio.Task[Value]", result: "Future[Value] | asyncio.Future[Value]") -> None:
-    if task.cancelled() and isinstance(result, asyncio.Future):
+def _settle(task: "asyncio.Task[Value]", result: "asyncio.Future[Value]") -> None:
+    if task.cancelled():
         result.cancel()
-    elif task.cancelled():
-        result.set_exception(asyncio.CancelledError())
     elif (error := task.exception()) is not None:
         result.set_exception(error)
     else:
         result.set_result(task.result())
-
-
-def _wait(result: "Future[Any]") -> None:
-    """Wait for the end of a cancelled coroutine; its outcome no longer matters."""
-    done = threading.Event()
-    result.add_done_callback(lambda _: done.set())
-    done.wait()
