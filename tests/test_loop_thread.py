@@ -182,3 +182,22 @@ async def test_work_that_fails_keeps_no_other_from_being_done() -> None:
 
     assert done == [1, 2, 3]
     assert [type(error) for error in told] == [KeyError, KeyError]
+
+
+async def test_who_waits_can_be_closed() -> None:
+    waiting = run_on_thread(answer())
+    waiting.send(None)
+
+    waiting.close()
+
+    assert run_blocking(answer()) == 42
+
+
+def test_a_loop_that_is_closed_takes_nothing_ever() -> None:
+    loop = asyncio.new_event_loop()
+    post = Post(loop)
+    loop.close()
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            post.put(lambda: None)

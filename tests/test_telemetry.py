@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,47 @@ def test_without_spans_nothing_is_imported_and_without_the_package_it_is_named()
     ran = subprocess.run([sys.executable, "-c", OFF], capture_output=True, check=True, text=True)
 
     assert ran.stdout == "telemetry_missing pip install 'kitbag[otel]'\n"
+
+
+BROKEN_SPANS = """
+import sqlite3, sys
+from pathlib import Path
+from opentelemetry import trace
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from kitbag import ToolExecutor, tool
+from kitbag.house import House
+from kitbag.journal.journal import Journal
+from kitbag.telemetry import Telemetry
+
+class Broken(SpanProcessor):
+    def on_end(self, span):
+        raise RuntimeError("no room")
+
+provider = TracerProvider()
+provider.add_span_processor(Broken())
+trace.set_tracer_provider(provider)
+
+@tool
+def greet() -> str:
+    \"\"\"Greet.\"\"\"
+    return "hello"
+
+folder = Path(sys.argv[1])
+house = House(journal=Journal(folder), telemetry=Telemetry(enabled=True))
+try:
+    ToolExecutor([greet], house=house, workspace=folder).execute_sync("greet")
+except RuntimeError as error:
+    print(error)
+print(sqlite3.connect(folder / "journal.sqlite3").execute("SELECT outcome FROM calls").fetchall())
+"""
+
+
+def test_a_call_whose_span_cannot_end_is_still_on_record_as_ended(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN_SPANS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "no room\n[('not_started',)]\n", done.stderr

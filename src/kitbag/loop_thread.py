@@ -37,8 +37,14 @@ class Post:
     def _ask(self) -> None:
         self._is_asked = True
         loop = self._loop()
-        if loop is not None:
+        if loop is None:
+            return  # and so has everybody who waited there
+        try:
             loop.call_soon_threadsafe(self._take)
+        except RuntimeError:
+            self._is_asked = False
+            self._work.clear()
+            raise
 
     def _take(self) -> None:
         # Before looking: what is put from now on asks again.
@@ -222,8 +228,10 @@ async def _outlasted(result: "asyncio.Future[Value]", cancel: Callable[[], objec
                 break  # it was the coroutine, and not who waits for it
             cancelled = error
             cancel()
-        except BaseException:  # noqa: BLE001 - of the coroutine, and raised below
-            break
+        except BaseException:
+            if not result.done():
+                raise  # who waits is being closed
+            break  # of the coroutine, and raised below
     if cancelled is not None:
         raise cancelled
     return result.result()

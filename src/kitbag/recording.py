@@ -117,13 +117,29 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        _running.set(self._above)
+        try:
+            self._end_span(kind, error, trace)
+        except BaseException as trouble:
+            self._end(error or trouble)
+            raise
+        self._end(error)
+
+    def _end_span(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._span is None:
+            return
         try:
             if self._told is not None and self.result is not None:
                 self._told.end_with(self.result)
-            if self._span is not None:
-                self._span.__exit__(kind, error, trace)
         finally:
-            _running.set(self._above)
+            self._span.__exit__(kind, error, trace)
+
+    def _end(self, error: BaseException | None) -> None:
         if error is not None:
             self._recorder.end_with_error(self._number, error, self._permit.redactor)
         elif self.result is not None:

@@ -109,3 +109,108 @@ def _is_alive(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+BUSY = """
+import os, threading, time
+from kitbag import ScriptedTool, ToolDef
+
+tool = ScriptedTool.builder("api").journal(False).tool(ToolDef("x", "X"), lambda a: "").build()
+tool.execute_sync("x")
+print("ready", flush=True)
+tool.execute_sync("jq -n 'last(repeat(1))'", timeout=60)
+"""
+
+
+@pytest.mark.promise("script-3")
+def test_a_worker_that_is_busy_with_a_script_ends_with_its_host() -> None:
+    host = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
+    assert host.stdout is not None
+    assert host.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    workers = _workers_of(host.pid)
+
+    host.kill()
+    host.wait()
+    host.stdout.close()
+
+    assert workers
+    deadline = time.monotonic() + 10
+    while any(map(_is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_is_alive, workers))
+
+
+async def wait_for(args: ToolArgs) -> str:
+    await asyncio.sleep(args.param_f64("seconds") or 0.0)
+    return "waited"
+
+
+LIBRARY = "q() { timeout 0.2 slow --seconds 5; echo $?; }; p() { slow & slow & wait; }"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("script", ["source /in/lib; q", "eval 'ti''meout 0.2 slow --seconds 5'"])
+def test_waiting_that_a_text_does_not_show_is_waited_for_rightly(
+    engine: EngineKind, script: str
+) -> None:
+    schema = {"type": "object", "properties": {"seconds": {"type": "number"}}}
+    definition = ToolDef("slow", "Wait").with_schema(schema)
+    tool = ScriptedTool.builder("api", engine).journal(False).tool(definition, wait_for).build()
+
+    started = time.monotonic()
+    ran = tool.execute_sync(f"{script}; echo $?", files={"lib": LIBRARY})
+
+    assert "124" in ran.stdout
+    assert time.monotonic() - started < 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_shells_that_are_not_used_again_leave_room_for_the_next(engine: EngineKind) -> None:
+    tool = tool_on(engine)
+
+    ends = [tool.execute_sync("eval 'echo 1'", files={"a": "b"}).status for _ in range(12)]
+
+    assert ends == ["ok"] * 12
+
+
+def test_a_deep_expression_does_not_crash_a_worker() -> None:
+    ran = tool_on("worker").execute_sync("jq -n '" + "(" * 5000 + "1" + ")" * 5000 + "'")
+
+    assert (ran.status, ran.stdout) == ("ok", "1\n")
+
+
+def test_a_callback_that_runs_another_tool_waits_on_no_loop() -> None:
+    def slow(_args: ToolArgs) -> str:
+        time.sleep(1)
+        return "slow"
+
+    inner = ScriptedTool.builder("inner").journal(False).tool(ToolDef("slow", "Wait"), slow).build()
+
+    def outer(_args: ToolArgs) -> str:
+        return inner.execute_sync("slow", timeout=0.2).status
+
+    tool = ScriptedTool.builder("o", "inproc").journal(False).tool(ToolDef("run", "Run"), outer)
+    ran = tool.build().execute_sync("run")
+
+    assert ran.stdout == "timed_out\n"
+
+
+def test_a_function_that_returns_something_to_await_is_awaited() -> None:
+    tool = ScriptedTool.builder("api", "inproc").journal(False)
+    built = tool.tool(ToolDef("lazy", "Wait"), lambda args: wait_for(args)).build()  # noqa: PLW0108
+
+    assert built.execute_sync("lazy").stdout == "waited\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_schema_that_its_host_uses_for_another_tool_stays_what_it_was(engine: EngineKind) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "string"}}}
+    texts = []
+    for words in ("tool --id 1", "tool --n 1"):
+        definition = ToolDef("tool", "Echo").with_schema(schema)
+        tool = ScriptedTool.builder("api", engine).journal(False).tool(definition, echo).build()
+        texts.append(tool.execute_sync(words).stdout)
+        schema["properties"] = {"n": {"type": "integer"}}
+
+    assert texts == ['{"id": "1"}\n', '{"n": 1}\n']

@@ -15,6 +15,7 @@ from kitbag.calls import ToolCall
 from kitbag.errors import UnknownToolError
 from kitbag.hidden_text import clean
 from kitbag.json_values import NO_VALUE, json_value
+from kitbag.loop_thread import run_blocking
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
 from kitbag.shell.error_words import without_secrets
@@ -83,8 +84,10 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
 
     started = time.monotonic()
     if is_immediate.get() and not waits:
+        is_immediate.set(False)  # what the callback calls is no part of this
         value = answer()
-        value = await value if inspect.isawaitable(value) else value
+        # Nobody could tell that it would have to be awaited: here nothing can wait but a thread.
+        value = run_blocking(_awaited(value)) if inspect.isawaitable(value) else value
         ran = answered(call, value, started)
     else:
         ran = await run_function(call, Function(call=answer, is_async=waits))

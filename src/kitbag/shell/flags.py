@@ -4,11 +4,10 @@ What is read here is only what the text means; whether it fits the schema is the
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitbag.by_identity import by_identity
 from kitbag.json_values import NO_VALUE, json_value
 from kitbag.shell.flag_errors import (
     FlagError,
@@ -26,7 +25,6 @@ from kitbag.shell.schema_shapes import alternatives, properties_of, resolved
 from kitbag.shell.text_values import enum_hint, expected_by, text_value
 from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.usage import usage_line
-from kitbag.signatures.signature import JsonSchema
 
 __all__ = ["FlagError", "Flags", "read_flags"]
 
@@ -48,13 +46,6 @@ def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
     return reader.flags()
 
 
-@by_identity
-def _shape_of(root: JsonSchema) -> tuple[Mapping[str, Any], bool]:
-    """Return the properties of a schema, and whether all words are one list of them."""
-    properties = properties_of(root)
-    return properties, takes_raw_words(properties, root)
-
-
 class _Reader:
     """Takes words one by one; a flag counts more than `--json`, a plain word comes last."""
 
@@ -62,7 +53,8 @@ class _Reader:
         self._tool = tool
         self._stdin = stdin
         self._root = tool.input_schema
-        self._properties, self._is_raw = _shape_of(self._root)
+        self._properties = properties_of(self._root)
+        self._is_raw = takes_raw_words(self._properties, self._root)
         self._objects: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
         self._plain: list[str] = []

@@ -37,7 +37,7 @@ class InprocEngine:
         return await run_script(job.order, on_command, job.on_text, immediate)
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
-        from kitbag.shell.worker.script import analyze_script
+        from kitbag.shell.worker.reading import analyze_script
 
         return analyze_script(script)
 

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from kitbag.by_identity import by_identity
 from kitbag.signatures.signature import JsonSchema
 
 # A schema may refer to itself; nobody nests what can be said in one word deeper than this.
@@ -96,7 +95,6 @@ def required_of(root: JsonSchema) -> list[str] | None:
     return [each for each in names if isinstance(each, str)] if isinstance(names, list) else None
 
 
-@by_identity
 def alternatives(schema: Any, root: JsonSchema) -> list[JsonSchema]:
     """Return the simple schemas that a value may fit, in the order in which they stand.
 

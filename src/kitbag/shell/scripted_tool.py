@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kitbag.calls import ToolCall
@@ -69,7 +69,6 @@ class ScriptedTool:
             env=making.env,
             on_status=making.on_status,
         )
-        self._executor = making.toolbox.executor.beside(_Only(self._tool()))
 
     @staticmethod
     def builder(name: str, engine: EngineKind = "worker") -> ScriptedToolBuilder:
@@ -127,16 +126,12 @@ class ScriptedTool:
             on_status=on_status,
             cancellation=cancellation,
         )
-        asked = _Asked(self, options)
-        before = _asked.get()
-        _asked.set(asked)
-        try:
-            result = await self._executor.execute(
-                self.name, {"commands": commands}, timeout=timeout
-            )
-        finally:
-            _asked.set(before)
-        return asked.response or response_of(result)  # a test may replay what another run gave
+        responses: list[ToolResponse] = []
+        tool = self._as_tool(options, responses)
+        executor = self._toolbox.executor.beside(_Only(tool))
+        result = await executor.execute(tool.id, {"commands": commands}, timeout=timeout)
+        # A test may replay what another run gave: then nothing ran here.
+        return responses[0] if responses else response_of(result)
 
     def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
         """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
@@ -159,9 +154,9 @@ class ScriptedTool:
 
         A model sees the commands in its description, as many as the `budget` of tokens holds.
         """
-        return replace(self._tool(), description=self.system_prompt(budget))
+        return replace(self._as_tool(RunOptions(), []), description=self.system_prompt(budget))
 
-    def _tool(self) -> Tool:
+    def _as_tool(self, options: RunOptions, responses: list[ToolResponse]) -> Tool:
         return Tool(
             id=self.name,
             name=self.name,
@@ -170,7 +165,7 @@ class ScriptedTool:
             input_schema=_INPUT_SCHEMA,
             runs=Hosted(
                 what="a bash script; each tool it calls is decided by itself",
-                run=self._run,
+                run=partial(self._run, options, responses),
             ),
             effects=("execute",),
             timeout_ms=max(1, round(self._around.limits.timeout_seconds * 1000)),
@@ -178,17 +173,14 @@ class ScriptedTool:
             read_by="declaration",
         )
 
-    async def _run(self, call: ToolCall) -> ToolResult:
-        asked = _asked.get()
-        # As a tool like any other it has no options: those are of whoever calls `execute`.
-        if asked is None or asked.tool is not self:
-            asked = _Asked(self, RunOptions())
-        _asked.set(None)
-        run = ScriptRun(self._around, asked.options)
+    async def _run(
+        self, options: RunOptions, responses: list[ToolResponse], call: ToolCall
+    ) -> ToolResult:
+        run = ScriptRun(self._around, options)
         response, state = await run.run(call.arguments["commands"], call.limits.timeout_seconds)
         if state is not None:
             response = replace(response, state=state_token(state, self._state_key, self.name))
-        asked.response = response
+        responses[:] = [response]
         return result_of(call, response)
 
     @property
@@ -227,18 +219,6 @@ class ScriptedTool:
         close = getattr(self._around.engine, "close", None)
         if close is not None:
             close()
-
-
-@dataclass(slots=True)
-class _Asked:
-    """One call of `execute`, on its way through the executor: how to run, and what came of it."""
-
-    tool: ScriptedTool
-    options: RunOptions
-    response: ToolResponse | None = None
-
-
-_asked: ContextVar[_Asked | None] = ContextVar("kitbag_asked_script", default=None)
 
 
 class _Only:

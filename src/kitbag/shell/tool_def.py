@@ -28,7 +28,7 @@ class ToolDef:
         return type(self)(
             self.name,
             self.description,
-            input_schema=schema,
+            input_schema=dict(schema),  # a host may use one of its own for several tools
             output_schema=self.output_schema,
             effects=self.effects,
             examples=self.examples,

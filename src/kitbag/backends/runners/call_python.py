@@ -70,10 +70,10 @@ def read_arguments(source: str) -> Any:
 
 def read_input() -> bytes:
     """Read standard input to its end, without waking the objects that Python has for it."""
-    data = b""
+    pieces = []
     while piece := os.read(0, 1 << 16):
-        data += piece
-    return data
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def load(script: str) -> Any:

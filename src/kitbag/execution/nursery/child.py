@@ -67,7 +67,9 @@ class Child:
         self._nest.close()
         close_witness()
         os.setsid()
-        if not self._pages.wanted and not self._is_wanted():
+        if self._pages.wanted:
+            self._pages.watch()
+        elif not self._is_wanted():
             # Pages are copied when first written to: better while nobody waits. In a crowd
             # this would only keep the processor from other calls.
             self._get_ready()

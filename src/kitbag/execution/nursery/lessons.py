@@ -5,6 +5,7 @@ A call writes names into memory that it shares with its nursery; they are hints,
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import mmap
 import os
 import sys
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _BOARD_BYTES = 32 * 1024
 _CALLS = 3  # that are listened to
+_TRIAL_SECONDS = 5  # what takes longer to load is loaded by the calls that want it
 
 
 class Lessons:
@@ -22,12 +24,12 @@ class Lessons:
 
     def __init__(self) -> None:
         self._board = mmap.mmap(-1, _BOARD_BYTES)
-        self._left = _CALLS
+        self.left = _CALLS
         self.known = frozenset[str]()
 
     @property
     def are_over(self) -> bool:
-        return not self._left
+        return not self.left
 
     def begin(self) -> None:
         """Remember what is loaded before a child is forked."""
@@ -35,7 +37,7 @@ class Lessons:
 
     def write(self) -> None:
         """In a child, at its end: leave the names of what it loaded from outside the skill."""
-        if not self._left:
+        if not self.left:
             return
         names = [name for name, module in list(sys.modules.items()) if self._is_new(name, module)]
         text = "\n".join(names).encode()[:_BOARD_BYTES]
@@ -51,9 +53,9 @@ class Lessons:
 
     def learn(self, load: Callable[[list[str]], bool]) -> bool:
         """In the nursery: load what the last call wrote, if a trial shows no harm; whether so."""
-        if not self._left:
+        if not self.left:
             return False
-        self._left -= 1
+        self.left -= 1
         text = self._board[:].rstrip(b"\0").decode(errors="replace")
         self._board[:] = bytes(_BOARD_BYTES)
         names = [name for name in text.split("\n") if name]
@@ -63,6 +65,8 @@ class Lessons:
 def _in_a_child(trial: Callable[[], bool]) -> bool:
     pid = os.fork()
     if pid == 0:
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        _signal.alarm(_TRIAL_SECONDS)
         try:
             os._exit(0 if trial() else 1)
         finally:

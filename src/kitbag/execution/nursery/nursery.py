@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 from kitbag.execution.nursery.child import Child
 from kitbag.execution.nursery.lessons import Lessons
@@ -45,7 +46,7 @@ class Nursery:
         if unfit:
             self._nest.send(wire.UNFIT + b" %d" % unfit)
             return None
-        self._program.prepare()
+        self._program.prepare(hidden="" if "resource" in sys.modules else "resource")
         self._child.rehearse(self._runner)
         self._nest.send(wire.READY)
         self._settle()
@@ -59,13 +60,14 @@ class Nursery:
 
     def _learn(self) -> None:
         """Take over what the child that ended has seen."""
-        if not self._lessons.are_over:
-            if self._lessons.learn(self._preparation.load_more):
-                self._settle()
-            # What is loaded now stays as it is: the next call touches what all will touch.
-            self._pages.wanted = self._lessons.are_over
-        else:
+        if self._lessons.are_over:
             self._pages.learn()
+            return
+        if self._lessons.learn(self._preparation.load_more):
+            self._settle()
+        if not self._lessons.left:
+            # What is loaded now stays as it is: the next call touches what all will touch.
+            self._pages.want()
 
     def _settle(self) -> None:
         """Set apart what is there, so that what a call has made can be told from it."""

@@ -8,7 +8,9 @@ a hint, and at worst wrong: whoever follows it gets memory ready that nobody nee
 from __future__ import annotations
 
 import mmap
-import os
+import sys
+from posix import O_RDONLY, close, pread, read  # now: a script may put others in their places
+from posix import open as open_file
 
 from kitbag.execution.nursery.c_functions import c_function
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 _BOARD_BYTES = 128 * 1024
 _MOST_RANGES = 4_096
-_MOST_PAGES = 8_192  # to be copied: what a call touches, it would copy anyway
+_MOST_COPIED, _MOST_MAPPED = 16 << 20, 128 << 20  # bytes: what a call touches, and no more
 _PAGE = mmap.PAGESIZE
 _LARGEST = 1 << 28  # of what is looked at: to look takes memory, too
 _PRESENT, _ALONE = 1 << 63, 1 << 56  # bits of a page's entry
@@ -34,11 +36,24 @@ class Pages:
     def __init__(self) -> None:
         self._board = mmap.mmap(-1, _BOARD_BYTES)
         self._ranges: list[Range] = []
-        self.wanted = False  # whether the next child is to note what it touched
+        self.wanted = False  # whether the next child notes what it touches
 
     @property
     def known(self) -> bool:
         return bool(self._ranges)
+
+    def want(self) -> None:
+        """In the nursery: have the next child note; what others left on the board goes."""
+        self._board[:] = bytes(_BOARD_BYTES)
+        self.wanted = True
+
+    def watch(self) -> None:
+        """In the child that notes, before its call: it must not be heard by hooks of the script."""
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, _arguments: object) -> None:
+        if event == "sys.addaudithook":
+            self.wanted = False
 
     def make_ready(self) -> None:
         """In a child that waits: copy and map what calls touch, while nobody is kept waiting."""
@@ -51,7 +66,7 @@ class Pages:
             return
         try:
             text = b"".join(b"%d %d %d\n" % each for each in _touched())
-        except Exception:
+        except BaseException:
             return  # there is no /proc here, or no memory left: a note is worth no trouble
         if len(text) <= _BOARD_BYTES:
             self._board[: len(text)] = text
@@ -67,8 +82,7 @@ class Pages:
             ranges = [_range(*line.split()) for line in lines if line]
         except (TypeError, ValueError):
             return
-        copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
-        if copied <= _MOST_PAGES * _PAGE:
+        if _is_in_order(ranges) and _is_little(ranges):
             self._ranges = ranges
 
 
@@ -80,13 +94,24 @@ def _range(start: bytes, length: bytes, what: bytes) -> Range:
     return found
 
 
+def _is_in_order(ranges: list[Range]) -> bool:
+    """Tell whether nothing is named twice."""
+    ends = [start + length for start, length, _ in ranges]
+    return all(end <= start for end, (start, _, _) in zip(ends, ranges[1:]))
+
+
+def _is_little(ranges: list[Range]) -> bool:
+    copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
+    return copied <= _MOST_COPIED and sum(length for _, length, _ in ranges) <= _MOST_MAPPED
+
+
 def _touched() -> Iterator[Range]:
-    entries = os.open("/proc/self/pagemap", os.O_RDONLY)
+    entries = open_file("/proc/self/pagemap", O_RDONLY)
     try:
         for start, end, writable in _mappings():
             bits = _PRESENT | _ALONE if writable else _PRESENT
             what = _FOR_WRITING if writable else _FOR_READING
-            data = os.pread(entries, (end - start) // _PAGE * 8, start // _PAGE * 8)
+            data = pread(entries, (end - start) // _PAGE * 8, start // _PAGE * 8)
             begin = 0
             for number, entry in enumerate([*memoryview(data).cast("Q"), 0]):
                 if entry & bits == bits:
@@ -95,18 +120,18 @@ def _touched() -> Iterator[Range]:
                     yield start + begin * _PAGE, (number - begin) * _PAGE, what
                 begin = number + 1
     finally:
-        os.close(entries)
+        close(entries)
 
 
 def _mappings() -> Iterator[tuple[int, int, bool]]:
     """Yield what is private to a process: where it begins and ends, and whether it is written."""
-    file = os.open("/proc/self/maps", os.O_RDONLY)
+    file = open_file("/proc/self/maps", O_RDONLY)
     try:
         text = b""
-        while piece := os.read(file, 1 << 16):
+        while piece := read(file, 1 << 16):
             text += piece
     finally:
-        os.close(file)
+        close(file)
     for line in text.splitlines():
         place, permissions, *_ = line.split(None, 5)
         start, _, end = place.partition(b"-")

@@ -41,12 +41,18 @@ class Program:
         self._status = 0
         self._runs: CodeType | None = None
         self._runner_module: Any = None  # with all that the runner defines
+        self._runner_names: frozenset[str] = frozenset()
         self._call_main: CodeType | None = None
+        self._hidden = ""
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
 
-    def prepare(self) -> None:
-        """Have the runner define its functions ahead of all calls, which only call them then."""
+    def prepare(self, hidden: str) -> None:
+        """Have the runner define its functions ahead of all calls, which only call them then.
+
+        `hidden` is a module that waiting for children loads, and no script has asked for.
+        """
+        self._hidden = hidden
         code = self._compiled.get(self._runner) if self._runner else None
         if code is None:
             return
@@ -55,8 +61,8 @@ class Program:
         exec(code, module.__dict__)
         module.__name__ = "__main__"
         self._compiled.put(*rehearsal_code())
-        self._runner_module = module
-        self._call_main = compile("sys.exit(main())", self._runner, "exec")
+        self._runner_module, self._runner_names = module, frozenset(module.__dict__)
+        self._call_main = _last_lines(self._runner)
 
     def become(self, argv: list[str], skipped: int) -> None:
         """Take on a command, of which the first `skipped` words started the interpreter."""
@@ -64,6 +70,8 @@ class Program:
         sys.argv[:] = argv[skipped:]
         self._file = sys.argv[0]
         self._take_path()
+        if self._hidden:
+            sys.modules.pop(self._hidden, None)
         module = self._runner_module if self._file == self._runner else None
         if module is not None:
             self._runs = self._call_main
@@ -84,6 +92,10 @@ class Program:
 
     def let_go(self) -> None:
         """Make garbage of what the program has made."""
+        if self._runs is not None:
+            # It is older than the call, and so not looked at when garbage is collected.
+            for name in [name for name in self.module if name not in self._runner_names]:
+                del self.module[name]
         self.module = {}
         self._runner_module = None
         ending.let_go(self._lessons.known)
@@ -103,6 +115,14 @@ class Program:
             own += given.split(os.pathsep)
         place = sys.path.index(_PLACE) if _PLACE in sys.path else 0
         sys.path[place : place + 1] = own
+
+
+def _last_lines(file: str) -> CodeType:
+    """Return the end of a runner, where it calls its `main`, on the lines where that stands."""
+    with open(file, encoding="utf-8") as source:
+        before, _, _ = source.read().rpartition("if __name__")
+    call = 'if __name__ == "__main__":\n    sys.exit(main())\n'
+    return compile("\n" * before.count("\n") + call, file, "exec")
 
 
 def _main_module(file: str) -> Any:

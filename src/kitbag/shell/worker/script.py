@@ -1,19 +1,16 @@
-"""Runs one script in a fresh shell: the only file that knows the engine, bashkit."""
+"""Runs one script in a fresh shell: with reading.py, all that knows the engine, bashkit."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import resource
 import sys
 import threading
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bashkit import (
     Bash,
-    BashError,
     BuiltinContext,
     BuiltinResult,
     ExecResult,
@@ -22,6 +19,7 @@ from bashkit import (
 )
 
 from kitbag.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
+from kitbag.shell.worker.reading import FEW_COMMANDS, named, never_waits, says_all
 
 
 class Immediate(NamedTuple):
@@ -33,15 +31,12 @@ class Immediate(NamedTuple):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     _Pairs = tuple[tuple[str, Any], ...]
     _Kind = tuple[tuple[str, ...], tuple[str, ...], _Pairs, _Pairs, frozenset[str]]
 
 _NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
-_FEW_COMMANDS = 64
-# What only the loop can interrupt, and jobs, which it runs side by side.
-_WAITS = re.compile(r"\b(?:sleep|wait|timeout|watch)\b|(?<![&>])&(?![&>])")
 _OUT = "/out"
 _MOST_FILES, _MOST_BYTES = 200, 8 * 1024 * 1024
 _MOST_STATE_BYTES = 16 * 1024 * 1024
@@ -53,14 +48,6 @@ async def run_script(
     """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
     shell = _Shell(order, on_command, immediate)
     return await shell.run(on_text)
-
-
-def analyze_script(text: str) -> dict[str, Any]:
-    """Return what a script would run, without running it; `error` when it is no bash."""
-    try:
-        return {"error": None, **Bash().analyze(text).to_dict()}
-    except BashError as error:
-        return {"error": str(error)}
 
 
 class _Shell:
@@ -93,7 +80,7 @@ class _Shell:
         self._over = True
         found, left_out = _tree(self._files)
         state = self._bash.snapshot() if self._order.keeps_state else None
-        if ran.error is None and never_waits(self._order):
+        if never_waits(self._order):
             self._loop.call_soon(_clear_away, self._room)
         return Done(
             exit_code=ran.exit_code & 255,
@@ -144,7 +131,7 @@ class _Room:
         self.tenant: _Shell | None = None
         self._stubs = order.stubs
         builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
-        for name in _named(order):
+        for name in named(order):
             builtins[name] = self._now if name in now else self._forward
         settings: dict[str, Any] = {
             "custom_builtins": builtins,
@@ -186,7 +173,7 @@ def _room_for(order: Order, now: frozenset[str]) -> _Room:
 
 def _kind_of(order: Order, now: frozenset[str]) -> _Kind | None:
     """Return what rooms must have in common to serve the same scripts; None for one of its own."""
-    if order.state is not None or order.folders or len(order.commands) > _FEW_COMMANDS:
+    if order.state is not None or order.folders or len(order.commands) > FEW_COMMANDS:
         return None
     env, limits = (tuple(sorted(each.items())) for each in (order.env, order.limits))
     return order.commands, tuple(order.stubs), env, limits, now
@@ -204,47 +191,22 @@ def _clear_away(room: _Room) -> None:
 
 def _is_mentioned_only(names: frozenset[str], order: Order) -> bool:
     """Tell whether a script names no other commands, and nothing that waits by itself."""
-    return never_waits(order) and not any(
+    return says_all(order) and not any(
         name in order.script for name in order.commands if name not in names
     )
 
 
-def never_waits(order: Order) -> bool:
-    """Tell whether a script does one thing after the other, and sleeps in between never."""
-    return _WAITS.search(order.script) is None
+def is_serial(order: Order) -> bool:
+    """Tell whether a script may run without a loop, in a room that is used again.
+
+    Each new room would leave a thread behind for a while.
+    """
+    return says_all(order) and _kind_of(order, frozenset()) is not None
 
 
 def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult) -> None:
     if not ended.done():
         ended.set_result(ran)
-
-
-def _named(order: Order) -> Iterable[str]:
-    """Return the commands that a script may call: all, unless many, and its text tells which.
-
-    To make a shell of five hundred commands takes longer than most scripts do.
-    """
-    if len(order.commands) <= _FEW_COMMANDS or order.state is not None:
-        return order.commands
-    try:
-        found = _reader().analyze(order.script)
-    except BashError:
-        return ()  # it will not begin
-    mentioned = {name for name in order.commands if name in order.script}
-    known = mentioned | _own_commands() | set(found.functions)
-    # With a word that nobody knows, all: the engine then says which one was meant.
-    is_plain = not found.is_opaque and known.issuperset(filter(None, found.command_names))
-    return [name for name in order.commands if name in mentioned] if is_plain else order.commands
-
-
-@cache
-def _reader() -> Bash:
-    return Bash()
-
-
-@cache
-def _own_commands() -> frozenset[str]:
-    return frozenset(_reader().capabilities().builtins)
 
 
 def _folder(files: dict[str, bytes]) -> FileSystem:

@@ -10,7 +10,9 @@ from typing import Any
 
 from kitbag.shell.worker.frames import FrameError, Frames, frame
 from kitbag.shell.worker.order import Answer, Command, Done, Order
-from kitbag.shell.worker.script import Immediate, analyze_script, never_waits, run_script
+from kitbag.shell.worker.reading import analyze_script
+from kitbag.shell.worker.script import Immediate, is_serial, run_script
+from kitbag.shell.worker.script_thread import ScriptThread
 from kitbag.shell.worker.seal import seal
 
 _PIECE = 262_144
@@ -30,6 +32,7 @@ class _Server:
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = count(1)
         self._frames = Frames()
+        self._thread: ScriptThread | None = None
         self._order: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -59,7 +62,7 @@ class _Server:
     async def _run(self, fields: dict[str, Any]) -> None:
         order = Order.unpacked(fields)
         self._numbers = count(1)
-        if never_waits(order) and not self._writer.transport.get_write_buffer_size():
+        if is_serial(order) and not self._writer.transport.get_write_buffer_size():
             done = await self._run_alone(order)
         else:
             done = await self._run_beside(order)
@@ -78,7 +81,8 @@ class _Server:
 
     async def _run_alone(self, order: Order) -> Done:
         """Run a script that does one thing after the other, without the loop: half the time."""
-        immediate = Immediate(frozenset(order.commands), self._ask_now, lambda run: run())
+        self._thread = self._thread or ScriptThread(self._line.fileno())
+        immediate = Immediate(frozenset(order.commands), self._ask_now, self._thread.run)
         self._line.setblocking(True)
         try:
             return await run_script(order, self._ask, self._say_now, immediate)

@@ -1,0 +1,115 @@
+"""The first call of a script and the tenth: what a nursery learns in between shows in none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.results import ToolResult
+
+CALLS = 7  # lessons end with the third, pages are noted in the fourth and used from the fifth on
+Calls = Callable[..., list[ToolResult]]
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    """Call a handler several times, with files beside it; each call must be warm."""
+
+    def call(text: str, **files: str) -> list[ToolResult]:
+        scripts = tmp_path / "skills/s/scripts"
+        scripts.mkdir(parents=True)
+        (tmp_path / "w").mkdir()
+        (scripts.parent / "SKILL.md").write_text("---\nname: s\ndescription: d\n---\n")
+        (scripts / "go.py").write_text(text)
+        for name, content in files.items():
+            (scripts / f"{name}.py").write_text(content)
+        manager = SkillManager(tmp_path / "skills", workspace=tmp_path / "w")
+        return [manager.call("s.go", timeout=20) for _ in range(CALLS)]
+
+    return call
+
+
+def test_hooks_of_a_script_hear_nothing_of_ours(calls: Calls) -> None:
+    results = calls(
+        "import sys\n"
+        "def handler(args):\n"
+        "    def hear(event, given):\n"
+        "        if event == 'open' and str(given[0]).startswith('/proc'):\n"
+        "            sys.exit('no /proc')\n"
+        "    sys.addaudithook(hear)\n"
+        "    return 1\n"
+    )
+
+    assert {(r.outcome, r.stderr, r.warm) for r in results} == {("ok", "", True)}
+
+
+def test_functions_that_a_script_replaces_are_not_called_after_its_end(calls: Calls) -> None:
+    results = calls(
+        "import os\n"
+        "def handler(args):\n"
+        "    def refuse(*_a, **_k):\n"
+        "        print('used')\n"
+        "        raise SystemExit(7)\n"
+        "    os.open = os.read = os.pread = refuse\n"
+        "    return 1\n"
+    )
+
+    assert {(r.outcome, r.stdout, r.exit_code) for r in results} == {("ok", "", 0)}
+
+
+def test_what_a_call_leaves_in_main_is_finalised_in_each(calls: Calls) -> None:
+    results = calls(
+        "import __main__\n"
+        "class Thing:\n"
+        "    def __del__(self):\n"
+        "        print('bye')\n"
+        "def handler(args):\n"
+        "    __main__.thing = Thing()\n"
+    )
+
+    assert [r.stdout for r in results] == ["bye\n"] * CALLS
+
+
+def test_a_trace_names_the_line_on_which_the_runner_calls(calls: Calls) -> None:
+    results = calls(
+        "import traceback\n"
+        "def handler(args):\n"
+        "    first = traceback.extract_stack()[-3]\n"
+        "    return [first.name, first.line]\n"
+    )
+
+    assert [r.structured for r in results] == [["<module>", "sys.exit(main())"]] * CALLS
+
+
+def test_a_file_with_the_name_of_what_a_nursery_needs_is_imported_in_each_call(
+    calls: Calls,
+) -> None:
+    results = calls(
+        "def handler(args):\n"
+        "    import resource, sys\n"
+        "    return resource.__file__.rpartition('/')[2]\n",
+        resource="",
+    )
+
+    assert [r.structured for r in results] == ["resource.py"] * CALLS
+
+
+@pytest.mark.promise("warm-5")
+def test_what_a_call_writes_into_shared_memory_slows_no_later_one(calls: Calls) -> None:
+    results = calls(
+        "import ctypes, os, re\n"
+        "def handler(args):\n"
+        "    maps = open('/proc/self/maps').read().splitlines()\n"
+        "    sizes = [[int(n, 16) for n in line.split()[0].split('-')] for line in maps]\n"
+        "    start, end = max(sizes, key=lambda each: each[1] - each[0])\n"
+        "    line = b'%d %d 22\\n' % (start, end - start)\n"
+        "    for each, (first, last) in zip(maps, sizes):\n"
+        "        if ' rw-s ' in each and last - first > 4096:\n"
+        "            text = (b' ' * 65536 + line * 9999)[: last - first]\n"
+        "            ctypes.memmove(first, text, len(text))\n"
+        "    os._exit(0)\n"
+    )
+
+    assert {r.outcome for r in results} == {"ok"}
+    assert max(r.duration_ms for r in results[1:]) < 5_000
