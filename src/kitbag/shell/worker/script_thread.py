@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Only Linux tells when one half of a socket is closed; that both are is always told.
+_HOST_IS_GONE = getattr(select, "POLLRDHUP", 0)
 _STACK_BYTES = 256 * 1024 * 1024  # as the engine's own threads have it: scripts nest deeply
 
 
@@ -25,7 +27,7 @@ class ScriptThread:
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._done, self._tell = os.pipe()
         self._events = select.poll()
-        self._events.register(line, select.POLLRDHUP)
+        self._events.register(line, _HOST_IS_GONE)
         self._events.register(self._done, select.POLLIN)
         before = threading.stack_size(_STACK_BYTES)
         threading.Thread(target=self._serve, daemon=True).start()
