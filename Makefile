@@ -80,7 +80,7 @@ test: $(READY) $(PROGRAMS) $(CLIENTS) $(GENERATOR) interpreters  ## every test
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
 THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
   workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
-  integrations doors shell sessions text_skills authoring watching servers mcp_servers testing \
+  integrations doors seeds shell sessions text_skills authoring watching servers mcp_servers testing \
   test_spine_load.py test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
