@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kitbag.by_identity import by_identity
 from kitbag.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Tool
@@ -34,7 +33,8 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
         problems = list(_problems(tool.input_schema, checked))
     except ValueError as error:
         reason = f"its input schema is wrong: {str(error).splitlines()[0]}"
-        raise ToolSchemaError(tool.id, reason) from None
+        hint = "`kitbag check` names it in a skill; of an MCP server, tell whoever makes it"
+        raise ToolSchemaError(tool.id, reason, hint=hint) from None
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked
@@ -164,11 +164,20 @@ def _hint(schema: Any, arguments: Any) -> str:
     return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
 
 
-@by_identity
-def _validator_for(schema: JsonSchema) -> Any:
-    from jsonschema_rs import validator_for
+# Compiled once for each schema object; the object is kept, so that its id stays its own.
+_validators: dict[int, tuple[JsonSchema, Any]] = {}
+_MOST_VALIDATORS = 4096
 
-    return validator_for(schema, offline=True)
+
+def _validator_for(schema: JsonSchema) -> Any:
+    found = _validators.get(id(schema))
+    if found is None:
+        from jsonschema_rs import validator_for
+
+        if len(_validators) >= _MOST_VALIDATORS:
+            _validators.clear()
+        found = _validators[id(schema)] = (schema, validator_for(schema, offline=True))
+    return found[1]
 
 
 def _usage(tool: Tool) -> str:

@@ -240,13 +240,19 @@ async def test_the_slot_that_was_used_longest_ago_is_ended_first(shelf: Shelf) -
     assert (shelf.idle, first.alive, second.alive) == ((second,), False, True)
 
 
-async def test_while_calls_keep_the_processors_busy_no_slot_is_added(shelf: Shelf) -> None:
+async def two_that_worked(shelf: Shelf) -> list[AnySlot]:
+    """Have two slots serve calls that used half of the one processor there is."""
     shelf._processors = 1
     slots = await asyncio.gather(take(shelf), take(shelf))
     await until(lambda: not shelf._starting)
     for slot in slots:
         slot.ran_seconds, slot.worked_seconds = 0.002, 0.001
         slot.give_back(reusable=True)
+    return list(slots)
+
+
+async def test_while_calls_keep_the_processors_busy_no_slot_is_added(shelf: Shelf) -> None:
+    slots = await two_that_worked(shelf)
     assert set(await asyncio.gather(take(shelf), take(shelf))) == set(slots)
     shelf._start_seconds = 1e-9  # any wait is longer than starting another
 
@@ -258,12 +264,7 @@ async def test_while_calls_keep_the_processors_busy_no_slot_is_added(shelf: Shel
 
 
 async def test_a_slot_is_added_when_calls_that_used_to_work_end_no_more(shelf: Shelf) -> None:
-    shelf._processors = 1
-    slots = await asyncio.gather(take(shelf), take(shelf))
-    await until(lambda: not shelf._starting)
-    for slot in slots:
-        slot.ran_seconds, slot.worked_seconds = 0.002, 0.001
-        slot.give_back(reusable=True)
+    slots = await two_that_worked(shelf)
     await asyncio.gather(take(shelf), take(shelf))
     shelf._start_seconds = 0.01
 

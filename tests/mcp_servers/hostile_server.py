@@ -18,6 +18,8 @@ for line in sys.stdin:
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "hostile", "version": "1"},
             }
+        case "tools/list" if says["tools"] is None:
+            continue
         case "tools/list":
             answer["result"] = {"tools": says["tools"]}
         case "tools/call":

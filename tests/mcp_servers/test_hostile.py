@@ -23,7 +23,7 @@ HIDDEN = "\u202e\u200b\x1b[31m"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def toml_of_hostile(folder: Path, tools: list[dict[str, Any]], answer: Any = FINE) -> str:
+def toml_of_hostile(folder: Path, tools: list[dict[str, Any]] | None, answer: Any = FINE) -> str:
     said = folder / "said.json"
     said.write_text(json.dumps({"tools": tools, "answer": answer}))
     words = [sys.executable, str(HOSTILE), str(said)]
@@ -31,7 +31,7 @@ def toml_of_hostile(folder: Path, tools: list[dict[str, Any]], answer: Any = FIN
     return f'[[mcp]]\nname = "bad"\ncommand = {json.dumps(words)}\nread = {json.dumps(reads)}\n'
 
 
-def hostile(folder: Path, tools: list[dict[str, Any]], answer: Any = FINE) -> McpEntry:
+def hostile(folder: Path, tools: list[dict[str, Any]] | None, answer: Any = FINE) -> McpEntry:
     return parse_user_mcp(toml_of_hostile(folder, tools, answer).encode())[0]
 
 
@@ -86,6 +86,18 @@ def test_an_answer_outside_the_protocol_harms_no_other_server(
     assert added.structured == {"result": 3}
     assert list(servers.problems) == ["bad"]
     assert "inputSchema.type" in str(servers.problems["bad"])
+
+
+def test_a_server_that_never_tells_its_tools_harms_no_other(
+    manager: SkillManager, tmp_path: Path, new_entry: NewEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.mcp_servers.connection._START_SECONDS", 10.0)
+
+    with McpServers(manager, [hostile(tmp_path, None), new_entry()]) as servers:
+        added = manager.call("mcp:theirs.add", {"a": 1, "b": 2})
+
+    assert added.structured == {"result": 3}
+    assert "'bad': it does not tell its tools" in str(servers.problems["bad"])
 
 
 @pytest.mark.parametrize("answer", [{"content": 7}, {"content": [{"type": "text"}]}])

@@ -41,6 +41,13 @@ class Connection:
     async def tools(self) -> list[Tool]:
         """Ask for every tool of the server."""
         client = await self._connected()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                return await self._listed(client)
+        except TimeoutError:
+            raise McpServerError(self._entry.name, "it does not tell its tools") from None
+
+    async def _listed(self, client: Client) -> list[Tool]:
         found: list[Tool] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):

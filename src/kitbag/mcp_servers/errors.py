@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kitbag.errors import CommandStartError, KitbagError
 
 _MOST_SHOWN = 3
+_ASK = "tell whoever makes it; `kitbag mcp` shows how it is configured"
 
 
 class McpServerError(CommandStartError):
@@ -36,7 +37,7 @@ class McpAnswerError(KitbagError):
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
-        super().__init__(f"the MCP server {name!r} answered wrongly: {reason}")
+        super().__init__(f"the MCP server {name!r} answered wrongly: {reason}", hint=_ASK)
 
 
 class McpToolNamesError(KitbagError):
@@ -49,4 +50,6 @@ class McpToolNamesError(KitbagError):
         self.refused = tuple(refused)
         shown = ", ".join(ascii(each[:40]) for each in refused[:_MOST_SHOWN])
         more = ", …" if len(refused) > _MOST_SHOWN else ""
-        super().__init__(f"left out of the MCP server {name!r}: tools called {shown}{more}")
+        super().__init__(
+            f"left out of the MCP server {name!r}: tools called {shown}{more}", hint=_ASK
+        )
