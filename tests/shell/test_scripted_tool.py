@@ -10,6 +10,7 @@ import pytest
 
 from kitbag import Policy, ScriptedTool, SkillManager, ToolArgs, ToolDef, ToolExecutor, ToolRegistry
 from kitbag.environment import state_directory
+from kitbag.house import House
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.policy import Question, Rule
 from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
@@ -396,3 +397,31 @@ def test_files_of_skills_can_be_read_and_links_lead_nowhere(manager: SkillManage
     assert "root:" not in ran.stdout
     assert both.stdout == "of the other\n"
     assert "read-only" in both.stderr
+
+
+async def test_options_of_one_script_reach_no_script_that_its_approver_runs() -> None:
+    written: list[str] = []
+    registry = ToolRegistry()
+    beside = ToolExecutor(registry, house=House(policy=Policy(), journal=False))
+    inner: list[str] = []
+
+    async def approve(question: Question) -> bool:
+        if question.tool == "api" and not inner:
+            commands = "write; cat /in/f"
+            inner.append((await beside.execute("api", {"commands": commands})).stdout)
+        return True
+
+    asks = Policy(rules=[Rule(verdict="ask", tools=["api"], name="scripts")])
+    tool = (
+        ScriptedTool.builder("api", "inproc")
+        .journal(False)
+        .policy(asks, approve)
+        .tool(ToolDef("write", "Write"), lambda _args: written.append("x"))
+        .build()
+    )
+    registry.register(tool)
+
+    outer = await tool.execute("write; cat /in/f", files={"f": "mine\n"}, dry_run=True)
+
+    assert (outer.stdout, written) == ("mine\n", ["x"])
+    assert "mine" not in inner[0]
