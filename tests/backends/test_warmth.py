@@ -36,7 +36,7 @@ def test_a_python_script_is_forked_from_a_nursery_of_its_own() -> None:
         script="/skill/scripts/x.py",
         runner="",
         folders=("/skill/scripts",),
-        env=tuple(SHARED.items()),
+        env=(*SHARED.items(), ("TOOL_ARGS", "{}")),
         cwd=CWD,
     )
 

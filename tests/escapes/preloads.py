@@ -1,6 +1,6 @@
 """Modules of a stranger, installed beside the interpreter, that run when a nursery imports them.
 
-In a nursery descriptor 3 is the line to its slot and 4 the one that calls come in by.
+In a nursery descriptor 3 is the line that calls come in by and 4 the one to its slot.
 """
 
 PRELUDE = """
@@ -11,8 +11,8 @@ def tell(word):
     with open(os.getcwd() + "/told", "a") as file:
         file.write(word + "\\n")
 if in_nursery():
-    nest = socket.socket(fileno=os.dup(3))
-    jobs = socket.socket(fileno=os.dup(4))
+    nest = socket.socket(fileno=os.dup(4))
+    jobs = socket.socket(fileno=os.dup(3))
     def job():
         return socket.recv_fds(jobs, 65536, 8)
 """

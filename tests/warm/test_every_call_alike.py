@@ -79,7 +79,8 @@ def test_a_trace_names_the_line_on_which_the_runner_calls(calls: Calls) -> None:
         "    return [first.name, first.line]\n"
     )
 
-    assert [r.structured for r in results] == [["<module>", "sys.exit(main())"]] * CALLS
+    line = 'if __name__ == "__main__" and main():'
+    assert [r.structured for r in results] == [["<module>", line]] * CALLS
 
 
 def test_a_file_with_the_name_of_what_a_nursery_needs_is_imported_in_each_call(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kitbag.backends.answers import result_of
 from kitbag.backends.argument_file import argument_file
-from kitbag.backends.call_variables import call_variables
+from kitbag.backends.call_variables import given_variables, skill_variables
 from kitbag.backends.confining import RUNNERS, Reach, confinement_of, refuse_planted
 from kitbag.backends.conventions import Delivery, delivery_of
 from kitbag.backends.exchange import exchange_folder
@@ -41,7 +41,8 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
     folder = exchange_folder(call.tool.place, call.terms.workspace)
     with argument_file(folder, delivery) as file:
         found = _environment(call, script, delivery, file)
-        command = _command(call, script, program, delivery, _shared(script, packages), found)
+        shared = _shared(script, packages) | skill_variables(call)
+        command = _command(call, script, program, delivery, shared, found)
         started_ns = file_clock_ns()
         programs = (packages.visible if packages else ()) or homes_of(program[0])
         confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
@@ -155,10 +156,12 @@ def _environment(
     call: ToolCall, script: Script, delivery: Delivery, file: Path | None
 ) -> dict[str, str]:
     scripts = f"{call.tool.home}/scripts"
-    found = call_variables(call, delivery, file)
+    found = given_variables(call, delivery, file)
     if script.convention in ("handler", "main"):
         source = "stdin" if call.stdin is None else "file" if file else "variable"
-        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_SCRIPTS": scripts, "KITBAG_ANSWER": _ANSWER}
+        found |= {"KITBAG_ARGUMENTS": source, "KITBAG_ANSWER": _ANSWER}
+        if script.file.rpartition("/")[0] != scripts:
+            found["KITBAG_SCRIPTS"] = scripts
     elif script.language == "python":
         found["PYTHONPATH"] = scripts
     return found

@@ -39,7 +39,7 @@ def warm_process_for(
             script=script.file,
             runner=runner,
             folders=_own_folders(script, env),
-            env=shared,
+            env=(*shared, *_USUALLY),
             cwd=cwd,
         )
     is_node = script.language in ("javascript", "typescript")
@@ -48,6 +48,8 @@ def warm_process_for(
     return None
 
 
+# What nearly every call sets, so that an environment need not grow for it.
+_USUALLY = (("TOOL_ARGS", "{}"),)
 _WAIT = "--wait"  # instead of a script: it comes with the call
 
 

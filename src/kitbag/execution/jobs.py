@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitbag.execution.command import Nursery, Prestarted
+from kitbag.execution.command import Command, Nursery, Prestarted
 from kitbag.execution.zygote import wire
 
 LimitFields = tuple[tuple[str, int | None], ...]
 
 PROGRAM = Path(__file__).with_name("nursery") / "importlib_bootstrap.py"
+# A nursery looks up every symbol when it starts: else each of its children would do so anew.
+_OWN_VARIABLES = {"LD_BIND_NOW": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,37 +45,61 @@ def _changed_at(folder: str) -> int:
         return 0
 
 
-def has_untaken(line: socket.socket) -> bool:
-    """Tell whether a call that was sent is still unread, or was when the reader went."""
-    unread = array("i", [0])
-    fcntl.ioctl(line, termios.TIOCOUTQ, unread)
-    # In this order: the error is there before the queue is emptied.
-    return bool(unread[0]) or line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
-
-
 class Jobs:
     """A socket that calls are sent through; only the host writes and only a nursery reads."""
 
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
-        self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.ours.setblocking(False)  # a nursery that does not read must not hold up the host
+        self._env = dict(nursery.env)
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(False)  # a nursery that does not read must not hold up the host
         wanted = {
             "files": [file for file in (nursery.runner, nursery.script) if file],
             "runner": nursery.runner,
             "folders": nursery.folders,
             "skipped": len(nursery.program),
+            "own_variables": [name for name in _OWN_VARIABLES if name not in self._env],
         }
-        wire.send_value(self.ours, wire.PREPARE, wanted)
+        wire.send_value(self._ours, wire.PREPARE, wanted)
 
     def order(self) -> dict[str, Any]:
         """Return what a zygote is told of the nursery."""
         nursery = self._nursery
         argv = [*nursery.program, str(PROGRAM)]
-        return {"argv": argv, "env": dict(nursery.env), "cwd": str(nursery.cwd)}
+        return {"argv": argv, "env": {**_OWN_VARIABLES, **self._env}, "cwd": str(nursery.cwd)}
 
     def theirs(self) -> tuple[int, ...]:
         return (self._theirs.fileno(),)
 
     def close_theirs(self) -> None:
         self._theirs.close()
+
+    def send(self, command: Command, fds: tuple[int, ...], *, in_crowd: bool) -> None:
+        """Send a call, of its variables only what a nursery does not have.
+
+        Every word that a child need not read is memory that it need not copy.
+        """
+        env, known = command.env, self._env
+        changed = {
+            _encoded(name): _encoded(value)
+            for name, value in env.items()
+            if known.get(name) != value
+        }
+        removed = [_encoded(name) for name in known if name not in env]
+        words = command.argv[len(self._nursery.program) :]
+        job = (words, changed, removed, str(command.cwd), int(command.feeds), int(in_crowd))
+        wire.send_value(self._ours, wire.RUN, job, fds)
+
+    def has_untaken(self) -> bool:
+        """Tell whether a call that was sent is still unread, or was when the reader went."""
+        unread = array("i", [0])
+        fcntl.ioctl(self._ours, termios.TIOCOUTQ, unread)
+        # In this order: the error is there before the queue is emptied.
+        return bool(unread[0]) or self._ours.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+    def close(self) -> None:
+        self._ours.close()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kitbag.execution.command import Command
-from kitbag.execution.jobs import has_untaken
+from kitbag.execution.jobs import Jobs
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
@@ -50,7 +50,7 @@ class Slot:
         owner: Owner,
         *,
         temporary: str | None = None,
-        jobs: socket.socket | None = None,
+        jobs: Jobs | None = None,
         door: "Door | None" = None,
     ) -> None:
         self._loop = loop
@@ -91,18 +91,20 @@ class Slot:
         self._calls += 1
         self._sent_at = self._loop.time()
         self._answer = self._loop.create_future()
-        env = dict(command.env)
-        if self.temporary is not None:
-            env.setdefault("TMPDIR", self.temporary)
-        job = (self._calls, list(command.argv), env, str(command.cwd))
         try:
             if self._jobs is None:
-                wire.send_value(self._sock, wire.RUN, job, streams.theirs)
+                wire.send_value(self._sock, wire.RUN, self._job(command), streams.theirs)
             else:
-                wire.send_value(self._jobs, wire.RUN, (*job, int(self.in_crowd)), streams.theirs)
+                self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
         except OSError:
             self.drop()
         return self._answer
+
+    def _job(self, command: Command) -> tuple[int, list[str], dict[str, str], str]:
+        env = dict(command.env)
+        if self.temporary is not None:
+            env.setdefault("TMPDIR", self.temporary)
+        return self._calls, list(command.argv), env, str(command.cwd)
 
     def give_back(self, *, reusable: bool) -> None:
         self._owner.give_back(self, reusable=reusable)
@@ -142,7 +144,7 @@ class Slot:
             self._lost = reply if isinstance(reply, Lost) else self._lost
             self.drop()
         else:
-            if self._jobs is not None and has_untaken(self._jobs):
+            if self._jobs is not None and self._jobs.has_untaken():
                 reply = Lost(call=reply.call)  # what ended was a child that only waited
             if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
                 self.close()  # it is ending by itself, and nothing of the call is alive

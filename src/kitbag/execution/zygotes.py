@@ -130,15 +130,14 @@ class Zygote:
             if door is not None:
                 door.close()
             if jobs is not None:
-                jobs.ours.close()
+                jobs.close()
             raise
         finally:
             theirs.close()
             for line in (jobs, door):
                 if line is not None:
                     line.close_theirs()
-        sent = jobs.ours if jobs else None
-        return Slot(self._loop, ours, owner, temporary=temporary, jobs=sent, door=door)
+        return Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs, door=door)
 
     def _new_door(self) -> "Door | None":
         if not self._plan.proxy_port:

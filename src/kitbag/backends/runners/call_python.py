@@ -11,27 +11,34 @@ import json
 import os
 import sys
 
+# Where every interpreter has them from the start; importlib itself is a file to be read.
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import SourceFileLoader
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Files that were compiled before this call began: put here by whoever forks calls.
+# Put here by whoever forks calls: files that were compiled before this one began, what else was
+# made ahead of it, and what comes by the environment otherwise.
 COMPILED: Any = globals().get("COMPILED")
-encode = json.JSONEncoder(allow_nan=False).encode  # made once, where calls are forked
+SPECS: dict[str, ModuleSpec] = {}
+GIVEN: dict[bytes, bytes] = {}
+TAKEN = (b"KITBAG_ANSWER", b"KITBAG_ARGUMENTS", b"KITBAG_SCRIPTS")
+# Made once, where calls are forked.
+encode = json.JSONEncoder(allow_nan=False).encode
+decode = json.JSONDecoder().raw_decode
 # What JSON gives is what these ask for.
 PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
 
 
 def main() -> int:
     mode, script = sys.argv[1:3]
-    answer = int(os.environ.pop("KITBAG_ANSWER"))
-    os.set_inheritable(answer, False)
-    arguments = read_arguments(os.environ.pop("KITBAG_ARGUMENTS"))
-    scripts = os.environ.pop("KITBAG_SCRIPTS", "")
+    given = GIVEN or take_variables()
+    answer = int(given[b"KITBAG_ANSWER"])
+    arguments = read_arguments(given[b"KITBAG_ARGUMENTS"])
     sys.argv = [script]
-    sys.path[0] = os.path.dirname(script)
-    if scripts and scripts not in sys.path:
-        sys.path.insert(1, scripts)
+    take_path(script.rpartition("/")[0], os.fsdecode(given.get(b"KITBAG_SCRIPTS", b"")))
     try:
         function = getattr(load(script), mode)
         value = function(arguments) if mode == "handler" else call_main(function, arguments)
@@ -47,6 +54,19 @@ def main() -> int:
     return 0
 
 
+def take_variables() -> dict[bytes, bytes]:
+    """Take what is meant for this file out of what the script will see."""
+    given = {name: os.environb.pop(name) for name in TAKEN if name in os.environb}
+    os.set_inheritable(int(given[b"KITBAG_ANSWER"]), False)
+    return given
+
+
+def take_path(folder: str, scripts: str) -> None:
+    sys.path[0] = folder
+    if scripts and scripts != folder and scripts not in sys.path:
+        sys.path.insert(1, scripts)
+
+
 def print_traceback(error: BaseException) -> None:
     """Print where the script failed, from its own first line on."""
     import traceback
@@ -59,44 +79,50 @@ def print_traceback(error: BaseException) -> None:
     traceback.print_exception(type(error), error, trace)
 
 
-def read_arguments(source: str) -> Any:
-    if source == "stdin":
-        return json.loads(read_input() or b"{}")
-    if source == "variable":
-        return json.loads(os.environ["TOOL_ARGS"])
-    with open(os.environ["TOOL_ARGS_FILE"], encoding="utf-8") as file:
-        return json.load(file)
+def read_arguments(source: bytes) -> Any:
+    """Read the one value that was written for this call, and nothing around it."""
+    if source == b"stdin":
+        text = read_input().decode() or "{}"
+    elif source == b"variable":
+        text = os.environ["TOOL_ARGS"]
+    else:
+        with open(os.environ["TOOL_ARGS_FILE"], encoding="utf-8") as file:
+            text = file.read()
+    return decode(text)[0]
 
 
 def read_input() -> bytes:
     """Read standard input to its end, without waking the objects that Python has for it."""
-    pieces = []
-    while piece := os.read(0, 1 << 16):
-        pieces.append(piece)
-    return b"".join(pieces)
+    found, size = b"", 1 << 11  # what is made for more than comes is memory all the same
+    while piece := os.read(0, size):
+        found += piece
+        size = max(size, len(found))
+    return found
 
 
 def load(script: str) -> Any:
-    # Where every interpreter has them from the start; importlib itself is a file to be read.
-    from _frozen_importlib import ModuleSpec
-    from _frozen_importlib_external import SourceFileLoader
-
-    name = os.path.splitext(os.path.basename(script))[0]
-    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
-        name = f"_{name}"  # a handler called json.py must not take the place of json
-    loader = SourceFileLoader(name, script)
-    module: Any = type(sys)(name)
+    spec = SPECS.get(script)
+    if spec is None or spec.name in sys.modules:
+        spec = spec_of(script)
+    module: Any = type(sys)(spec.name)
     module.__file__ = script
-    module.__spec__ = ModuleSpec(name, loader, origin=script)
-    module.__loader__ = loader
-    sys.modules[name] = module
+    module.__spec__ = spec
+    module.__loader__ = spec.loader
+    sys.modules[spec.name] = module
     code = COMPILED.get(script) if COMPILED else None
     if code is None:
-        loader.exec_module(module)
+        module.__loader__.exec_module(module)
     else:
         module.__builtins__ = __builtins__
         exec(code, module.__dict__)  # noqa: S102 - the script itself, already compiled
     return module
+
+
+def spec_of(script: str) -> ModuleSpec:
+    name = os.path.splitext(os.path.basename(script))[0]
+    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+        name = f"_{name}"  # a handler called json.py must not take the place of json
+    return ModuleSpec(name, SourceFileLoader(name, script), origin=script)
 
 
 def call_main(function: Any, arguments: Any) -> Any:
@@ -145,10 +171,10 @@ def wait_for(value: Any) -> Any:
 
 
 def finish(answer: int, text: str) -> None:
-    data = memoryview(text.encode(errors="replace"))
+    data = text.encode(errors="replace")
     while data:
         data = data[os.write(answer, data) :]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__" and main():
+    sys.exit(1)

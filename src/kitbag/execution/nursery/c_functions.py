@@ -35,6 +35,15 @@ def c_function(name: str) -> Callable[..., int] | None:
     return function
 
 
+def c_call(name: str, *numbers: int) -> Callable[[], int] | None:
+    """Return a call that is always the same: what it passes is made now."""
+    if _C is None:
+        return None
+    address = _C.dlsym(_C.dlopen(None, 0), name)
+    call, words = _C.call_function, tuple(map(_word(), numbers))
+    return lambda: call(address, words)
+
+
 def _word() -> Any:
     """Return the type of what is as wide as an address: a plain number is cut to 32 bits."""
     return type("Word", (_C._SimpleCData,), {"_type_": "P"})

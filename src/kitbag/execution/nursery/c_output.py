@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kitbag.execution.nursery.c_functions import c_function
+from kitbag.execution.nursery.c_functions import c_call
 
-_fflush = c_function("fflush")
+_flush_all = c_call("fflush", 0)
 
 
 def flush_c_output() -> None:
-    if _fflush:
-        _fflush(0)
+    if _flush_all:
+        _flush_all()

@@ -10,6 +10,8 @@ import os
 import sys
 from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
+from kitbag.execution.nursery.ending import write_out
+from kitbag.execution.nursery.outcome import status_of
 from kitbag.execution.zygote import wire
 
 TYPE_CHECKING = False
@@ -24,10 +26,9 @@ _SCRIPT = os.devnull  # a file that is always there, and says nothing
 _SOURCE = "def handler(arguments):\n    return arguments\n"
 _STREAMS = (0, 1, 2)
 _VARIABLES = {
-    "KITBAG_ANSWER": "0",
-    "KITBAG_ARGUMENTS": "variable",
-    "KITBAG_SCRIPTS": "",
-    "TOOL_ARGS": "{}",
+    b"KITBAG_ARGUMENTS": b"variable",
+    b"KITBAG_SCRIPTS": b"",
+    b"TOOL_ARGS": b"{}",
 }
 
 
@@ -64,28 +65,38 @@ class Unchanged:
 
 def rehearse_call(child: Child, program: Program, runner: str) -> None:
     """Have a child's steps done here: a call received and become, and its function called."""
-    variables = {**os.environ, **_VARIABLES}
-    if not child.allows(variables):
+    for each in (child, program, *vars(child).values(), *vars(program).values()):
+        _look_up_all(each)
+    if not child.allows(_VARIABLES, []):
         return  # such a call would start another interpreter here
     with Unchanged():
         answer = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            _receive(child, runner, {**variables, "KITBAG_ANSWER": str(answer)})
+            _receive(child, runner, {**_VARIABLES, b"KITBAG_ANSWER": b"%d" % answer})
             main = program.module.get("main")
             if main is not None:
                 main()
+            status_of(None)
+            write_out()
         finally:
             os.close(answer)
             program.module = {}
 
 
-def _receive(child: Child, runner: str, variables: dict[str, str]) -> None:
+def _receive(child: Child, runner: str, variables: dict[bytes, bytes]) -> None:
     theirs, ours = socketpair(AF_UNIX, SOCK_SEQPACKET)
-    argv = [*sys.orig_argv[: child.skipped], runner or _SCRIPT, "handler", _SCRIPT]
-    job: tuple[Any, ...] = (0, argv, variables, os.getcwd(), 0)
+    words = (runner or _SCRIPT, "handler", _SCRIPT)
+    job: tuple[Any, ...] = (words, variables, [], os.getcwd(), 1, 0)
     wire.send_value(theirs, wire.RUN, job, _STREAMS)
     theirs.close()
     child.begin(ours)
+
+
+def _look_up_all(thing: object) -> None:
+    """Have every method found: a class is searched once, and then the interpreter knows."""
+    if type(thing).__module__.startswith(__package__):
+        for name in vars(type(thing)):
+            getattr(thing, name, None)
 
 
 def rehearsal_code() -> tuple[str, Any]:

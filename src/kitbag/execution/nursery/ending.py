@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import atexit
-import gc
 import io
 import os
 import sys
 import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is left over
+from gc import get_objects
+from posix import _exit
 
 from kitbag.execution.nursery.c_output import flush_c_output
 from kitbag.execution.nursery.outcome import INTERRUPTED, say, show
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
 _NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)  # instead of the object, in its last words
+_FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
 
@@ -45,22 +47,21 @@ def let_go(known: frozenset[str]) -> None:
     """Forget what the program has loaded and held, so that what only it holds is garbage."""
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     for name in _LAST:
-        if hasattr(sys, name):
-            delattr(sys, name)
-    for name in _loaded_since(known):
-        del sys.modules[name]
+        sys.__dict__.pop(name, None)  # a look for what is not there would make an error first
+    forget_added(sys.modules, known)
     sys.modules.pop("__main__", None)
     sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
 
 
-def _loaded_since(known: frozenset[str]) -> list[str]:
-    """Return the last names: to look at all would copy the memory of each that was there before."""
-    found = []
-    for name in reversed(sys.modules):
+def forget_added(names: dict[str, Any], known: frozenset[str]) -> None:
+    """Delete the last ones: to look at all would copy the memory of each that was there before."""
+    added = []
+    for name in reversed(names):
         if name in known:
             break
-        found.append(name)
-    return found
+        added.append(name)
+    for name in added:
+        del names[name]
 
 
 def write_out() -> None:
@@ -75,7 +76,7 @@ def leave(status: int) -> None:
     if status == INTERRUPTED:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         os.kill(os.getpid(), _signal.SIGINT)
-    os._exit(status)
+    _exit(status)
 
 
 def _wait_for_threads() -> None:
@@ -127,8 +128,8 @@ def _ignore(when: str, thing: object, error: BaseException) -> None:
 
 def _flush_files() -> None:
     """Write out files that nobody closed; only what the call has made is looked at."""
-    for thing in gc.get_objects():
-        if isinstance(thing, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
+    for thing in get_objects():
+        if isinstance(thing, _FILES):
             try:
                 thing.flush()
             except BaseException:  # noqa: S112 - closed, or a pipe that is gone

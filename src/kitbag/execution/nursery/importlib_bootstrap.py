@@ -17,17 +17,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kitbag.execution.nursery.program import Program
 
-_NEST, _JOBS = 3, 4
 _PACKAGES = ("kitbag", "kitbag.execution", "kitbag.execution.nursery", "kitbag.execution.zygote")
 
 
 def main() -> Program | None:
     """Serve; what a child is to run, or None when nothing more is wanted."""
     _import_only_these_folders()
+    from kitbag.execution.nursery.descriptors import JOBS, NEST
     from kitbag.execution.nursery.nursery import Nursery
     from kitbag.execution.zygote import wire
 
-    nest, jobs = socket(fileno=_NEST), socket(fileno=_JOBS)
+    nest, jobs = socket(fileno=NEST), socket(fileno=JOBS)
     message = wire.receive(jobs)
     if message is None:
         return None

@@ -7,24 +7,23 @@ import io
 import os
 import sys
 import time
+from posix import close, dup2  # now: to look into a module costs each child memory of its own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _ANSWER = 3
-_CHARACTER_DEVICE = 0o020000  # of a file mode, as `stat` names it
-_KIND = 0o170000
 
 
-def take_streams(fds: list[int]) -> None:
+def take_streams(fds: list[int], *, feeds: bool) -> None:
     """Put descriptors in their places; the interpreter's own streams are on pipes."""
     for place, fd in enumerate(fds):
-        os.dup2(fd, place, place < _ANSWER)
+        dup2(fd, place, place < _ANSWER)
     for fd in fds:
         if fd >= len(fds):  # the others are places themselves, and taken by now
-            os.close(fd)
-    if os.fstat(0).st_mode & _KIND == _CHARACTER_DEVICE:
+            close(fd)
+    if not feeds:
         sys.stdin = sys.__stdin__ = _standard_input()  # type: ignore[misc]
 
 
@@ -38,7 +37,7 @@ def _standard_input() -> Any:
     return made
 
 
-def start_afresh(argv: list[str], environment: dict[str, str], given: int) -> None:
+def start_afresh(argv: list[str], environment: dict[bytes, bytes], given: int) -> None:
     """Become a Python that has loaded nothing: what was loaded here is not this call's."""
     for fd in range(given):
         os.set_inheritable(fd, True)

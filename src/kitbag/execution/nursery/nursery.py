@@ -33,12 +33,17 @@ class Nursery:
         self._nest = nest
         self._lessons = Lessons()
         self._pages = Pages()
-        variables = Variables()
+        variables = Variables(wanted["own_variables"])
         self._preparation = Preparation(wanted, fresh, variables)
         compiled = self._preparation.compiled
         self._runner: str = wanted["runner"]
-        self._program = Program(compiled, self._runner, self._lessons, self._pages)
-        self._child = Child(nest, jobs, variables, self._program, wanted["skipped"], self._pages)
+        self._script: str = wanted["files"][-1]
+        self._program = Program(
+            compiled, self._runner, wanted["skipped"], self._lessons, self._pages
+        )
+        self._child = Child(jobs, variables, self._program, self._pages)
+        # A child leaves this frame: to take all of it apart would copy the memory that it is in.
+        self._program.keeps = self
 
     def serve(self) -> Program | None:
         """Serve until nobody wants more; in a child, return what it is to run."""
@@ -46,7 +51,8 @@ class Nursery:
         if unfit:
             self._nest.send(wire.UNFIT + b" %d" % unfit)
             return None
-        self._program.prepare(hidden="" if "resource" in sys.modules else "resource")
+        hidden = "" if "resource" in sys.modules else "resource"
+        self._program.prepare(self._script, hidden)
         self._child.rehearse(self._runner)
         self._nest.send(wire.READY)
         self._settle()
@@ -76,6 +82,7 @@ class Nursery:
         gc.freeze()
 
     def _fork(self) -> int:
+        self._child.expect()
         gc.freeze()
         return os.fork()
 

@@ -10,6 +10,7 @@ import sys
 
 from kitbag.execution.nursery import unfit
 from kitbag.execution.nursery.compiled import Compiled
+from kitbag.execution.nursery.descriptors import FIRST_FREE, PRINTED
 from kitbag.execution.nursery.ending import flush_quietly
 from kitbag.execution.nursery.imports import imports_of
 from kitbag.execution.nursery.traces import keeps_random_numbers, traces
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from kitbag.execution.nursery.variables import Variables
 
-_OUTPUT, _PRINTED = 1, 5
-_FIRST_FREE = 6
+_OUTPUT = 1
 _PIPE_BYTES = 1 << 20  # more than a pipe holds
 _LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
 
@@ -99,11 +99,6 @@ def _is_not_standard(name: str) -> bool:
     return name.partition(".")[0] not in getattr(sys, "stdlib_module_names", ())
 
 
-def close_witness() -> None:
-    """Close, in a child, what only the nursery looks at."""
-    os.close(_PRINTED)
-
-
 def _what_shows(here: str) -> int:
     """Return what importing did besides importing."""
     flush_quietly()
@@ -111,14 +106,14 @@ def _what_shows(here: str) -> int:
         return unfit.PRINTED
     if os.getcwd() != here:
         return unfit.MOVED
-    is_open = any(_is_open(fd) for fd in range(_FIRST_FREE, _LOOKED_AT))
+    is_open = any(_is_open(fd) for fd in range(FIRST_FREE, _LOOKED_AT))
     return unfit.FILES_OPEN if is_open else 0
 
 
 def _has_printed() -> bool:
     """Tell whether anything was printed since this was asked last."""
     try:
-        return bool(os.read(_PRINTED, _PIPE_BYTES))
+        return bool(os.read(PRINTED, _PIPE_BYTES))
     except BlockingIOError:
         return False
 

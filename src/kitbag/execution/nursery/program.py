@@ -30,12 +30,15 @@ _NOT_YET = "runner"  # the name of the runner while it only defines what calls w
 class Program:
     """The main program of a child: told what it is, then run, ended and left."""
 
-    def __init__(self, compiled: Compiled, runner: str, lessons: Lessons, pages: Pages) -> None:
+    def __init__(
+        self, compiled: Compiled, runner: str, skipped: int, lessons: Lessons, pages: Pages
+    ) -> None:
         self._compiled = compiled
+        self._skipped = skipped  # words of a command that started the interpreter
         self._runner = runner  # calls functions of a script, and is given its code
         self._lessons = lessons
         self._pages = pages
-        self._search_path = os.environ.get("PYTHONPATH", "")
+        self._has_own_path = not getattr(sys.flags, "safe_path", sys.flags.isolated)
         sys.path.insert(0, _PLACE)
         self._file = ""
         self._status = 0
@@ -46,8 +49,10 @@ class Program:
         self._hidden = ""
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
+        self.keeps: object = None
+        self._first = sys.modules["__main__"]  # would be taken apart with its last name
 
-    def prepare(self, hidden: str) -> None:
+    def prepare(self, script: str, hidden: str) -> None:
         """Have the runner define its functions ahead of all calls, which only call them then.
 
         `hidden` is a module that waiting for children loads, and no script has asked for.
@@ -60,21 +65,29 @@ class Program:
         module.__dict__.update(COMPILED=self._compiled, __name__=_NOT_YET)
         exec(code, module.__dict__)
         module.__name__ = "__main__"
+        module.SPECS[script] = module.spec_of(script)
         self._compiled.put(*rehearsal_code())
         self._runner_module, self._runner_names = module, frozenset(module.__dict__)
         self._call_main = _last_lines(self._runner)
 
-    def become(self, argv: list[str], skipped: int) -> None:
-        """Take on a command, of which the first `skipped` words started the interpreter."""
-        sys.orig_argv[:] = argv
-        sys.argv[:] = argv[skipped:]
-        self._file = sys.argv[0]
-        self._take_path()
+    def argv(self, words: tuple[str, ...]) -> list[str]:
+        """Return a whole command, of which `words` are the last."""
+        return [*sys.orig_argv[: self._skipped], *words]
+
+    def become(self, words: tuple[str, ...], changed: dict[bytes, bytes]) -> None:
+        """Take on a command: its words after those that started the interpreter.
+
+        Of the variables that it sets, those for the runner alone are taken out.
+        """
+        sys.orig_argv[self._skipped :] = sys.argv[:] = words
+        self._file = words[0]
+        self._take_path(changed.get(b"PYTHONPATH"))
         if self._hidden:
             sys.modules.pop(self._hidden, None)
         module = self._runner_module if self._file == self._runner else None
         if module is not None:
             self._runs = self._call_main
+            module.GIVEN = {name: changed.pop(name) for name in module.TAKEN if name in changed}
         else:
             module = _main_module(self._file)
         sys.modules["__main__"] = module
@@ -94,8 +107,7 @@ class Program:
         """Make garbage of what the program has made."""
         if self._runs is not None:
             # It is older than the call, and so not looked at when garbage is collected.
-            for name in [name for name in self.module if name not in self._runner_names]:
-                del self.module[name]
+            ending.forget_added(self.module, self._runner_names)
         self.module = {}
         self._runner_module = None
         ending.let_go(self._lessons.known)
@@ -105,14 +117,11 @@ class Program:
         self._pages.note()
         ending.leave(self._status)
 
-    def _take_path(self) -> None:
+    def _take_path(self, given: bytes | None) -> None:
         """Set the module search path as a fresh Python would have it for this file."""
-        own = []
-        if not getattr(sys.flags, "safe_path", sys.flags.isolated):
-            own.append(self._file.rpartition("/")[0])
-        given = os.environ.get("PYTHONPATH", "")
-        if given != self._search_path and not sys.flags.ignore_environment:
-            own += given.split(os.pathsep)
+        own = [self._file.rpartition("/")[0]] if self._has_own_path else []
+        if given is not None and not sys.flags.ignore_environment:
+            own += os.fsdecode(given).split(os.pathsep)
         place = sys.path.index(_PLACE) if _PLACE in sys.path else 0
         sys.path[place : place + 1] = own
 
@@ -121,7 +130,7 @@ def _last_lines(file: str) -> CodeType:
     """Return the end of a runner, where it calls its `main`, on the lines where that stands."""
     with open(file, encoding="utf-8") as source:
         before, _, _ = source.read().rpartition("if __name__")
-    call = 'if __name__ == "__main__":\n    sys.exit(main())\n'
+    call = 'if __name__ == "__main__" and main():\n    sys.exit(1)\n'
     return compile("\n" * before.count("\n") + call, file, "exec")
 
 

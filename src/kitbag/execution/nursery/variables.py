@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from posix import putenv, unsetenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +29,17 @@ class _Watched(_Environment):  # type: ignore[misc,valid-type]
 
 
 class Variables:
-    """What was set when the nursery started; a call changes only what differs from that.
+    """What was set when the nursery started; a call names only what differs from that.
 
     What a module reads when it is imported must be what it would have read in the call.
     """
 
-    def __init__(self) -> None:
-        self._before = dict(os.environ)
+    def __init__(self, own: list[str]) -> None:
+        for name in own:
+            os.environ.pop(name, None)  # the nursery's: no call is to see it
+        # Python code of `os` would turn names and values into these again.
+        self._bytes: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+        self._before = dict(self._bytes)
 
     def watch(self) -> None:
         os.environ.__class__ = _Watched
@@ -48,22 +53,23 @@ class Variables:
     def all_were_read(self) -> bool:
         return _EVERY in _read
 
-    def allow(self, wanted: dict[str, str]) -> bool:
+    def allow(self, changed: dict[bytes, bytes], removed: list[bytes]) -> bool:
         """Tell whether nothing that was read has another value in a call."""
-        if not _read:
-            return True
-        before = self._before
-        differ = {name for name in {*before, *wanted} if before.get(name) != wanted.get(name)}
-        return not differ & _read
+        return not _read or _read.isdisjoint(map(os.fsdecode, (*changed, *removed)))
 
-    def take(self, wanted: dict[str, str]) -> None:
+    def take(self, changed: dict[bytes, bytes], removed: list[bytes]) -> None:
         """Set those of a call; what an import has set stays."""
-        before, now = self._before, os.environ
-        for name in before:
-            if name not in wanted:
-                del now[name]
-        for name, value in wanted.items():
-            if before.get(name) != value:
-                now[name] = value
-        if wanted.get("TZ") != before.get("TZ"):
+        now = self._bytes
+        for name in removed:
+            unsetenv(name)
+            now.pop(name, None)
+        for name, value in changed.items():
+            putenv(name, value)
+            now[name] = value
+        if b"TZ" in changed or b"TZ" in removed:
             time.tzset()
+
+    def all_of(self, changed: dict[bytes, bytes], removed: list[bytes]) -> dict[bytes, bytes]:
+        """Return all variables of a call, with nothing that an import has set."""
+        kept = {name: value for name, value in self._before.items() if name not in removed}
+        return {**kept, **changed}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kitbag.execution.zygote.fields import Fields
 
-# The program finds its slot, its jobs and what it prints at 3, 4 and 5; all else is closed.
+# The program finds its jobs, its slot and what it prints at 3, 4 and 5; all else is closed.
 _ROOM = 32  # descriptors are moved here first, out of the way of their final places
 
 
@@ -28,7 +28,7 @@ def start_nursery(
     kernel.setns(table, kernel.NEWPID)
     nursery: Fields = limits["nursery"]
     os.chdir(nursery["cwd"])
-    _arrange((nest.fileno(), jobs))
+    _arrange((jobs, nest.fileno()))
     # Slots have numbers here, and its user: what changes another process is refused altogether.
     seal = Seal(config, limits, None, list(own_view.TEMPORARY))
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):

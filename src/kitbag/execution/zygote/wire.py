@@ -28,8 +28,8 @@ READY, FAILED, ENDED, NOT_STARTED, UNFIT, LOST = b"Y", b"F", b"X", b"N", b"U", b
 # memory file whose descriptor comes last.
 _INLINE_BYTES = 60_000
 _IN_FILE = b"+"
-_MOST_DESCRIPTORS = 8
-_RECEIVE_BYTES = 65_536
+_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * 8)  # for the most that a message has
+_room = bytearray(65_536)  # for what comes in: one packet at a time
 _CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
 _MARSHAL_FORMAT = 2  # read by every Python from 3.9 on
 
@@ -37,15 +37,24 @@ _MARSHAL_FORMAT = 2  # read by every Python from 3.9 on
 class Message:
     """One received packet."""
 
-    def __init__(self, kind: bytes, body: bytes, fds: list[int]) -> None:
-        self.kind = kind
-        self.body = body
+    __slots__ = ("_packet", "fds")
+
+    def __init__(self, packet: bytearray, fds: list[int]) -> None:
+        self._packet = packet
         self.fds = fds
+
+    @property
+    def kind(self) -> bytes:
+        return bytes(self._packet[:1])
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self._packet[1:])
 
     def value(self) -> Any:
         """Unmarshal the body: only of messages that come from the host."""
-        if self.body[:1] != _IN_FILE:
-            return marshal.loads(self.body[1:])  # noqa: S302 - the host is the trusted side
+        if self._packet[1:2] != _IN_FILE:
+            return marshal.loads(self._packet[2:])  # noqa: S302 - the host is the trusted side
         fd = self.fds.pop()
         try:
             return marshal.loads(_read_all(fd))  # noqa: S302
@@ -92,16 +101,15 @@ def send_failure(sock: _socket.socket, error: BaseException) -> None:
 def receive(sock: _socket.socket) -> Message | None:
     """Return the next packet, or None when the other side is gone."""
     try:
-        data, ancillary, _, _ = sock.recvmsg(
-            _RECEIVE_BYTES, _socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), _CLOSE_ON_EXEC
-        )
+        size, ancillary, _, _ = sock.recvmsg_into([_room], _DESCRIPTOR_BYTES, _CLOSE_ON_EXEC)
     except ConnectionResetError:
         return None
-    if not data:
+    if not size:
         return None
     fds = []
     for level, kind, rights in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            whole = range(0, len(rights) - 3, 4)
-            fds += [int.from_bytes(rights[i : i + 4], sys.byteorder) for i in whole]
-    return Message(data[:1], data[1:], fds)
+            for place in range(0, len(rights) - 3, 4):
+                number = int.from_bytes(rights[place : place + 4], sys.byteorder)
+                fds.append(number)
+    return Message(_room[:size], fds)
