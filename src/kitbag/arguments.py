@@ -13,6 +13,7 @@ _LONGEST_MESSAGE = 400
 
 # Made once: `json.dumps` with options makes an encoder per call.
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+_decode = json.JSONDecoder().raw_decode
 
 
 def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
         # Through JSON and back: what no JSON can carry never reaches a validator or a script.
         text = _encode(arguments)
         text.encode()  # half a character is no text
-        checked: dict[str, Any] = json.loads(text)
+        checked: dict[str, Any] = _decode(text)[0]
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
     try:

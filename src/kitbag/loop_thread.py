@@ -105,6 +105,9 @@ class _Running:
         return found
 
     def get(self) -> LoopThread:
+        current = self.current
+        if current is not None and current.loop.is_running():
+            return current
         with self.lock:
             if self.current is None or not self.current.thread.is_alive():
                 self.current = LoopThread()
@@ -200,7 +203,6 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     loop = asyncio.get_running_loop()
     if loop is thread.loop:
         return await coroutine
-    result: asyncio.Future[Value] = loop.create_future()
     context = contextvars.copy_context()
     tasks: list[asyncio.Task[Value]] = []
     post = _running.post_to(loop)
@@ -213,40 +215,42 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     def cancel() -> None:
         tasks[0].cancel()  # there by now: what was put earlier runs earlier
 
+    result: _Outlasting[Value] = _Outlasting(lambda: thread.post.put(cancel), loop)
     thread.post.put(start)
-    return await _outlasted(result, lambda: thread.post.put(cancel))
+    return await result
 
 
-async def _outlasted(result: "asyncio.Future[Value]", cancel: Callable[[], object]) -> Value:
-    """Wait, also when cancelled: then for an end that comes sooner."""
-    cancelled: asyncio.CancelledError | None = None
-    while not result.done():
-        try:
-            await asyncio.shield(result)
-        except asyncio.CancelledError as error:
-            if result.cancelled():
-                break  # it was the coroutine, and not who waits for it
-            cancelled = error
-            cancel()
-        except BaseException:
-            if not result.done():
-                raise  # who waits is being closed
-            break  # of the coroutine, and raised below
-    if cancelled is not None:
-        raise cancelled
-    return result.result()
+class _Outlasting(asyncio.Future[Value]):
+    """A result that is waited for also when cancelled: then for an end that comes sooner.
+
+    To shield an ordinary future takes another one and two more turns of the loop.
+    """
+
+    def __init__(self, on_cancel: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._on_cancel = on_cancel
+        self._is_unwanted = False
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Pass it on; whoever waits hears of it at the end."""
+        del msg
+        if self.done():
+            return False
+        self._is_unwanted = True
+        self._on_cancel()
+        return True
+
+    def settle(self, task: "asyncio.Task[Value]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or self._is_unwanted:
+            super().cancel()
+        elif error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(task.result())
 
 
-def _tell(post: Post, task: "asyncio.Task[Value]", result: "asyncio.Future[Value]") -> None:
+def _tell(post: Post, task: "asyncio.Task[Value]", result: _Outlasting[Value]) -> None:
     # A loop that was closed meanwhile has nobody left who waits.
     with contextlib.suppress(RuntimeError):
-        post.put(lambda: _settle(task, result))
-
-
-def _settle(task: "asyncio.Task[Value]", result: "asyncio.Future[Value]") -> None:
-    if task.cancelled():
-        result.cancel()
-    elif (error := task.exception()) is not None:
-        result.set_exception(error)
-    else:
-        result.set_result(task.result())
+        post.put(lambda: result.settle(task))

@@ -24,7 +24,7 @@ def argument_variables(all_of_them: str, arguments: Mapping[str, Any]) -> dict[s
     """
     wanted = {"TOOL_ARGS": all_of_them}
     names = {name: argument_variable(name) for name in arguments}
-    often = Counter(names.values())
+    often = Counter(names.values()) if names else _NONE
     for name, value in arguments.items():
         if often[names[name]] == 1:
             wanted[names[name]] = value if isinstance(value, str) else as_json(value)
@@ -44,6 +44,9 @@ def argument_variables(all_of_them: str, arguments: Mapping[str, Any]) -> dict[s
 def as_json(value: Any) -> str:
     """Return a value as a program reads it from a variable or its standard input."""
     return json_text(value)
+
+
+_NONE: Counter[str] = Counter()
 
 
 def _twice(often: Counter[str]) -> list[str]:

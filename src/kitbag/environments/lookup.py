@@ -27,10 +27,11 @@ class _Known:
 
     seen: tuple[tuple[str, Stamp | None], ...]
     environment: Environment | None
+    cache: Path | None  # where it is
     touched: float
 
 
-_Key = tuple[str, str, Path | None, Path | None, tuple[str, ...]]
+_Key = tuple[str, str, Path | None, tuple[str, ...]]
 _known: dict[_Key, _Known] = {}
 _MOST_KNOWN = 4_096
 
@@ -59,9 +60,9 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
     """
-    key = (script.file, home, cache_directory(), workspace, packages)
+    key = (script.file, home, workspace, packages)
     known = _known.get(key)
-    if known is not None and all(look(path) == stamp for path, stamp in known.seen):
+    if known is not None and _holds(known):
         _note_use(known)
         return known.environment
     files = DeclaredFiles(home, None if text is None else {script.file: text})
@@ -84,8 +85,14 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     return found
 
 
+def _holds(known: _Known) -> bool:
+    if known.environment is not None and known.cache != cache_directory():
+        return False
+    return all(look(path) == stamp for path, stamp in known.seen)
+
+
 def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> None:
-    known = _Known(tuple(files.seen.items()), found, 0.0)
+    known = _Known(tuple(files.seen.items()), found, cache_directory(), 0.0)
     _note_use(known)
     # A file that changed a moment ago may change again without its stamp telling.
     if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):

@@ -16,6 +16,7 @@ from kitbag.execution.waiting import WaitingSlot
 
 OnOutput = Callable[[Stream, bytes], None]
 
+_QUIET_SECONDS = 0.005  # a call that is shorter is listened to once, when it is over
 _READ_BYTES = 65_536
 _MOST_PIECES = 64  # four times what a pipe can be made to hold
 _PATIENCE_SECONDS = 5.0  # with a slot that was told to kill; its own, with a nursery, is less
@@ -56,13 +57,18 @@ class Call:
         self._killed = False
         self._complaint: Exception | None = None  # what the caller's callback raised
         self._cancelled: asyncio.CancelledError | None = None
-        self._silent: asyncio.Future[None] = self._loop.create_future()
+        self._is_listening = False
+        self._silent: asyncio.Future[None] | None = None  # when somebody waits for that
 
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
         answer = self._start()
         limit = self._command.limits.timeout_seconds
-        self._clock = self._loop.call_later(limit, self._time_out)
+        if self._is_heard_at_once or limit <= _QUIET_SECONDS:
+            self._listen()
+            self._clock = self._loop.call_later(limit, self._time_out)
+        else:
+            self._clock = self._loop.call_later(_QUIET_SECONDS, self._grow_long)
         try:
             await self._outlast(answer)
             reply = await self._see_off(answer.result())
@@ -74,6 +80,21 @@ class Call:
         if self._cancelled is not None:
             raise self._cancelled
         return reply
+
+    @property
+    def _is_heard_at_once(self) -> bool:
+        return self._on_output is not None or self._command.conversation is not None
+
+    def _grow_long(self) -> None:
+        self._listen()
+        left = self._command.limits.timeout_seconds - _QUIET_SECONDS
+        self._clock = self._loop.call_later(left, self._time_out)
+
+    def _listen(self) -> None:
+        if not self._is_listening:
+            self._is_listening = True
+            for fd in self._readers:
+                self._loop.add_reader(fd, self._read, fd)
 
     async def _outlast(self, end: "asyncio.Future[Any]") -> None:
         """Wait, also when cancelled: then for an end that comes sooner."""
@@ -95,6 +116,8 @@ class Call:
         self._slot.close()
         self._clock.cancel()
         self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
+        self._silent = self._loop.create_future()
+        self._listen()
         await self._outlast(self._silent)
         return Lost() if isinstance(reply, Finished) and reply.reusable else reply
 
@@ -102,7 +125,7 @@ class Call:
         slot.disown().add_done_callback(lambda _: self._hush())
 
     def _hush(self) -> None:
-        if not self._silent.done():
+        if self._silent is not None and not self._silent.done():
             self._silent.set_result(None)
 
     def _start(self) -> "asyncio.Future[Reply]":
@@ -110,8 +133,6 @@ class Call:
         self._streams = streams
         self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}
         try:
-            for fd in self._readers:
-                self._loop.add_reader(fd, self._read, fd)
             self._open_stdin(streams.stdin)
             return self._slot.start(self._command, streams)
         except OSError:
@@ -207,7 +228,8 @@ class Call:
             self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
 
     def _close_reader(self, fd: int) -> None:
-        self._loop.remove_reader(fd)
+        if self._is_listening:
+            self._loop.remove_reader(fd)
         stream = self._readers.pop(fd)
         os.close(fd)
         setattr(self._streams, stream, -1)

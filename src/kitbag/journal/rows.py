@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -61,11 +62,17 @@ def end_row(facts: Finished) -> Row:
         facts.exit_code,
         facts.output_bytes,
         facts.duration_ms,
-        _encode(dict(facts.protections)),
+        _protections_text(tuple(facts.protections.items())),
         storable(facts.content[:KEEP_CHARACTERS]),
         len(facts.content),
         storable(facts.stderr[-KEEP_STDERR_CHARACTERS:]),
     )
+
+
+@lru_cache(maxsize=64)
+def _protections_text(protections: tuple[tuple[str, str], ...]) -> str:
+    # The same for every call that is confined alike.
+    return _encode(dict(protections))
 
 
 def storable(text: str) -> str:
