@@ -148,6 +148,58 @@ async def test_of_many_only_the_cancelled_one_is_cancelled() -> None:
     assert sorted(ended) == list(range(20))
 
 
+async def test_a_cancelled_waiter_goes_on_only_when_the_coroutine_has_ended() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def slow_to_end() -> int:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.set()
+        return 0
+
+    waiter = asyncio.ensure_future(run_on_thread(slow_to_end()))
+    await asyncio.to_thread(begun.wait)
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("end", ["value", "error"])
+async def test_a_coroutine_that_ends_by_itself_all_the_same_leaves_its_waiter_cancelled(
+    end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = threading.Event()
+
+    async def stubborn() -> int:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        if end == "error":
+            raise KeyError("too late")
+        return 1
+
+    waiter = asyncio.ensure_future(run_on_thread(stubborn()))
+    await asyncio.to_thread(begun.wait)
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    del waiter
+    gc.collect()
+
+    assert not caplog.records  # nobody is told of an error that nobody waits for
+
+
+async def test_a_timeout_of_the_waiter_is_told_as_one() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await run_on_thread(asyncio.sleep(60))
+
+
 async def test_a_coroutine_that_cancels_itself_is_told_as_that() -> None:
     async def give_up() -> None:
         raise asyncio.CancelledError

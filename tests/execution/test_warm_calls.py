@@ -124,6 +124,36 @@ else:
     assert second.stdout.text == "None None 0 False 0o22 0 False\n"
 
 
+VARIABLES = """
+import json, os, subprocess
+here = sorted(f"{name}={value}" for name, value in os.environ.items())
+below = subprocess.run(["/usr/bin/env", "-0"], capture_output=True).stdout.split(b"\\0")
+print(json.dumps([[each[:99], len(each)] for each in here + sorted(map(os.fsdecode, below))]))
+"""
+
+
+@pytest.mark.promise("warm-5")
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"TOKEN": "another"},
+        {"TOKEN": None},
+        {"TOKEN": None, "NEW": "x", "EMPTY": ""},
+        {"NEW": "not \udcff text", "\udcfe": "a name", "Ünï": "cödé"},
+        {"TZ": "Asia/Tokyo", "LONG": "x" * 90_000},
+    ],
+)
+async def test_a_forked_call_and_what_it_starts_have_exactly_its_variables(
+    warm: Warm, own: dict[str, str | None]
+) -> None:
+    cold = await warm(VARIABLES, warm=False, env=own)
+    ended = [await warm(VARIABLES, env=own) for _ in range(3)]
+
+    assert [each.warm for each in ended] == [True] * 3
+    assert [json.loads(each.stdout.text) for each in ended] == [json.loads(cold.stdout.text)] * 3
+
+
 @pytest.mark.promise("limit-6")
 @pytest.mark.parametrize("path", ["warm", "cold"])
 @pytest.mark.parametrize(

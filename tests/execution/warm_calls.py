@@ -45,7 +45,10 @@ class Skill:
         )
 
     def command(self, script: str, *words: str, **options: Any) -> Command:
-        """Return the command that runs a script of this skill, warm unless `warm=False`."""
+        """Return the command that runs a script of this skill, warm unless `warm=False`.
+
+        A variable that is None in `env` is one that the call does not have.
+        """
         shared = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TOKEN": self.token}
         nursery = Nursery(
             program=(self.python,),
@@ -55,9 +58,10 @@ class Skill:
             env=tuple(shared.items()),
             cwd=self.workspace,
         )
+        env = shared | options.get("env", {})
         return Command(
             argv=(self.python, script, *words),
-            env=shared | options.get("env", {}),
+            env={name: value for name, value in env.items() if value is not None},
             cwd=self.workspace,
             stdin=options.get("stdin", b""),
             limits=Limits(**{"timeout_seconds": 20, **options.get("limits", {})}),
