@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from kitbag.outlasting import Outlasting
+
 Value = TypeVar("Value")
 
 _JOIN_SECONDS = 5.0
@@ -215,42 +217,22 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     def cancel() -> None:
         tasks[0].cancel()  # there by now: what was put earlier runs earlier
 
-    result: _Outlasting[Value] = _Outlasting(lambda: thread.post.put(cancel), loop)
+    result: Outlasting[Value] = Outlasting(loop, lambda: thread.post.put(cancel))
     thread.post.put(start)
     return await result
 
 
-class _Outlasting(asyncio.Future[Value]):
-    """A result that is waited for also when cancelled: then for an end that comes sooner.
-
-    To shield an ordinary future takes another one and two more turns of the loop.
-    """
-
-    def __init__(self, on_cancel: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop=loop)
-        self._on_cancel = on_cancel
-        self._is_unwanted = False
-
-    def cancel(self, msg: Any = None) -> bool:
-        """Pass it on; whoever waits hears of it at the end."""
-        del msg
-        if self.done():
-            return False
-        self._is_unwanted = True
-        self._on_cancel()
-        return True
-
-    def settle(self, task: "asyncio.Task[Value]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled() or self._is_unwanted:
-            super().cancel()
-        elif error is not None:
-            self.set_exception(error)
-        else:
-            self.set_result(task.result())
-
-
-def _tell(post: Post, task: "asyncio.Task[Value]", result: _Outlasting[Value]) -> None:
+def _tell(post: Post, task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
     # A loop that was closed meanwhile has nobody left who waits.
     with contextlib.suppress(RuntimeError):
-        post.put(lambda: result.settle(task))
+        post.put(lambda: _settle(task, result))
+
+
+def _settle(task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or result.is_unwanted:
+        result.end_cancelled()
+    elif error is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kitbag.execution.capture import Capture
 from kitbag.execution.command import Captured, Command, Filter, Stream
@@ -13,6 +12,7 @@ from kitbag.execution.replies import Finished, Lost, Reply
 from kitbag.execution.saved_output import save_output
 from kitbag.execution.slots import Slot
 from kitbag.execution.waiting import WaitingSlot
+from kitbag.outlasting import Outlasting
 
 OnOutput = Callable[[Stream, bytes], None]
 
@@ -56,9 +56,9 @@ class Call:
         self.ended_by: str | None = None  # why Kitbag ended it
         self._killed = False
         self._complaint: Exception | None = None  # what the caller's callback raised
-        self._cancelled: asyncio.CancelledError | None = None
+        self._is_cancelled = False
         self._is_listening = False
-        self._silent: asyncio.Future[None] | None = None  # when somebody waits for that
+        self._silent: Outlasting[None] | None = None  # when somebody waits for that
 
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
@@ -70,15 +70,15 @@ class Call:
         else:
             self._clock = self._loop.call_later(_QUIET_SECONDS, self._grow_long)
         try:
-            await self._outlast(answer)
-            reply = await self._see_off(answer.result())
+            answer.on_cancel = self._cancel
+            reply = await self._see_off(await answer)
         finally:
             self._clock.cancel()
             self._close()
         if self._complaint is not None:
             raise self._complaint
-        if self._cancelled is not None:
-            raise self._cancelled
+        if self._is_cancelled:
+            raise asyncio.CancelledError
         return reply
 
     @property
@@ -96,14 +96,9 @@ class Call:
             for fd in self._readers:
                 self._loop.add_reader(fd, self._read, fd)
 
-    async def _outlast(self, end: "asyncio.Future[Any]") -> None:
-        """Wait, also when cancelled: then for an end that comes sooner."""
-        while not end.done():
-            try:
-                await asyncio.shield(end)
-            except asyncio.CancelledError as error:
-                self._cancelled = error
-                self._end("cancelled")
+    def _cancel(self) -> None:
+        self._is_cancelled = True
+        self._end("cancelled")
 
     async def _see_off(self, reply: Reply) -> Reply:
         """Wait until nobody has the pipes of the call: a nursery may err about its end, or lie.
@@ -116,9 +111,9 @@ class Call:
         self._slot.close()
         self._clock.cancel()
         self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
-        self._silent = self._loop.create_future()
+        self._silent = Outlasting(self._loop, self._cancel)
         self._listen()
-        await self._outlast(self._silent)
+        await self._silent
         return Lost() if isinstance(reply, Finished) and reply.reusable else reply
 
     def _disown(self, slot: Slot) -> None:
@@ -128,7 +123,7 @@ class Call:
         if self._silent is not None and not self._silent.done():
             self._silent.set_result(None)
 
-    def _start(self) -> "asyncio.Future[Reply]":
+    def _start(self) -> Outlasting[Reply]:
         streams = self._slot.open(self._command)
         self._streams = streams
         self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}

@@ -15,6 +15,7 @@ from kitbag.execution.command import Command
 from kitbag.execution.jobs import LimitFields, SlotKey
 from kitbag.execution.replies import Finished, NotStarted, Reply
 from kitbag.execution.streams import Streams
+from kitbag.outlasting import Outlasting
 
 _BECOME = str(Path(__file__).with_name("become.py"))
 _RLIMITS = {
@@ -49,8 +50,8 @@ class PlainSlot:
     def open(self, command: Command) -> Streams:
         return Streams(feeds=command.feeds, answers=command.answers)
 
-    def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
-        answer: asyncio.Future[Reply] = self._loop.create_future()
+    def start(self, command: Command, streams: Streams) -> Outlasting[Reply]:
+        answer: Outlasting[Reply] = Outlasting(self._loop)
         env = dict(command.env)
         stdin, stdout, stderr, *extra = streams.theirs  # the answer's keeps its number
         if extra:

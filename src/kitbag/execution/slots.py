@@ -10,6 +10,7 @@ from kitbag.execution.jobs import Jobs
 from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
+from kitbag.outlasting import Outlasting
 
 if TYPE_CHECKING:
     from kitbag.execution.proxy.door import Door
@@ -57,7 +58,7 @@ class Slot:
         self._sock = sock
         self._jobs = jobs
         self._owner = owner
-        self._answer: asyncio.Future[Reply] | None = None
+        self._answer: Outlasting[Reply] | None = None
         self._calls = 0
         self._sent_at = 0.0
         self._lost = Lost()
@@ -86,11 +87,11 @@ class Slot:
         """Return the pipes of a call."""
         return Streams(feeds=command.feeds, answers=command.answers)
 
-    def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
+    def start(self, command: Command, streams: Streams) -> Outlasting[Reply]:
         """Start the program; the future is done when nothing of it is alive."""
         self._calls += 1
         self._sent_at = self._loop.time()
-        self._answer = self._loop.create_future()
+        self._answer = Outlasting(self._loop)
         try:
             if self._jobs is None:
                 wire.send_value(self._sock, wire.RUN, self._job(command), streams.theirs)
@@ -169,10 +170,10 @@ class Slot:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(reply)
 
-    def disown(self) -> "asyncio.Future[Reply]":
+    def disown(self) -> Outlasting[Reply]:
         """Give up a slot that may not have ended what it said; done when nothing is alive."""
         self.close()
-        self._answer = self._loop.create_future()
+        self._answer = Outlasting(self._loop)
         self._owner.lose(self)
         return self._answer
 

@@ -11,6 +11,7 @@ from kitbag.execution.command import Command, Prestarted
 from kitbag.execution.replies import Finished, Reply, Unfit
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.streams import Streams
+from kitbag.outlasting import Outlasting
 
 if TYPE_CHECKING:
     import socket
@@ -99,7 +100,7 @@ class WaitingSlot:
 
     def _prepare(self) -> None:
         self._is_ready = self._is_called = self._is_ended = self._is_unread = False
-        self._answer: asyncio.Future[Reply] = self._loop.create_future()
+        self._answer: Outlasting[Reply] = Outlasting(self._loop)
         self._said = b""
         self._streams = Streams(feeds=True, answers=True, ordered=True)
         self._reply = self._slot.start(self._command, self._streams)
@@ -162,7 +163,7 @@ class WaitingSlot:
         self.renew()
         return self._streams
 
-    def start(self, command: Command, streams: Streams) -> "asyncio.Future[Reply]":
+    def start(self, command: Command, streams: Streams) -> Outlasting[Reply]:
         """Tell the program its call; the future is done when nothing of it is alive."""
         del streams  # it has them
         self._is_called = True
