@@ -26,7 +26,12 @@ _ARTICLES = {"array": "a list", "object": "a JSON object", "null": "null", "stri
 
 def text_value(text: str, schema: Any, root: JsonSchema) -> Any:
     """Return the value that a text spells by a schema, NO_VALUE when it spells none."""
-    for each in alternatives(schema, root):
+    return simple_value(text, alternatives(schema, root), root)
+
+
+def simple_value(text: str, schemas: Iterable[JsonSchema], root: JsonSchema) -> Any:
+    """Return the value that a text spells by the first simple schema that it fits."""
+    for each in schemas:
         value = _simple_value(text, each, root)
         if value is not NO_VALUE:
             return value
