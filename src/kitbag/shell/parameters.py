@@ -1,6 +1,5 @@
 """What a command line may fill, read from a schema once: a script calls one tool many times."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from kitbag.shell.plain_words import takes_raw_words
@@ -15,7 +14,7 @@ class Parameters:
 
     def __init__(self, root: JsonSchema) -> None:
         self.root = root
-        self.properties: Mapping[str, Any] = properties_of(root)
+        self.properties = properties_of(root)
         self.are_raw = takes_raw_words(self.properties, root)
         self._simple: dict[str, tuple[list[JsonSchema], frozenset[Any]]] = {}
 
