@@ -38,6 +38,7 @@ LAYERS = [
     "backends environments downloads kept_folders",
     "workspace_tools",
     "call_needs call_limits what_runs pinning permit secret_values tape",
+    "standing_permits",
     "permits",
     "recording notes ungranted",
     "house",
