@@ -147,7 +147,7 @@ class ToolExecutor:
             result = played or await self._recorded(call)
         finally:
             self.skills.let_go(kept)
-        return replace(result, timings=watch.timings)
+        return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
         permit = await self._permit(call)
@@ -232,7 +232,7 @@ class ToolExecutor:
 
     def _terms(self, policy: Policy) -> Terms:
         workspace = check_workspace(self._workspace or os.getcwd())
-        read_only = tuple(folder for folder in self._read_only if folder.is_dir())
+        read_only = self._read_only and tuple(f for f in self._read_only if f.is_dir())
         last = self._last_terms
         # Most often nothing has changed: one object for all calls is also found sooner in caches.
         if last is None or (last.workspace, last.read_only) != (workspace, read_only):
