@@ -123,7 +123,7 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _failed(

@@ -20,7 +20,7 @@ from kitbag.shell.flag_errors import (
     shown,
 )
 from kitbag.shell.flag_names import is_short_flag, property_named
-from kitbag.shell.parameters import parameters_of
+from kitbag.shell.parameters import Parameters, parameters_of
 from kitbag.shell.plain_words import fill
 from kitbag.shell.schema_shapes import resolved
 from kitbag.shell.text_values import enum_hint, expected_by, simple_value, text_value
@@ -42,7 +42,11 @@ class Flags:
 
 def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
     """Return the arguments that words spell for a tool; raise FlagError when they spell none."""
-    reader = _Reader(tool, stdin)
+    parameters = parameters_of(tool.input_schema)
+    pairs = parameters.pairs(words)
+    if pairs is not None:
+        return Flags(params=pairs)
+    reader = _Reader(tool, stdin, parameters)
     reader.read(words)
     return reader.flags()
 
@@ -50,13 +54,13 @@ def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
 class _Reader:
     """Takes words one by one; a flag counts more than `--json`, a plain word comes last."""
 
-    def __init__(self, tool: ToolDef, stdin: str | None) -> None:
+    def __init__(self, tool: ToolDef, stdin: str | None, parameters: Parameters) -> None:
         self._tool = tool
         self._stdin = stdin
         self._root = tool.input_schema
-        self._parameters = parameters_of(self._root)
-        self._properties = self._parameters.properties
-        self._is_raw = self._parameters.are_raw
+        self._parameters = parameters
+        self._properties = parameters.properties
+        self._is_raw = parameters.are_raw
         self._objects: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
         self._plain: list[str] = []

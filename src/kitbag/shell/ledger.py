@@ -4,11 +4,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kitbag.shell.events import ScriptEvent, Watchers
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.responses import CallOutcome, ScriptCall
+
+
+class _Begun(NamedTuple):
+    """A call that has not ended yet."""
+
+    tool: str
+    params: Mapping[str, Any]
+    effects: tuple[str, ...]
+    started_ms: float
+
+    def unended(self, seq: int) -> ScriptCall:
+        return ScriptCall(seq=seq, **self._asdict())
 
 
 class Ledger:
@@ -18,25 +30,21 @@ class Ledger:
         self._limits = limits
         self._watchers = watchers
         self._began = time.monotonic()
-        self._calls: list[ScriptCall] = []
+        self._calls: list[ScriptCall | _Begun] = []
         self._per_tool: Counter[str] = Counter()
+        self._asked = 0
         self._lock = threading.Lock()  # in the host's own process, commands come from threads
         self.refusals: list[str] = []  # what a limit said no to, for people
 
     def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
         """Write a call down and return its number."""
         with self._lock:
-            call = ScriptCall(
-                seq=len(self._calls) + 1,
-                tool=tool,
-                params=params,
-                effects=effects,
-                started_ms=self._now(),
-            )
-            self._calls.append(call)
+            begun = _Begun(tool, params, effects, self._now())
+            self._calls.append(begun)
+            seq = len(self._calls)
         if self._watchers:
-            self._watchers.tell(ScriptEvent(kind="call_started", call=call))
-        return call.seq
+            self._watchers.tell(ScriptEvent(kind="call_started", call=begun.unended(seq)))
+        return seq
 
     def end(
         self,
@@ -69,8 +77,9 @@ class Ledger:
         """Count one more call of a tool; return why it may not be made, or nothing."""
         with self._lock:
             self._per_tool[tool] += 1
+            self._asked += 1
         most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
-        if self._per_tool.total() > most:
+        if self._asked > most:
             reason = f"this script may make {most:,} calls"
         elif budget is not None and self._per_tool[tool] > budget:
             reason = f"this script may call {tool} {budget:,} times"
@@ -82,11 +91,12 @@ class Ledger:
 
     @property
     def calls(self) -> tuple[ScriptCall, ...]:
-        return tuple(self._calls)
+        numbered = enumerate(self._calls, 1)
+        return tuple([c if isinstance(c, ScriptCall) else c.unended(seq) for seq, c in numbered])
 
     @property
     def was_denied(self) -> bool:
-        return any(call.outcome == "denied" for call in self._calls)
+        return any(call.outcome == "denied" for call in self.calls)
 
     def _now(self) -> float:
         return round((time.monotonic() - self._began) * 1000, 3)

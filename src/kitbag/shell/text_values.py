@@ -6,7 +6,7 @@ A word that could be several things is the first of them, in the order of the sc
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kitbag.errors import nearest
@@ -104,6 +104,16 @@ _READERS = {
     "null": _null,
     "object": _object,
 }
+
+
+def one_reader(schemas: Sequence[JsonSchema]) -> Callable[[str], Any] | None:
+    """Return what reads a value of which only one thing can be meant: a number, or any text."""
+    if len(schemas) != 1 or "enum" in schemas[0]:
+        return None
+    return _SINGLE.get(str(schemas[0].get("type")))
+
+
+_SINGLE: dict[str, Callable[[str], Any]] = {"integer": _integer, "number": _number, "string": str}
 
 
 def list_value(text: str, schema: JsonSchema, root: JsonSchema) -> Any:
