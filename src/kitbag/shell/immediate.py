@@ -3,8 +3,9 @@
 A hop to the event loop and one to a thread take longer than most callbacks do.
 """
 
+import asyncio
 from collections.abc import Coroutine
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -17,8 +18,23 @@ def run_now(work: Coroutine[Any, Any, Value], context: Context) -> Value:
     return context.copy().run(_finish, work)
 
 
+def run_here(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run on this thread what waits only by blocking it, and return its value.
+
+    Ctrl-C that comes while it waits ends it as if it was cancelled, and is raised here.
+    """
+    try:
+        return copy_context().run(_send, work)
+    except asyncio.CancelledError as error:
+        raise (error.__cause__ or error) from None
+
+
 def _finish(work: Coroutine[Any, Any, Value]) -> Value:
     is_immediate.set(True)
+    return _send(work)
+
+
+def _send(work: Coroutine[Any, Any, Value]) -> Value:
     try:
         work.send(None)
     except StopIteration as end:

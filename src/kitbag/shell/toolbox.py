@@ -31,9 +31,14 @@ class Toolbox:
     folders: Callable[[str], Folders] = _no_folders
     immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether scripts find no files of skills."""
+        return self.folders is _no_folders
+
     async def folders_for(self, script: str) -> Folders:
         """Return the files that a script may read; reading them may take a moment."""
-        if self.folders is _no_folders:
+        if self.is_bare:
             return {}
         return await asyncio.to_thread(self.folders, script)
 
