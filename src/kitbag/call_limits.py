@@ -18,7 +18,8 @@ def limits_of(tool: Tool, limits: Limits | None, timeout: float | None, policy: 
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
         found = replace(found, timeout_seconds=most)
-    found = policy.limits_for(tool.id, tool.skill, found)
+    if policy.limits:
+        found = policy.limits_for(tool.id, tool.skill, found)
     if timeout is not None:
         found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
     return found

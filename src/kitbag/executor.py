@@ -153,10 +153,10 @@ class ToolExecutor:
         permit = await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            ran = await self._run(self._vouched(permit.applied_to(call)))
-            result = redact_result(
-                with_notes(ran, call, permit, self._house.roots), permit.redactor
-            )
+            result = await self._run(self._vouched(permit.applied_to(call)))
+            if result.outcome != "ok":
+                result = with_notes(result, call, permit, self._house.roots)
+            result = redact_result(result, permit.redactor)
             record.result = result
         call.watch.lap("record")
         return result

@@ -76,10 +76,12 @@ class ToolResult:
 
     def timed(self, timings: Timings) -> "ToolResult":
         """Return it with where the time went."""
-        # Not `replace`, which takes three times as long: every call ends here.
-        found = dict(zip(_FIELDS, _values(self), strict=True))
-        found["timings"] = timings
-        return ToolResult(**found)
+        # Not `replace`, which takes four times as long: every call ends here.
+        copied = object.__new__(ToolResult)
+        for put, value in zip(_PUT, _values(self), strict=True):
+            put(copied, value)
+        _put_timings(copied, timings)
+        return copied
 
     @property
     def is_error(self) -> bool:
@@ -111,3 +113,5 @@ class ToolResult:
 
 _FIELDS = tuple(each.name for each in fields(ToolResult))
 _values = attrgetter(*_FIELDS)
+_PUT = [getattr(ToolResult, name).__set__ for name in _FIELDS]
+_put_timings = _PUT[_FIELDS.index("timings")]

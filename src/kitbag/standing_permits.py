@@ -16,28 +16,27 @@ class StandingPermits:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Permit] = {}
+        self._known: dict[tuple[Any, ...] | None, Permit] = {}
 
     def of(self, call: ToolCall) -> Permit | None:
         """Return the permit that stands for a call, None when it has to be decided."""
-        return self._known.get(_key(call)) if _is_eligible(call) else None
+        return self._known.get(_key(call))
 
     def keep(self, call: ToolCall, permit: Permit) -> None:
         """Remember what was decided; nothing when the next call may have to be decided anew."""
-        if not _is_eligible(call):
+        key = _key(call)
+        if key is None:
             return
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[_key(call)] = permit
+        self._known[key] = permit
 
 
-def _is_eligible(call: ToolCall) -> bool:
-    tool = call.tool
+def _key(call: ToolCall) -> tuple[Any, ...] | None:
+    """Return what a policy sees of a tool; None when other things count, too."""
+    tool, runs = call.tool, call.tool.runs
     if tool.home or tool.allowed_tools is not None or call.terms.sandbox != "on":
-        return False
-    return not (isinstance(tool.runs, Hosted) and tool.runs.granted)
-
-
-def _key(call: ToolCall) -> tuple[Any, ...]:
-    tool = call.tool
-    return tool.id, tool.skill, tool.name, tuple(tool.effects), type(tool.runs)
+        return None
+    if isinstance(runs, Hosted) and runs.granted:
+        return None
+    return tool.id, tool.skill, tool.name, tuple(tool.effects), type(runs)

@@ -15,7 +15,7 @@ is_immediate: ContextVar[bool] = ContextVar("kitbag_is_immediate", default=False
 
 def run_now(work: Coroutine[Any, Any, Value], context: Context) -> Value:
     """Run what never waits, in a copy of a context, and return its value."""
-    return context.copy().run(_finish, work)
+    return context.copy().run(_send, work, immediate=True)
 
 
 def run_here(work: Coroutine[Any, Any, Value]) -> Value:
@@ -24,17 +24,13 @@ def run_here(work: Coroutine[Any, Any, Value]) -> Value:
     Ctrl-C that comes while it waits ends it as if it was cancelled, and is raised here.
     """
     try:
-        return copy_context().run(_send, work)
+        return copy_context().run(_send, work, immediate=False)
     except asyncio.CancelledError as error:
         raise (error.__cause__ or error) from None
 
 
-def _finish(work: Coroutine[Any, Any, Value]) -> Value:
-    is_immediate.set(True)
-    return _send(work)
-
-
-def _send(work: Coroutine[Any, Any, Value]) -> Value:
+def _send(work: Coroutine[Any, Any, Value], *, immediate: bool) -> Value:
+    is_immediate.set(immediate)
     try:
         work.send(None)
     except StopIteration as end:

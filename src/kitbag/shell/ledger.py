@@ -29,6 +29,7 @@ class Ledger:
     def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:
         self._limits = limits
         self._watchers = watchers
+        self._is_watched = bool(watchers)
         self._began = time.monotonic()
         self._calls: list[ScriptCall | _Begun] = []
         self._per_tool: Counter[str] = Counter()
@@ -42,7 +43,7 @@ class Ledger:
             begun = _Begun(tool, params, effects, self._now())
             self._calls.append(begun)
             seq = len(self._calls)
-        if self._watchers:
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="call_started", call=begun.unended(seq)))
         return seq
 
@@ -70,7 +71,7 @@ class Ledger:
             error=error,
         )
         self._calls[seq - 1] = call
-        if self._watchers:
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
 
     def refusal(self, tool: str) -> str:

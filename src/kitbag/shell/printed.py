@@ -9,23 +9,20 @@ _FATAL = 128  # what a shell adds to the signal that ended a command
 def printed(name: str, result: ToolResult) -> Answer:
     """Return output, errors and the exit code; text ends with a line end, as commands' does."""
     stdout = _output(result)
-    stderr = _errors(name, result)
+    is_silent = result.outcome == "ok" and not result.stderr
+    stderr = "" if is_silent else _errors(name, result)
     if result.truncated:
         stderr += f"note: {name}: its output is too long, and its middle is left out\n"
-    return Answer(_whole(_line(stdout)), _whole(stderr), _exit_code(result))
+    return Answer(_whole(_line(stdout)), stderr and _whole(stderr), _exit_code(result))
 
 
 def _output(result: ToolResult) -> str:
     """Return what the tool printed or returned."""
     if result.outcome != "ok":
         return result.stdout
-    is_returned = bool(result.content) and _is_returned(result)
-    return result.content if is_returned else result.stdout or result.content
-
-
-def _is_returned(result: ToolResult) -> bool:
-    """Tell a value that a function returned from one that was printed: it is not in the output."""
-    return result.structured is not None and result.content not in result.stdout
+    # A value that a function returned, and did not print, is not in the output.
+    is_returned = result.structured is not None and result.content not in result.stdout
+    return result.content if is_returned and result.content else result.stdout or result.content
 
 
 def _errors(name: str, result: ToolResult) -> str:

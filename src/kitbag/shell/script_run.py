@@ -179,7 +179,10 @@ class ScriptRun:
         self._open += 1
         self._open_at_once = max(self._open_at_once, self._open)
         try:
-            return await self._dispatched(command)
+            name, words, stdin = command
+            if name in self._around.toolbox.definitions:
+                return await self._calling.call(name, words, stdin)
+            return await self._own(name, words, stdin)
         except Exception:  # noqa: BLE001 - it is logged, and the script goes on
             # A command without an answer would wait until the time is up.
             _log.exception("the command %s of a script failed", command.name)
@@ -187,8 +190,8 @@ class ScriptRun:
         finally:
             self._open -= 1
 
-    async def _dispatched(self, command: Command) -> Answer:
-        name, words, stdin = command
+    async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> Answer:
+        """Answer a command that every script has."""
         tools = self._around.toolbox.definitions
         match name:
             case "result":

@@ -47,9 +47,12 @@ class Toolbox:
 
         A pipe wants all of an output of which a model would be shown both ends.
         """
+        tool_id = self.ids.get(name, name)
+        if name in self.immediate:  # never a process
+            return await self.executor.execute(tool_id, params, stdin)
         whole = _Whole() if self.tool(name).kind in _PROCESSES else None
         hear = whole.hear if whole else None
-        found = await self.executor.execute(self.ids.get(name, name), params, stdin, on_output=hear)
+        found = await self.executor.execute(tool_id, params, stdin, on_output=hear)
         if whole is None or not found.truncated or whole.is_too_long:
             return found
         return replace(found, stdout=whole.text, truncated=False)
