@@ -11,6 +11,7 @@ from kitbag.calls import Terms, ToolCall
 from kitbag.errors import CallDeniedError
 from kitbag.limits import Limits
 from kitbag.needs import Need
+from kitbag.permit import Permit
 from kitbag.permits import Permits
 from kitbag.policy import Condition, Equals, Rule
 from kitbag.policy.conditions import Absent, Present
@@ -28,6 +29,10 @@ def call_of(workspace: Path, **arguments: Any) -> ToolCall:
     return ToolCall(tool=copy, arguments=arguments, terms=terms, limits=Limits())
 
 
+async def permit(permits: Permits, call: ToolCall) -> Permit:
+    return permits.standing(call) or await permits.permit(call)
+
+
 async def run(_: ToolCall) -> ToolResult:
     return ToolResult(tool="copy", outcome="ok")
 
@@ -37,7 +42,7 @@ async def test_the_permit_of_a_function_that_no_rule_is_about_is_one_for_all_its
 ) -> None:
     permits = Permits(policy=Policy())
 
-    first, second = [await permits.permit(call_of(tmp_path, source=s)) for s in ("a", "b")]
+    first, second = [await permit(permits, call_of(tmp_path, source=s)) for s in ("a", "b")]
 
     assert first is second
 
@@ -58,19 +63,19 @@ async def test_a_rule_about_arguments_refuses_also_after_other_arguments_were_al
     permits = Permits(policy=Policy(rules=[Rule(verdict="deny", tools=tools, **conditions)]))
 
     for _ in range(2):
-        await permits.permit(call_of(tmp_path, source="a"))
+        await permit(permits, call_of(tmp_path, source="a"))
 
         with pytest.raises(CallDeniedError):
-            await permits.permit(call_of(tmp_path, target="/etc"))
+            await permit(permits, call_of(tmp_path, target="/etc"))
 
 
 async def test_a_tool_of_the_same_name_that_does_more_is_decided_by_itself(tmp_path: Path) -> None:
     permits = Permits(policy=Policy())
     call = call_of(tmp_path)
-    await permits.permit(call)
+    await permit(permits, call)
 
     with pytest.raises(CallDeniedError):
-        await permits.permit(replace(call, tool=replace(copy, effects=("destructive",))))
+        await permit(permits, replace(call, tool=replace(copy, effects=("destructive",))))
 
 
 async def test_a_call_that_is_not_confined_is_given_what_it_says(tmp_path: Path) -> None:
@@ -78,7 +83,7 @@ async def test_a_call_that_is_not_confined_is_given_what_it_says(tmp_path: Path)
     call = call_of(tmp_path)
     off = replace(call, terms=replace(call.terms, sandbox="off"))
 
-    found = [(await permits.permit(each)).given.unconfined for each in (call, off, call, off)]
+    found = [(await permit(permits, each)).given.unconfined for each in (call, off, call, off)]
 
     assert found == [False, True, False, True]
 
@@ -90,6 +95,6 @@ async def test_a_secret_of_something_hosted_is_looked_up_for_each_call(tmp_path:
     call = replace(call_of(tmp_path), tool=hosted)
     permits = Permits(policy=Policy(), secrets=lambda _, __: next(values))
 
-    given = [(await permits.permit(call)).given.secrets for _ in range(2)]
+    given = [(await permit(permits, call)).given.secrets for _ in range(2)]
 
     assert given == [{"K_1": "first value"}, {"K_1": "second value"}]

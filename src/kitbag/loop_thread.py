@@ -193,7 +193,8 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 def is_loop_thread() -> bool:
     """Tell whether this code runs on the loop thread."""
-    return threading.current_thread() is _running.get().thread
+    current = _running.current
+    return current is not None and threading.current_thread() is current.thread
 
 
 async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:

@@ -67,11 +67,12 @@ class Permits:
         self._said: set[_Said] = set()
         self._standing = StandingPermits()
 
+    def standing(self, call: ToolCall) -> Permit | None:
+        """Return the yes that was said to all calls of such a tool, None when there is none."""
+        return self._standing.of(call)
+
     async def permit(self, call: ToolCall) -> Permit:
         """Return what a call is given; raise CallDeniedError when it may not run."""
-        standing = self._standing.of(call)
-        if standing is not None:
-            return standing
         tool = call.tool
         if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from kitbag.arguments import value_problems
@@ -83,7 +84,8 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
         is_immediate.set(False)  # what the callback calls is no part of this
         value = _answer(callback, arguments)
         # Nobody could tell that it would have to be awaited: here nothing can wait but a thread.
-        value = run_blocking(value) if inspect.iscoroutine(value) else value
+        if type(value) is CoroutineType:
+            value = run_blocking(value)
         ran = answered(call, value, started)
     else:
         answer = _answer_async if waits else _answer

@@ -34,6 +34,7 @@ class Ledger:
         self._calls: list[ScriptCall | _Begun] = []
         self._per_tool: Counter[str] = Counter()
         self._asked = 0
+        self.was_denied = False
         self._lock = threading.Lock()  # in the host's own process, commands come from threads
         self.refusals: list[str] = []  # what a limit said no to, for people
 
@@ -71,6 +72,8 @@ class Ledger:
             error=error,
         )
         self._calls[seq - 1] = call
+        if outcome == "denied":
+            self.was_denied = True
         if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
 
@@ -94,10 +97,6 @@ class Ledger:
     def calls(self) -> tuple[ScriptCall, ...]:
         numbered = enumerate(self._calls, 1)
         return tuple([c if isinstance(c, ScriptCall) else c.unended(seq) for seq, c in numbered])
-
-    @property
-    def was_denied(self) -> bool:
-        return any(call.outcome == "denied" for call in self.calls)
 
     def _now(self) -> float:
         return round((time.monotonic() - self._began) * 1000, 3)

@@ -90,14 +90,16 @@ class ScriptRun:
     async def run(self, script: str, timeout_seconds: float) -> tuple[ToolResponse, bytes | None]:
         """Return the response, and the state that the script left if it was to be kept."""
         self._started = time.monotonic()
-        self._watchers.tell(ScriptEvent(kind="started"))
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="started"))
         refusal = refusal_of(script)
         ending = Done(2) if refusal else await self._hold(script, timeout_seconds)
         found = self._verdict(script, ending, timeout_seconds)
         if refusal:
             found = Verdict(status="syntax", exit_code=2, notes=(refusal,))
         done = ending if isinstance(ending, Done) else Done(found.exit_code)
-        self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
         return self._response(script, done, found), done.state
 
     async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:

@@ -63,6 +63,8 @@ def _written(value: Any) -> str:
 
 
 def _integer(text: str) -> Any:
+    if text.isdecimal() and text.isascii():
+        return _exact(text)
     match = _INTEGER.fullmatch(text.strip())
     return _exact(match[1]) if match else NO_VALUE
 
