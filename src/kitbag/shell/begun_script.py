@@ -19,6 +19,7 @@ class BegunScript:
     ) -> None:
         self._making = (order, on_command, immediate)
         self._on_text = on_text
+        self._shell: Shell | None = None
         self._cancelled = False
         self._cancel: Callable[[], object] | None = None
         self._ended: Done | BaseException | None = None
@@ -32,6 +33,8 @@ class BegunScript:
             except BaseException as error:  # noqa: BLE001 - raised where the end is waited for
                 self._ended = error
             tell()
+            if self._shell is not None:
+                self._shell.leave()  # while somebody reads what it gave
 
         self._making[2].in_thread(run)
 
@@ -42,7 +45,7 @@ class BegunScript:
             there = asyncio.run_coroutine_threadsafe(work, loop)
             self._cancel_with(there.cancel)
             return there.result()
-        shell = Shell(order, on_command, immediate, loop)
+        self._shell = shell = Shell(order, on_command, immediate, loop)
         self._cancel_with(shell.cancel)
         return shell.run_alone(self._on_text)
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ class Ledger:
         self._is_watched = bool(watchers)
         self._began = time.monotonic()
         self._calls: list[ScriptCall | _Begun] = []
-        self._per_tool: Counter[str] = Counter()
+        self._per_tool: dict[str, int] = {}
         self._asked = 0
         self.was_denied = False
         self._lock = threading.Lock()  # in the host's own process, commands come from threads
@@ -80,12 +79,12 @@ class Ledger:
     def refusal(self, tool: str) -> str:
         """Count one more call of a tool; return why it may not be made, or nothing."""
         with self._lock:
-            self._per_tool[tool] += 1
+            count = self._per_tool[tool] = self._per_tool.get(tool, 0) + 1
             self._asked += 1
         most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
         if self._asked > most:
             reason = f"this script may make {most:,} calls"
-        elif budget is not None and self._per_tool[tool] > budget:
+        elif budget is not None and count > budget:
             reason = f"this script may call {tool} {budget:,} times"
         else:
             return ""

@@ -65,6 +65,7 @@ class Shell:
         self._immediate = immediate
         self._loop = loop
         self._over = False
+        self._is_whole = False  # it came to its end by itself
         self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
         self._room = _room_for(order, immediate.names if immediate else frozenset())
         self._room.tenant = self
@@ -91,11 +92,13 @@ class Shell:
         """Run a script that waits for no loop."""
         ran = self._bash.execute_sync(self._order.script, on_text)
         with self._ending:
-            was_cancelled, self._over = self._over, True
-        done = self._done(ran)
-        if not was_cancelled:
+            self._is_whole, self._over = not self._over, True
+        return self._done(ran)
+
+    def leave(self) -> None:
+        """Clear the room for the next script, unless this one was cancelled."""
+        if self._is_whole:
             _clear_away(self._room)
-        return done
 
     def cancel(self) -> None:
         with self._ending:
