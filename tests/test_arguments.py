@@ -1,6 +1,7 @@
 """Arguments against a schema: what is understood, what is refused, and what the refusal says."""
 
 import json
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ def test_arguments_that_fit_come_back_as_they_are() -> None:
     given = {"city": "Zürich", "days": 3, "where": {"latitude": 47.4}, "tags": ["a", ""]}
 
     assert check_arguments(tool(CITY), given) == given
+
+
+def test_whatever_kind_a_value_is_of_a_tool_gets_what_json_would_carry() -> None:
+    class Word(str):
+        __slots__ = ()
+
+    given = {"who": Word("Ada"), "times": HTTPStatus.OK, "größe": "groß", "at": 2**70, "of": 0.5}
+
+    found = check_arguments(tool({"type": "object"}), given)
+
+    kinds = [type(value) for value in found.values()]
+    assert (found, kinds) == (given, [str, int, str, int, float])
 
 
 def test_what_comes_back_is_a_copy_that_the_caller_cannot_change() -> None:

@@ -17,7 +17,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if "_pb2" not in path.name)
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "reading addresses json_values clocks idle_threads workspace_paths workspace_files",
+    "reading addresses json_values clocks idle_threads outlasting workspace_paths workspace_files",
     "secret_forms literal_search",
     "redaction",
     "results loop_thread telemetry",
@@ -38,6 +38,7 @@ LAYERS = [
     "backends environments downloads kept_folders",
     "workspace_tools",
     "call_needs call_limits what_runs pinning permit secret_values tape",
+    "standing_permits",
     "permits",
     "recording notes ungranted",
     "house",

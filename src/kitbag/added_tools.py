@@ -53,6 +53,8 @@ class AddedTools:
     def get(self, name: str) -> Tool:
         """Find a tool by id, wire name or bare name; what was added comes first."""
         layer = self._layer
+        if not layer.skills and not self._own and not self._private:
+            return self.shared.get(name)  # most often nothing was added, and nothing is hidden
         if name in layer.registry:
             return layer.registry.get(name)
         try:

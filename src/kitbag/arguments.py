@@ -10,6 +10,7 @@ from kitbag.tools import Tool
 
 _MOST_SHOWN = 8
 _LONGEST_MESSAGE = 400
+_LARGE = 2**63  # beyond it, Python may refuse to write a number down
 
 # Made once: `json.dumps` with options makes an encoder per call.
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
@@ -21,16 +22,12 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
 
     What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
     """
-    arguments = _as_object(tool, given)
+    checked = _as_object(tool, given)
+    if not _is_plain(checked):
+        checked = _through_json(tool, checked)
     try:
-        _require_text_keys(arguments)
-        # Through JSON and back: what no JSON can carry never reaches a validator or a script.
-        text = _encode(arguments)
-        text.encode()  # half a character is no text
-        checked: dict[str, Any] = _decode(text)[0]
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
-    try:
+        if _validator_for(tool.input_schema).is_valid(checked):
+            return checked
         problems = list(_problems(tool.input_schema, checked))
     except ValueError as error:
         reason = f"its input schema is wrong: {str(error).splitlines()[0]}"
@@ -39,6 +36,35 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked
+
+
+def _is_plain(arguments: dict[str, Any]) -> bool:
+    """Tell arguments that JSON would give back as they are: texts, and numbers of usual size."""
+    for name, value in arguments.items():
+        kind = type(value)
+        if type(name) is not str or not name.isascii():
+            return False
+        if kind is str:
+            if not value.isascii():
+                return False
+        elif kind is int:
+            if not -_LARGE < value < _LARGE:
+                return False
+        elif kind is not bool and value is not None:
+            return False
+    return True
+
+
+def _through_json(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments as JSON gives them back: what none can carry never reaches a validator."""
+    try:
+        _require_text_keys(arguments)
+        text = _encode(arguments)
+        text.encode()  # half a character is no text
+        found: dict[str, Any] = _decode(text)[0]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
+    return found
 
 
 def _require_text_keys(value: Any) -> None:
@@ -87,7 +113,10 @@ def _typed(text: str, schema: JsonSchema) -> Any:
 
 def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
     properties = tool.input_schema.get("properties", {})
-    if isinstance(given, Mapping):
+    # A dict is asked for first: whether something else is a mapping takes ten times as long.
+    if type(given) is dict or isinstance(given, Mapping):
+        if len(properties) > 1 and "data" in properties:
+            return dict(given)  # nothing to open, and nothing to close
         return _unwrapped(tool, dict(given), properties)
     if given is None:
         return {}
@@ -105,7 +134,7 @@ def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any])
     """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
     if is_untyped(tool.input_schema):
         return given if set(given) <= {"data"} else {"data": given}
-    if set(given) == {"data"} and "data" not in properties:
+    if len(given) == 1 and "data" in given and "data" not in properties:
         data = given["data"]
         return dict(data) if isinstance(data, Mapping) else _as_object(tool, data)
     return given
@@ -114,7 +143,7 @@ def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any])
 def is_untyped(schema: JsonSchema) -> bool:
     """Tell whether a schema is `{"data": any}`."""
     properties = schema.get("properties", {})
-    if set(properties) != {"data"}:
+    if len(properties) != 1 or "data" not in properties:
         return False
     return isinstance(properties["data"], dict) and "type" not in properties["data"]
 

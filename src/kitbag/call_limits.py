@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kitbag.limits import Limits
 from kitbag.policy.policy import Policy
-from kitbag.tools import Binary, BuiltIn, InlineScript, Runs, Tool
+from kitbag.tools import Binary, BuiltIn, Hosted, InlineScript, Runs, Tool
 
 _USUAL = Limits()
 _OF_PROGRAMS = Limits(timeout_seconds=60.0)
@@ -13,12 +13,13 @@ _OF_BASH = Limits(timeout_seconds=120.0)
 
 def limits_of(tool: Tool, limits: Limits | None, timeout: float | None, policy: Policy) -> Limits:
     """Return the limits of one call; a caller may lower the time, never raise it."""
-    found = limits or _usual_limits(tool.runs)
+    found = limits or (_USUAL if isinstance(tool.runs, Hosted) else _usual_limits(tool.runs))
     if tool.timeout_ms is not None:
         declared = tool.timeout_ms / 1000
         most = declared if limits is None else min(declared, limits.timeout_seconds)
         found = replace(found, timeout_seconds=most)
-    found = policy.limits_for(tool.id, tool.skill, found)
+    if policy.limits:
+        found = policy.limits_for(tool.id, tool.skill, found)
     if timeout is not None:
         found = replace(found, timeout_seconds=max(0.001, min(timeout, found.timeout_seconds)))
     return found

@@ -147,25 +147,19 @@ class ToolExecutor:
             result = played or await self._recorded(call)
         finally:
             self.skills.let_go(kept)
-        return replace(result, timings=watch.timings)
+        return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
-        permit = await self._permit(call)
+        permit = self._house.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            ran = await self._run(self._vouched(permit.applied_to(call)))
-            result = redact_result(
-                with_notes(ran, call, permit, self._house.roots), permit.redactor
-            )
+            result = await self._run(permit.applied_to(call))
+            if result.outcome != "ok":
+                result = with_notes(result, call, permit, self._house.roots)
+            result = redact_result(result, permit.redactor)
             record.result = result
         call.watch.lap("record")
         return result
-
-    def _vouched(self, call: ToolCall) -> ToolCall:
-        """Return the call with whom to ask about a program that nobody has named the hash of."""
-        if not isinstance(call.tool.runs, Binary):
-            return call
-        return replace(call, vouch=partial(self._house.permits.vouch, call))
 
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
         """Return an executor of other tools under the same terms and in the same house."""
@@ -185,6 +179,9 @@ class ToolExecutor:
             raise
 
     async def _run(self, call: ToolCall) -> ToolResult:
+        if isinstance(call.tool.runs, Binary):
+            # Whom to ask about a program that nobody has named the hash of.
+            call = replace(call, vouch=partial(self._house.permits.vouch, call))
         try:
             return await _run(call)
         except SandboxUnavailableError:
@@ -224,7 +221,7 @@ class ToolExecutor:
             arguments=arguments,
             terms=self._terms(policy),
             limits=limits_of(tool, self._limits, timeout, policy),
-            stdin=_bytes(tool, stdin),
+            stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._on_progress,
             watch=watch,
@@ -232,7 +229,7 @@ class ToolExecutor:
 
     def _terms(self, policy: Policy) -> Terms:
         workspace = check_workspace(self._workspace or os.getcwd())
-        read_only = tuple(folder for folder in self._read_only if folder.is_dir())
+        read_only = self._read_only and tuple(f for f in self._read_only if f.is_dir())
         last = self._last_terms
         # Most often nothing has changed: one object for all calls is also found sooner in caches.
         if last is None or (last.workspace, last.read_only) != (workspace, read_only):
@@ -246,7 +243,7 @@ class ToolExecutor:
         return last
 
 
-def _bytes(tool: Tool, stdin: str | bytes | None) -> bytes | None:
+def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
     try:
         return stdin.encode() if isinstance(stdin, str) else stdin
     except UnicodeEncodeError as error:

@@ -191,9 +191,15 @@ class _Ending(Generic[Value]):
             del task  # an error that is raised here must not hold what holds itself
 
 
+def background_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of the loop thread."""
+    return _running.get().loop
+
+
 def is_loop_thread() -> bool:
     """Tell whether this code runs on the loop thread."""
-    return threading.current_thread() is _running.get().thread
+    current = _running.current
+    return current is not None and threading.current_thread() is current.thread
 
 
 async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:

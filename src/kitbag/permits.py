@@ -17,6 +17,7 @@ from kitbag.policy.decisions import Decision, Request
 from kitbag.policy.policy import Policy
 from kitbag.secret_values import SecretValues
 from kitbag.secrets import Secrets, environment_secrets
+from kitbag.standing_permits import StandingPermits
 from kitbag.tools import Function, Hosted, Tool
 from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grant import Grant, missing, needs_of
@@ -64,6 +65,11 @@ class Permits:
         self._roots = tuple(roots)
         self._needs = CallNeeds(proposes=approver is not None)
         self._said: set[_Said] = set()
+        self._standing = StandingPermits()
+
+    def standing(self, call: ToolCall) -> Permit | None:
+        """Return the yes that was said to all calls of such a tool, None when there is none."""
+        return self._standing.of(call)
 
     async def permit(self, call: ToolCall) -> Permit:
         """Return what a call is given; raise CallDeniedError when it may not run."""
@@ -75,7 +81,10 @@ class Permits:
         if decision.verdict == "deny" or case.barred:
             raise _denial(tool, decision, *case.barred)
         if decision.verdict == "allow":
-            return self._permit(case, "allowed", _who(case, decision))
+            permit = self._permit(case, "allowed", _who(case, decision))
+            if not self.policy.minds_arguments(case.request):
+                self._standing.keep(call, permit)
+            return permit
         if self._was_said(case, decision):
             return self._permit(case, "approved", "an earlier yes")
         answer = await self._ask(case, decision, call.said)

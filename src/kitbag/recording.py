@@ -31,8 +31,10 @@ class Recorder:
         self._telemetry = telemetry
         self._session = session or ""
 
-    def recording(self, call: ToolCall, permit: Permit) -> "Recording":
+    def recording(self, call: ToolCall, permit: Permit) -> "Recording | Unrecorded":
         """Record what happens inside; leaving it means that the end is on record."""
+        if self._journal is None and not self._telemetry.enabled:
+            return Unrecorded(call, permit)
         return Recording(self, call, permit)
 
     def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
@@ -144,6 +146,28 @@ class Recording:
             self._recorder.end_with_error(self._number, error, self._permit.redactor)
         elif self.result is not None:
             self._recorder.end_with_result(self._number, self.result)
+        _keep(self._call, error or self.result, self._permit)
+
+
+class Unrecorded:
+    """One call that nobody writes down or traces; the tape of a test may still hear of it."""
+
+    __slots__ = ("_call", "_permit", "result")
+
+    def __init__(self, call: ToolCall, permit: Permit) -> None:
+        self._call = call
+        self._permit = permit
+        self.result: ToolResult | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         _keep(self._call, error or self.result, self._permit)
 
 

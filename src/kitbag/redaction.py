@@ -46,12 +46,8 @@ class Redactor:
         self._word_pattern = _whole_words(self._words)
         longest = max(self._anywhere.longest, *map(len, self._words), 0)
         self._active = longest > 0
+        self.is_idle = not self._active  # there is nothing to take out
         self.most_held = 2 * longest + 16  # what a stream keeps back at most, line ends included
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to take out."""
-        return not self._active
 
     def __repr__(self) -> str:
         return f"Redactor({', '.join(self._names)})"

@@ -25,4 +25,4 @@ class Stopwatch:
 
     @property
     def timings(self) -> Timings:
-        return tuple((what, round(seconds * 1000, 3)) for what, seconds in self._laps)
+        return tuple([(what, round(seconds * 1000, 3)) for what, seconds in self._laps])

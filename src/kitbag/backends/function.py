@@ -40,7 +40,7 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
     """Return the result of a function that gave a value; `started` is of the monotonic clock."""
     if isinstance(value, ToolResult):
         return value
-    text, structured = _written(value)
+    text, structured = (_whole(value), None) if isinstance(value, str) else _written(value)
     return ToolResult(
         tool=call.tool.id,
         outcome="ok",
@@ -48,7 +48,7 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
         structured=structured,
         exit_code=0,
         stdout=text,
-        duration_ms=_milliseconds(started),
+        duration_ms=round((time.monotonic() - started) * 1000, 3),
     )
 
 
@@ -100,11 +100,9 @@ def _told(error: BaseException) -> str:
 
 
 def _written(value: Any) -> tuple[str, Any]:
-    """Return an answer as text and, unless it is text, as the JSON value that the text spells."""
+    """Return an answer that is no text as one, and as the JSON value that the text spells."""
     if value is None:
         return "", None
-    if isinstance(value, str):
-        return _whole(value), None
     try:
         text = _whole(json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain))
         return text, json.loads(text)
@@ -123,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _failed(

@@ -73,6 +73,10 @@ class Policy:
             return _decision("ask", request, concerns, asking)
         return _allowed(request, allowing)
 
+    def minds_arguments(self, request: Request) -> bool:
+        """Tell whether other arguments of the same tool might be decided otherwise."""
+        return self._index.minds_arguments(request)
+
     def limits_for(self, tool: str, skill: str, limits: Limits) -> Limits:
         """Return the limits of a tool: the rules in order, the later one winning."""
         for rule in self.limits:

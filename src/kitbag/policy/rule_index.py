@@ -44,6 +44,11 @@ class RuleIndex:
         found.sort(key=_number)
         return [rule for _, rule in found]
 
+    def minds_arguments(self, request: Request) -> bool:
+        """Tell whether a rule about the tool of a call looks at its arguments."""
+        of_tool = self._of_tool(request.tool, request.skill, request.name)
+        return self._of_all.minds_arguments or of_tool.minds_arguments
+
     def _of_tool(self, tool: str, skill: str, name: str) -> "_Rules":
         key = (tool, skill, name)
         known = self._of_tools.get(key)
@@ -64,6 +69,11 @@ class _Rules:
     always: Sequence[_Numbered]
     with_needs: Sequence[_Numbered]
     with_argument: Mapping[str, "_OfArgument"]
+
+    @property
+    def minds_arguments(self) -> bool:
+        others = (*self.always, *self.with_needs)
+        return bool(self.with_argument) or any(rule.when or rule.unless for _, rule in others)
 
     def near(self, request: Request) -> list[_Numbered]:
         near = list(self.always)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from kitbag.arguments import value_problems
@@ -78,19 +79,21 @@ def _open(schema: JsonSchema) -> JsonSchema:
 async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolCall) -> ToolResult:
     stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
     arguments = ToolArgs(call.arguments, stdin)
-
-    def answer(**_same_arguments: Any) -> Any:
-        return (_answer_async if waits else _answer)(callback, arguments)
-
     started = time.monotonic()
     if is_immediate.get() and not waits:
         is_immediate.set(False)  # what the callback calls is no part of this
-        value = answer()
+        value = _answer(callback, arguments)
         # Nobody could tell that it would have to be awaited: here nothing can wait but a thread.
-        value = run_blocking(_awaited(value)) if inspect.isawaitable(value) else value
+        if type(value) is CoroutineType:
+            value = run_blocking(value)
         ran = answered(call, value, started)
     else:
-        ran = await run_function(call, Function(call=answer, is_async=waits))
+        answer = _answer_async if waits else _answer
+
+        def answered_by_callback(**_same_arguments: Any) -> Any:
+            return answer(callback, arguments)
+
+        ran = await run_function(call, Function(call=answered_by_callback, is_async=waits))
     if not ran.tool:  # it raised, and its words are what a script is told
         took = round((time.monotonic() - started) * 1000, 3)
         return replace(ran, tool=call.tool.id, duration_ms=took)
@@ -112,7 +115,8 @@ def _answer(callback: Callback, arguments: ToolArgs) -> Any:
         if _is_persons(error):
             raise
         return _failure(error)
-    return _awaited(answer) if inspect.isawaitable(answer) else answer
+    # Text is what most of them give, and to tell that it cannot be awaited takes as long as they.
+    return answer if type(answer) is str or not inspect.isawaitable(answer) else _awaited(answer)
 
 
 async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from kitbag.arguments import check_arguments
 from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError
 from kitbag.results import ToolResult
 from kitbag.shell.flags import FlagError, Flags, read_flags
 from kitbag.shell.immediate import is_immediate
+from kitbag.shell.kept_text import byte_count
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.printed import printed
@@ -46,8 +46,10 @@ class Calling:
         if flags.help:
             return Answer(_line(usage_page(definition)))
         answer = await self._recorded(name, definition.effects, flags, stdin)
+        if not flags.notes:
+            return answer
         notes = "".join(f"note: {name}: {note}\n" for note in flags.notes)
-        return answer._replace(stderr=notes + answer.stderr) if notes else answer
+        return answer._replace(stderr=notes + answer.stderr)
 
     async def _recorded(
         self, name: str, effects: tuple[str, ...], flags: Flags, stdin: str | None
@@ -60,10 +62,12 @@ class Calling:
         try:
             if self._dry_run and set(effects) != {"read"}:
                 return self._only_recorded(seq, name, flags)
-            async with self._room if not is_immediate.get() else nullcontext():
-                result = await self._toolbox.call(
-                    name, flags.params, self._input(name, flags, stdin)
-                )
+            given = self._input(name, flags, stdin) if stdin else None
+            if is_immediate.get():
+                result = await self._toolbox.call(name, flags.params, given)
+            else:
+                async with self._room:
+                    result = await self._toolbox.call(name, flags.params, given)
         except KitbagError as error:
             return self._refused(seq, name, error)
         except Exception:  # noqa: BLE001 - a script must get an answer
@@ -73,9 +77,9 @@ class Calling:
             return Answer("", _said(name, f"internal error (call {seq})", ""), FAILED)
         return self._answered(seq, name, result)
 
-    def _input(self, name: str, flags: Flags, stdin: str | None) -> str | None:
+    def _input(self, name: str, flags: Flags, stdin: str) -> str | None:
         """Return what the tool gets on standard input, instead of arguments if it reads those."""
-        if flags.uses_stdin or not stdin:
+        if flags.uses_stdin:
             return None
         reads_arguments = self._toolbox.tool(name).convention == "stdin"
         return None if reads_arguments and flags.params else stdin
@@ -100,12 +104,11 @@ class Calling:
 
     def _answered(self, seq: int, name: str, result: ToolResult) -> Answer:
         answer = printed(name, result)
-        size = len(answer.stdout.encode("utf-8", "replace"))
         self._ledger.end(
             seq,
             result.outcome,
             exit_code=answer.exit_code,
-            output_bytes=size,
+            output_bytes=byte_count(answer.stdout),
             error="" if result.outcome == "ok" else answer.stderr.strip(),
         )
         return answer

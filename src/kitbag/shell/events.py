@@ -40,14 +40,14 @@ class Watchers:
 
     def __init__(self, *watchers: OnStatus | None) -> None:
         self._watchers = [watcher for watcher in watchers if watcher is not None]
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop() if self._watchers else None
         self._thread = threading.get_ident()
 
     def __bool__(self) -> bool:
         return bool(self._watchers)
 
     def tell(self, event: ScriptEvent) -> None:
-        if not self._watchers:
+        if self._loop is None:
             return
         if threading.get_ident() == self._thread:
             self._tell(event)

@@ -6,7 +6,7 @@ What is read here is only what the text means; whether it fits the schema is the
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from kitbag.json_values import NO_VALUE, json_value
 from kitbag.shell.flag_errors import (
@@ -20,9 +20,10 @@ from kitbag.shell.flag_errors import (
     shown,
 )
 from kitbag.shell.flag_names import is_short_flag, property_named
-from kitbag.shell.plain_words import fill, takes_raw_words
-from kitbag.shell.schema_shapes import alternatives, properties_of, resolved
-from kitbag.shell.text_values import enum_hint, expected_by, text_value
+from kitbag.shell.parameters import Parameters, parameters_of
+from kitbag.shell.plain_words import fill
+from kitbag.shell.schema_shapes import resolved
+from kitbag.shell.text_values import enum_hint, expected_by, simple_value, text_value
 from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.usage import usage_line
 
@@ -41,7 +42,11 @@ class Flags:
 
 def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
     """Return the arguments that words spell for a tool; raise FlagError when they spell none."""
-    reader = _Reader(tool, stdin)
+    parameters = parameters_of(tool.input_schema)
+    pairs = parameters.pairs(words)
+    if pairs is not None:
+        return Flags(params=pairs)
+    reader = _Reader(tool, stdin, parameters)
     reader.read(words)
     return reader.flags()
 
@@ -49,12 +54,13 @@ def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
 class _Reader:
     """Takes words one by one; a flag counts more than `--json`, a plain word comes last."""
 
-    def __init__(self, tool: ToolDef, stdin: str | None) -> None:
+    def __init__(self, tool: ToolDef, stdin: str | None, parameters: Parameters) -> None:
         self._tool = tool
         self._stdin = stdin
         self._root = tool.input_schema
-        self._properties = properties_of(self._root)
-        self._is_raw = takes_raw_words(self._properties, self._root)
+        self._parameters = parameters
+        self._properties = parameters.properties
+        self._is_raw = parameters.are_raw
         self._objects: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
         self._plain: list[str] = []
@@ -66,7 +72,8 @@ class _Reader:
         if self._help:
             return Flags(help=True)
         params = {**self._objects, **self._given}
-        fill(params, self._plain, self._tool, self._properties)
+        if self._plain:
+            fill(params, self._plain, self._tool, self._properties)
         return Flags(params=params, notes=tuple(self._notes), uses_stdin=self._uses_stdin)
 
     def read(self, words: Sequence[str]) -> None:
@@ -123,20 +130,25 @@ class _Reader:
         self._objects.update(value)
 
     def _put(self, flag: str, name: str, text: str | None, rest: deque[str]) -> None:
-        schema = self._properties[name]
         if text is None:
-            text = self._next(flag, schema, rest)
-        self._set(flag, name, True if text is None else self._value(flag, text, schema))
+            text = self._next(flag, name, rest)
+        if text is None:
+            self._set(flag, name, True)
+            return
+        value = simple_value(text, self._parameters.simple(name)[0], self._root)
+        if value is NO_VALUE:
+            self._refuse(flag, text, self._properties[name])
+        self._set(flag, name, value)
 
-    def _next(self, flag: str, schema: Any, rest: deque[str]) -> str | None:
+    def _next(self, flag: str, name: str, rest: deque[str]) -> str | None:
         """Take the value of a flag from the words after it; None for a switch, which needs none."""
-        kinds = {each.get("type") for each in alternatives(schema, self._root)}
+        kinds = self._parameters.simple(name)[1]
         if kinds <= {"boolean", "null"}:
             return rest.popleft() if rest and rest[0].lower() in ("true", "false") else None
         if "boolean" in kinds and (not rest or rest[0].startswith("--")):
             return None
         if not rest:
-            raise MissingFlagValueError(flag, expected_by(schema, self._root))
+            raise MissingFlagValueError(flag, expected_by(self._properties[name], self._root))
         # Whatever it looks like: a value from a variable must never become a flag.
         text = rest.popleft()
         if text.startswith("--") and self._is_known(text):
@@ -148,8 +160,11 @@ class _Reader:
 
     def _value(self, flag: str, text: str, schema: Any) -> Any:
         value = text_value(text, schema, self._root)
-        if value is not NO_VALUE:
-            return value
+        if value is NO_VALUE:
+            self._refuse(flag, text, schema)
+        return value
+
+    def _refuse(self, flag: str, text: str, schema: Any) -> NoReturn:
         expected = expected_by(schema, self._root)
         if text.startswith("--"):
             raise MissingFlagValueError(flag, expected)
@@ -170,7 +185,7 @@ class _Reader:
         name = property_named(written[3:], self._properties) if _says_no(written) else None
         if name is None:
             return False
-        kinds = [each.get("type") for each in alternatives(self._properties[name], self._root)]
+        kinds = self._parameters.simple(name)[1]
         found = [off for kind, off in _OFF.items() if kind in kinds]
         if not found:
             return False

@@ -3,8 +3,9 @@
 A hop to the event loop and one to a thread take longer than most callbacks do.
 """
 
+import asyncio
 from collections.abc import Coroutine
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -14,11 +15,22 @@ is_immediate: ContextVar[bool] = ContextVar("kitbag_is_immediate", default=False
 
 def run_now(work: Coroutine[Any, Any, Value], context: Context) -> Value:
     """Run what never waits, in a copy of a context, and return its value."""
-    return context.copy().run(_finish, work)
+    return context.copy().run(_send, work, immediate=True)
 
 
-def _finish(work: Coroutine[Any, Any, Value]) -> Value:
-    is_immediate.set(True)
+def run_here(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run on this thread what waits only by blocking it, and return its value.
+
+    Ctrl-C that comes while it waits ends it as if it was cancelled, and is raised here.
+    """
+    try:
+        return copy_context().run(_send, work, immediate=False)
+    except asyncio.CancelledError as error:
+        raise (error.__cause__ or error) from None
+
+
+def _send(work: Coroutine[Any, Any, Value], *, immediate: bool) -> Value:
+    is_immediate.set(immediate)
     try:
         work.send(None)
     except StopIteration as end:

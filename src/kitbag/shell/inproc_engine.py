@@ -1,14 +1,19 @@
 """Scripts in the host's own process: for scripts one trusts, and for tests. A crash is shared."""
 
 import contextvars
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kitbag.idle_threads import run_in_idle_thread
+from kitbag.loop_thread import background_loop
 from kitbag.shell.engine import Job
 from kitbag.shell.errors import BashMissingError
 from kitbag.shell.immediate import run_now
-from kitbag.shell.worker.order import Answer, Command, Done
+from kitbag.shell.worker.order import Answer, Command, Done, OnCommand
+
+if TYPE_CHECKING:
+    from kitbag.shell.begun_script import BegunScript
+    from kitbag.shell.worker.script import Immediate
 
 
 class InprocEngine:
@@ -20,7 +25,22 @@ class InprocEngine:
         _require_engine()
 
     async def run(self, job: Job) -> Done:
-        from kitbag.shell.worker.script import Immediate, run_script
+        from kitbag.shell.worker.script import run_script
+
+        on_command, immediate = self._answering(job)
+        return await run_script(job.order, on_command, job.on_text, immediate)
+
+    def begin(self, job: Job, tell: Callable[[], None]) -> "BegunScript":
+        """Begin a script on a thread of its own, which calls `tell` when it is over."""
+        from kitbag.shell.begun_script import BegunScript
+
+        on_command, immediate = self._answering(job)
+        script = BegunScript(job.order, on_command, job.on_text, immediate)
+        script.begin(background_loop(), tell)
+        return script
+
+    def _answering(self, job: Job) -> "tuple[OnCommand, Immediate]":
+        from kitbag.shell.worker.script import Immediate
 
         context = contextvars.copy_context()
 
@@ -33,8 +53,7 @@ class InprocEngine:
         def answer_now(command: Command) -> Answer:
             return run_now(job.on_command(command), context)
 
-        immediate = Immediate(job.immediate, answer_now, run_in_idle_thread)
-        return await run_script(job.order, on_command, job.on_text, immediate)
+        return on_command, Immediate(job.immediate, answer_now, run_in_idle_thread)
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
         from kitbag.shell.worker.reading import analyze_script

@@ -11,12 +11,15 @@ class KeptText:
         self.truncated = False
 
     def add(self, piece: str) -> None:
-        data = piece.encode("utf-8", "replace")
-        self.total_bytes += len(data)
-        if len(data) <= self._room:
+        if not piece:
+            return
+        size = byte_count(piece)
+        self.total_bytes += size
+        if size <= self._room:
             self._pieces.append(piece)
-            self._room -= len(data)
+            self._room -= size
         elif not self.truncated:
+            data = piece.encode("utf-8", "replace")
             self._pieces.append(data[: self._room].decode("utf-8", "ignore"))
             self._room = 0
             self.truncated = True
@@ -24,3 +27,8 @@ class KeptText:
     @property
     def text(self) -> str:
         return "".join(self._pieces)
+
+
+def byte_count(text: str) -> int:
+    """Return how many bytes a text takes; of one in plain ASCII nothing is copied for that."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -2,13 +2,24 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kitbag.shell.events import ScriptEvent, Watchers
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.responses import CallOutcome, ScriptCall
+
+
+class _Begun(NamedTuple):
+    """A call that has not ended yet."""
+
+    tool: str
+    params: Mapping[str, Any]
+    effects: tuple[str, ...]
+    started_ms: float
+
+    def unended(self, seq: int) -> ScriptCall:
+        return ScriptCall(seq=seq, **self._asdict())
 
 
 class Ledger:
@@ -17,26 +28,24 @@ class Ledger:
     def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:
         self._limits = limits
         self._watchers = watchers
+        self._is_watched = bool(watchers)
         self._began = time.monotonic()
-        self._calls: list[ScriptCall] = []
-        self._per_tool: Counter[str] = Counter()
+        self._calls: list[ScriptCall | _Begun] = []
+        self._per_tool: dict[str, int] = {}
+        self._asked = 0
+        self.was_denied = False
         self._lock = threading.Lock()  # in the host's own process, commands come from threads
         self.refusals: list[str] = []  # what a limit said no to, for people
 
     def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
         """Write a call down and return its number."""
         with self._lock:
-            call = ScriptCall(
-                seq=len(self._calls) + 1,
-                tool=tool,
-                params=params,
-                effects=effects,
-                started_ms=self._now(),
-            )
-            self._calls.append(call)
-        if self._watchers:
-            self._watchers.tell(ScriptEvent(kind="call_started", call=call))
-        return call.seq
+            begun = _Begun(tool, params, effects, self._now())
+            self._calls.append(begun)
+            seq = len(self._calls)
+        if self._is_watched:
+            self._watchers.tell(ScriptEvent(kind="call_started", call=begun.unended(seq)))
+        return seq
 
     def end(
         self,
@@ -62,17 +71,20 @@ class Ledger:
             error=error,
         )
         self._calls[seq - 1] = call
-        if self._watchers:
+        if outcome == "denied":
+            self.was_denied = True
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
 
     def refusal(self, tool: str) -> str:
         """Count one more call of a tool; return why it may not be made, or nothing."""
         with self._lock:
-            self._per_tool[tool] += 1
+            count = self._per_tool[tool] = self._per_tool.get(tool, 0) + 1
+            self._asked += 1
         most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
-        if self._per_tool.total() > most:
+        if self._asked > most:
             reason = f"this script may make {most:,} calls"
-        elif budget is not None and self._per_tool[tool] > budget:
+        elif budget is not None and count > budget:
             reason = f"this script may call {tool} {budget:,} times"
         else:
             return ""
@@ -82,11 +94,8 @@ class Ledger:
 
     @property
     def calls(self) -> tuple[ScriptCall, ...]:
-        return tuple(self._calls)
-
-    @property
-    def was_denied(self) -> bool:
-        return any(call.outcome == "denied" for call in self._calls)
+        numbered = enumerate(self._calls, 1)
+        return tuple([c if isinstance(c, ScriptCall) else c.unended(seq) for seq, c in numbered])
 
     def _now(self) -> float:
         return round((time.monotonic() - self._began) * 1000, 3)

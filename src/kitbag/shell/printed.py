@@ -8,25 +8,21 @@ _FATAL = 128  # what a shell adds to the signal that ended a command
 
 def printed(name: str, result: ToolResult) -> Answer:
     """Return output, errors and the exit code; text ends with a line end, as commands' does."""
-    stdout, lost = _output(result)
-    stderr = _errors(name, result)
-    if lost:
-        stderr = f"{stderr}note: {name}: {lost}\n"
-    return Answer(_whole(_line(stdout)), _whole(stderr), _exit_code(result))
+    stdout = _output(result)
+    is_silent = result.outcome == "ok" and not result.stderr
+    stderr = "" if is_silent else _errors(name, result)
+    if result.truncated:
+        stderr += f"note: {name}: its output is too long, and its middle is left out\n"
+    return Answer(_whole(_line(stdout)), stderr and _whole(stderr), _exit_code(result))
 
 
-def _output(result: ToolResult) -> tuple[str, str]:
-    """Return what the tool printed or returned, and what to say when that is not all."""
-    text = result.stdout or (result.content if result.outcome == "ok" else "")
-    if result.outcome == "ok" and result.content and _is_returned(result):
-        text = result.content
-    lost = "its output is too long, and its middle is left out" if result.truncated else ""
-    return text, lost
-
-
-def _is_returned(result: ToolResult) -> bool:
-    """Tell a value that a function returned from one that was printed: it is not in the output."""
-    return result.structured is not None and result.content not in result.stdout
+def _output(result: ToolResult) -> str:
+    """Return what the tool printed or returned."""
+    if result.outcome != "ok":
+        return result.stdout
+    # A value that a function returned, and did not print, is not in the output.
+    is_returned = result.structured is not None and result.content not in result.stdout
+    return result.content if is_returned and result.content else result.stdout or result.content
 
 
 def _errors(name: str, result: ToolResult) -> str:
@@ -62,4 +58,4 @@ def _line(text: str) -> str:
 
 def _whole(text: str) -> str:
     """Return text that is sure to be UTF-8; the engine refuses halves of characters."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
+import queue
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
-from kitbag.clocks import PatientClock
+from kitbag.clocks import PatientClock, PatientWait
 from kitbag.shell.calling import Calling
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.command_names import OWN_COMMANDS
 from kitbag.shell.engine import Crash, EngineCrashedError, Job, ShellEngine
 from kitbag.shell.events import OnStatus, ScriptEvent, Watchers
+from kitbag.shell.inproc_engine import InprocEngine
 from kitbag.shell.kept_text import KeptText
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
@@ -41,6 +44,7 @@ class RunOptions:
     dry_run: bool = False
     on_status: OnStatus | None = None
     cancellation: Cancellation | None = None
+    here: InprocEngine | None = None  # for a thread that waits, and does nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,13 @@ class Surroundings:
     limits: ExecutionLimits
     env: Mapping[str, str] = field(default_factory=dict)
     on_status: OnStatus | None = None
+
+    @property
+    def engine_here(self) -> InprocEngine | None:
+        """The engine, when scripts need nothing of a loop themselves: nobody is asked, or told."""
+        if self.on_status is not None or not self.toolbox.immediate or not self.toolbox.is_bare:
+            return None
+        return self.engine if isinstance(self.engine, InprocEngine) else None
 
 
 class ScriptRun:
@@ -71,24 +82,25 @@ class ScriptRun:
         self._stdout = KeptText(around.limits.output_bytes)
         self._stderr = KeptText(around.limits.output_bytes)
         self._hearing = threading.Lock()
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop() if options.here is None else None
+        self._words: queue.SimpleQueue[Stopped] = queue.SimpleQueue()
         self._stopped: Stopped = ""
         self._open = self._open_at_once = 0
 
     async def run(self, script: str, timeout_seconds: float) -> tuple[ToolResponse, bytes | None]:
         """Return the response, and the state that the script left if it was to be kept."""
-        started = time.monotonic()
-        self._watchers.tell(ScriptEvent(kind="started"))
+        self._started = time.monotonic()
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="started"))
         refusal = refusal_of(script)
         ending = Done(2) if refusal else await self._hold(script, timeout_seconds)
         found = self._verdict(script, ending, timeout_seconds)
         if refusal:
             found = Verdict(status="syntax", exit_code=2, notes=(refusal,))
         done = ending if isinstance(ending, Done) else Done(found.exit_code)
-        self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
-        response = self._response(script, done, found)
-        took = round((time.monotonic() - started) * 1000, 3)
-        return replace(response, duration_ms=took), done.state
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
+        return self._response(script, done, found), done.state
 
     async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:
         """Run the script until it ends, or somebody or something ends it: then None."""
@@ -99,6 +111,8 @@ class ScriptRun:
             on_text=self._hear,
             immediate=self._around.toolbox.immediate | _NEVER_WAIT,
         )
+        if self._options.here is not None:
+            return self._hold_here(self._options.here, job, timeout_seconds)
         clock = PatientClock(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
@@ -115,6 +129,20 @@ class ScriptRun:
                     self._running.cancel()
                     raise
                 return None
+
+    def _hold_here(self, engine: InprocEngine, job: Job, timeout_seconds: float) -> Done | None:
+        with PatientWait(timeout_seconds) as wait:
+            script = engine.begin(job, partial(self._words.put, ""))
+            try:
+                why = wait.word(self._words)
+            except BaseException as error:
+                script.cancel()
+                raise asyncio.CancelledError from error
+        if why == "":
+            return script.end()
+        script.cancel()
+        self._stopped = why or "timed_out"
+        return None
 
     def _stop(self, why: Stopped) -> None:
         if not self._stopped and not self._running.done():
@@ -144,13 +172,19 @@ class ScriptRun:
         if self._watchers:
             self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
         if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
-            self._loop.call_soon_threadsafe(self._stop, "output")
+            if self._loop is None:
+                self._words.put("output")
+            else:
+                self._loop.call_soon_threadsafe(self._stop, "output")
 
     async def _answer(self, command: Command) -> Answer:
         self._open += 1
         self._open_at_once = max(self._open_at_once, self._open)
         try:
-            return await self._dispatched(command)
+            name, words, stdin = command
+            if name in self._around.toolbox.definitions:
+                return await self._calling.call(name, words, stdin)
+            return await self._own(name, words, stdin)
         except Exception:  # noqa: BLE001 - it is logged, and the script goes on
             # A command without an answer would wait until the time is up.
             _log.exception("the command %s of a script failed", command.name)
@@ -158,8 +192,8 @@ class ScriptRun:
         finally:
             self._open -= 1
 
-    async def _dispatched(self, command: Command) -> Answer:
-        name, words, stdin = command
+    async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> Answer:
+        """Answer a command that every script has."""
         tools = self._around.toolbox.definitions
         match name:
             case "result":
@@ -205,6 +239,7 @@ class ScriptRun:
             artifacts=tuple(Artifact(path=p, data=d) for p, d in sorted(done.files.items())),
             artifacts_left_out=done.files_left_out,
             truncated=done.truncated or self._stdout.truncated or self._stderr.truncated,
+            duration_ms=round((time.monotonic() - self._started) * 1000, 3),
             notes=notes,
             protections=dict(self._around.engine.protections),
         )

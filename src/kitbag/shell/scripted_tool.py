@@ -4,15 +4,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from kitbag.calls import ToolCall
-from kitbag.loop_thread import run_blocking
+from kitbag.loop_thread import is_loop_thread, run_blocking
 from kitbag.results import ToolResult
 from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.engine import EngineCrashedError, ShellEngine
 from kitbag.shell.events import OnStatus
+from kitbag.shell.immediate import run_here
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.preflight import Preview, preview_of
 from kitbag.shell.prompt import help_page, system_prompt
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kitbag.shell.skill_commands import SkillTools
 
 _DESCRIBED_TOKENS = 2_000
+_WITHOUT_LOOP = frozenset(("timeout", "dry_run"))  # options that need none
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"commands": {"type": "string", "description": "the bash script to run"}},
@@ -69,6 +72,8 @@ class ScriptedTool:
             env=making.env,
             on_status=making.on_status,
         )
+        self._scripts = _Scripts()
+        self._executor = making.toolbox.executor.beside(self._scripts)
 
     @staticmethod
     def builder(name: str, engine: EngineKind = "worker") -> ScriptedToolBuilder:
@@ -126,16 +131,28 @@ class ScriptedTool:
             on_status=on_status,
             cancellation=cancellation,
         )
+        return await self._execute(commands, options, timeout)
+
+    async def _execute(
+        self, commands: str, options: RunOptions, timeout: float | None
+    ) -> ToolResponse:
         responses: list[ToolResponse] = []
-        tool = self._as_tool(options, responses)
-        executor = self._toolbox.executor.beside(_Only(tool))
-        result = await executor.execute(tool.id, {"commands": commands}, timeout=timeout)
+        number = self._scripts.add(self._as_tool(options, responses))
+        try:
+            result = await self._executor.execute(number, {"commands": commands}, timeout=timeout)
+        finally:
+            self._scripts.remove(number)
         # A test may replay what another run gave: then nothing ran here.
         return responses[0] if responses else response_of(result)
 
     def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
         """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
-        return run_blocking(self.execute(commands, **options))
+        here = self._around.engine_here
+        if here is None or not options.keys() <= _WITHOUT_LOOP or is_loop_thread():
+            return run_blocking(self.execute(commands, **options))
+        # Two threads less to wake: for a short script they are half of the time.
+        run = RunOptions(dry_run=options.get("dry_run", False), here=here)
+        return run_here(self._execute(commands, run, options.get("timeout")))
 
     async def analyze(self, commands: str) -> Preview:
         """Tell what a script names, without running it."""
@@ -221,15 +238,23 @@ class ScriptedTool:
             close()
 
 
-class _Only:
-    """Finds one tool: the script that is about to run."""
+class _Scripts:
+    """Finds each script that is about to run by a number of its own."""
 
-    def __init__(self, tool: Tool) -> None:
-        self._tool = tool
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._numbers = count(1)
+
+    def add(self, tool: Tool) -> str:
+        number = str(next(self._numbers))
+        self._tools[number] = tool
+        return number
 
     def get(self, name: str) -> Tool:
-        del name
-        return self._tool
+        return self._tools[name]
+
+    def remove(self, number: str) -> None:
+        del self._tools[number]
 
 
 def _engine(making: Making) -> ShellEngine:

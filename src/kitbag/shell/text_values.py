@@ -6,7 +6,7 @@ A word that could be several things is the first of them, in the order of the sc
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kitbag.errors import nearest
@@ -26,7 +26,12 @@ _ARTICLES = {"array": "a list", "object": "a JSON object", "null": "null", "stri
 
 def text_value(text: str, schema: Any, root: JsonSchema) -> Any:
     """Return the value that a text spells by a schema, NO_VALUE when it spells none."""
-    for each in alternatives(schema, root):
+    return simple_value(text, alternatives(schema, root), root)
+
+
+def simple_value(text: str, schemas: Iterable[JsonSchema], root: JsonSchema) -> Any:
+    """Return the value that a text spells by the first simple schema that it fits."""
+    for each in schemas:
         value = _simple_value(text, each, root)
         if value is not NO_VALUE:
             return value
@@ -58,6 +63,8 @@ def _written(value: Any) -> str:
 
 
 def _integer(text: str) -> Any:
+    if text.isdecimal() and text.isascii():
+        return _exact(text)
     match = _INTEGER.fullmatch(text.strip())
     return _exact(match[1]) if match else NO_VALUE
 
@@ -99,6 +106,16 @@ _READERS = {
     "null": _null,
     "object": _object,
 }
+
+
+def one_reader(schemas: Sequence[JsonSchema]) -> Callable[[str], Any] | None:
+    """Return what reads a value of which only one thing can be meant: a number, or any text."""
+    if len(schemas) != 1 or "enum" in schemas[0]:
+        return None
+    return _SINGLE.get(str(schemas[0].get("type")))
+
+
+_SINGLE: dict[str, Callable[[str], Any]] = {"integer": _integer, "number": _number, "string": str}
 
 
 def list_value(text: str, schema: JsonSchema, root: JsonSchema) -> Any:

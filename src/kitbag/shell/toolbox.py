@@ -31,9 +31,14 @@ class Toolbox:
     folders: Callable[[str], Folders] = _no_folders
     immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether scripts find no files of skills."""
+        return self.folders is _no_folders
+
     async def folders_for(self, script: str) -> Folders:
         """Return the files that a script may read; reading them may take a moment."""
-        if self.folders is _no_folders:
+        if self.is_bare:
             return {}
         return await asyncio.to_thread(self.folders, script)
 
@@ -42,9 +47,12 @@ class Toolbox:
 
         A pipe wants all of an output of which a model would be shown both ends.
         """
+        tool_id = self.ids.get(name, name)
+        if name in self.immediate:  # never a process
+            return await self.executor.execute(tool_id, params, stdin)
         whole = _Whole() if self.tool(name).kind in _PROCESSES else None
         hear = whole.hear if whole else None
-        found = await self.executor.execute(self.ids.get(name, name), params, stdin, on_output=hear)
+        found = await self.executor.execute(tool_id, params, stdin, on_output=hear)
         if whole is None or not found.truncated or whole.is_too_long:
             return found
         return replace(found, stdout=whole.text, truncated=False)

@@ -11,7 +11,7 @@ from kitbag.shell.worker.order import Done
 Stopped = Literal["", "timed_out", "cancelled", "output"]
 
 MOST_JOBS = 64  # of the engine: what is started beside them is dropped
-_DROPPED = re.compile(r"fork: retry: Resource temporarily unavailable")
+_DROPPED = "fork: retry: Resource temporarily unavailable"
 _HIDES_ERRORS = re.compile(r"2>|&>|2\s*>>")
 _SIGNALLED = 128
 
@@ -83,7 +83,7 @@ def _error(error: str, code: int) -> Verdict:
 
 def _dropped(facts: Facts) -> str:
     """Tell whether jobs were dropped; where a script hides its errors, whether they may have."""
-    if _DROPPED.search(facts.stderr):
+    if _DROPPED in facts.stderr:
         return f"jobs beyond {MOST_JOBS} at once were dropped"
     hidden = facts.open_at_once >= MOST_JOBS and _HIDES_ERRORS.search(facts.script)
     return f"{MOST_JOBS} jobs ran at once, and more may have been dropped" if hidden else ""

@@ -91,6 +91,8 @@ class ActiveSkills:
     def hold(self, name: str) -> tuple[Tool, Kept | None]:
         """Find a tool; what it runs stays where it is until `let_go` is told that it is over."""
         tool = self.added.get(name)
+        if not tool.home:
+            return tool, None
         for _ in range(_MOST_TRIES):
             kept = hold(tool.home) if is_text_home(tool.home) else None
             if kept is not None or not is_text_home(tool.home):

@@ -46,19 +46,27 @@ async def run_script(
     order: Order, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
 ) -> Done:
     """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
-    shell = _Shell(order, on_command, immediate)
+    shell = Shell(order, on_command, immediate, asyncio.get_running_loop())
     return await shell.run(on_text)
 
 
-class _Shell:
-    """One script in a room: what is before it, what it leaves."""
+class Shell:
+    """One script in a room: what is before it, what it leaves. Commands that wait use the loop."""
 
-    def __init__(self, order: Order, on_command: OnCommand, immediate: Immediate | None) -> None:
+    def __init__(
+        self,
+        order: Order,
+        on_command: OnCommand,
+        immediate: Immediate | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self._order = order
         self._on_command = on_command
         self._immediate = immediate
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._over = False
+        self._is_whole = False  # it came to its end by itself
+        self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
         self._room = _room_for(order, immediate.names if immediate else frozenset())
         self._room.tenant = self
         self._bash = self._room.bash
@@ -73,15 +81,37 @@ class _Shell:
         try:
             ran = await self._execute(on_text)
         except asyncio.CancelledError:
+            self.cancel()
+            raise
+        done = self._done(ran)
+        if never_waits(self._order):
+            self._loop.call_soon(_clear_away, self._room)
+        return done
+
+    def run_alone(self, on_text: OnText) -> Done:
+        """Run a script that waits for no loop."""
+        ran = self._bash.execute_sync(self._order.script, on_text)
+        with self._ending:
+            self._is_whole, self._over = not self._over, True
+        return self._done(ran)
+
+    def leave(self) -> None:
+        """Clear the room for the next script, unless this one was cancelled."""
+        if self._is_whole:
+            _clear_away(self._room)
+
+    def cancel(self) -> None:
+        with self._ending:
+            if self._over:
+                return  # its room may be another's by now
             # Both ways: a task that is cancelled alone leaves its script running.
             self._over = True
             self._bash.cancel()
-            raise
+
+    def _done(self, ran: ExecResult) -> Done:
         self._over = True
         found, left_out = _tree(self._files)
         state = self._bash.snapshot() if self._order.keeps_state else None
-        if never_waits(self._order):
-            self._loop.call_soon(_clear_away, self._room)
         return Done(
             exit_code=ran.exit_code & 255,
             error=ran.error,
@@ -94,7 +124,7 @@ class _Shell:
 
     async def _execute(self, on_text: OnText) -> ExecResult:
         script, immediate = self._order.script, self._immediate
-        if immediate is None or not _is_mentioned_only(immediate.names, self._order):
+        if immediate is None or not is_mentioned_only(immediate.names, self._order):
             return await self._bash.execute(script, on_text)
         # Nothing in it waits for this loop: on one thread it takes a tenth less.
         ended: asyncio.Future[ExecResult] = self._loop.create_future()
@@ -128,7 +158,7 @@ class _Room:
 
     def __init__(self, order: Order, now: frozenset[str], kind: _Kind | None) -> None:
         self.kind = kind
-        self.tenant: _Shell | None = None
+        self.tenant: Shell | None = None
         self._stubs = order.stubs
         builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
         for name in named(order):
@@ -151,7 +181,7 @@ class _Room:
     def _now(self, context: BuiltinContext) -> BuiltinResult:
         return _CANCELLED if self.tenant is None else self.tenant.now(context)
 
-    async def _refuse(self, context: BuiltinContext) -> BuiltinResult:
+    def _refuse(self, context: BuiltinContext) -> BuiltinResult:
         return BuiltinResult("", f"{context.name}: {self._stubs[context.name]}\n", 126)
 
 
@@ -189,7 +219,7 @@ def _clear_away(room: _Room) -> None:
         _rooms.append(room)
 
 
-def _is_mentioned_only(names: frozenset[str], order: Order) -> bool:
+def is_mentioned_only(names: frozenset[str], order: Order) -> bool:
     """Tell whether a script names no other commands, and nothing that waits by itself."""
     return says_all(order) and not any(
         name in order.script for name in order.commands if name not in names
