@@ -338,3 +338,24 @@ def test_a_schema_that_refers_to_itself_everywhere_is_read_at_once() -> None:
 
     assert params("--a", "1", "--b", "2", "--c", "[]", of=of) == {"a": "1", "b": "2", "c": []}
     assert refusal("--c", "x,y", of=of)[0] == "flag_value"
+
+
+@pytest.mark.parametrize("name", [*PROPERTIES, "userName", "user-name", "none", "help", "a=b", ""])
+@pytest.mark.parametrize(
+    "text", ["5", "+5", " 5 ", "5.0", "٣", "9" * 5000, "x", "", "true", "a,b", "--id", "--x", "{}"]
+)
+def test_pairs_of_flags_and_values_mean_the_same_word_by_word(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(*words: str) -> object:
+        try:
+            return read_flags(words, tool(), None)
+        except FlagError as error:
+            return [error.code, str(error), error.hint]
+
+    lines = [(f"--{name}", text), (f"--{name}", text, "--name", "y"), ("--id", "1", "--id", text)]
+    at_once = [found(*line) for line in lines]
+    monkeypatch.setattr("kitbag.shell.parameters.Parameters.pairs", lambda *_: None)
+    word_by_word = [found(*line) for line in lines]
+
+    assert at_once == word_by_word
