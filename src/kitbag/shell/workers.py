@@ -13,9 +13,9 @@ from kitbag.shell.errors import BashMissingError
 
 _PROGRAM = Path(__file__).with_name("worker") / "main.py"
 _GIB = 1024**3
-# Two threads with stacks of 256 MiB, and what Python and the engine map, take one GiB of address
-# space before a script has used any. With more threads the engine hangs at its first script.
-_RESERVED_BYTES = _GIB
+# Three threads with stacks of 256 MiB, an arena of 128 MiB for each, and what Python and the engine
+# map take nearly so much address space before a script has used any.
+_RESERVED_BYTES = 3 * _GIB // 2
 DEFAULT_MEMORY_BYTES = _GIB
 _ENV = {
     "RUST_MIN_STACK": str(256 * 1024 * 1024),
