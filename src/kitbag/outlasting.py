@@ -20,6 +20,7 @@ class Outlasting(asyncio.Future[Value]):
         super().__init__(loop=loop)
         self.on_cancel = on_cancel
         self.is_unwanted = False
+        self._message: Any = None
 
     def cancel(self, msg: Any = None) -> bool:
         """Hear that a task that waits is cancelled, and have the end come; True while it has not.
@@ -28,10 +29,15 @@ class Outlasting(asyncio.Future[Value]):
         """
         if self.on_cancel is None or self.done():
             return super().cancel(msg)
+        self._message = msg if self._message is None else self._message
         self.is_unwanted = True
         self.on_cancel()
         return True
 
     def end_cancelled(self) -> None:
         """Raise CancelledError where it is waited for."""
-        super().cancel()
+        super().cancel(self._message)
+
+    def cancellation(self) -> asyncio.CancelledError:
+        """Return what to raise there, with the message of who cancelled first."""
+        return asyncio.CancelledError(*(() if self._message is None else (self._message,)))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kitbag.execution.capture import Capture
@@ -20,6 +21,10 @@ _QUIET_SECONDS = 0.005  # a call that is shorter is listened to once, when it is
 _READ_BYTES = 65_536
 _MOST_PIECES = 64  # four times what a pipe can be made to hold
 _PATIENCE_SECONDS = 5.0  # with a slot that was told to kill; its own, with a nursery, is less
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Call:
@@ -56,7 +61,6 @@ class Call:
         self.ended_by: str | None = None  # why Kitbag ended it
         self._killed = False
         self._complaint: Exception | None = None  # what the caller's callback raised
-        self._is_cancelled = False
         self._is_listening = False
         self._silent: Outlasting[None] | None = None  # when somebody waits for that
 
@@ -70,15 +74,18 @@ class Call:
         else:
             self._clock = self._loop.call_later(_QUIET_SECONDS, self._grow_long)
         try:
-            answer.on_cancel = self._cancel
+            answer.on_cancel = partial(self._end, "cancelled")
             reply = await self._see_off(await answer)
         finally:
-            self._clock.cancel()
-            self._close()
+            try:
+                self._close()
+            finally:
+                self._clock.cancel()  # the last of the output may have set it again
         if self._complaint is not None:
             raise self._complaint
-        if self._is_cancelled:
-            raise asyncio.CancelledError
+        for waited in (answer, self._silent):
+            if waited is not None and waited.is_unwanted:
+                raise waited.cancellation()
         return reply
 
     @property
@@ -96,10 +103,6 @@ class Call:
             for fd in self._readers:
                 self._loop.add_reader(fd, self._read, fd)
 
-    def _cancel(self) -> None:
-        self._is_cancelled = True
-        self._end("cancelled")
-
     async def _see_off(self, reply: Reply) -> Reply:
         """Wait until nobody has the pipes of the call: a nursery may err about its end, or lie.
 
@@ -111,7 +114,7 @@ class Call:
         self._slot.close()
         self._clock.cancel()
         self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
-        self._silent = Outlasting(self._loop, self._cancel)
+        self._silent = Outlasting(self._loop, on_cancel=_nothing)  # it ends as soon as it can
         self._listen()
         await self._silent
         return Lost() if isinstance(reply, Finished) and reply.reusable else reply
@@ -130,7 +133,7 @@ class Call:
         try:
             self._open_stdin(streams.stdin)
             return self._slot.start(self._command, streams)
-        except OSError:
+        except BaseException:
             self._close()
             raise
         finally:
@@ -216,11 +219,12 @@ class Call:
 
     def _kill(self) -> None:
         """Kill; a slot that does not say in time that it is done goes with its zygote."""
+        if self._killed:
+            return  # a slot that ends is told no more: it would go without having read it
+        self._killed = True
         self._slot.kill()
-        if not self._killed:
-            self._killed = True
-            self._clock.cancel()
-            self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
+        self._clock.cancel()
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
 
     def _close_reader(self, fd: int) -> None:
         if self._is_listening:

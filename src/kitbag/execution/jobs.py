@@ -15,8 +15,6 @@ from kitbag.execution.zygote import wire
 LimitFields = tuple[tuple[str, int | None], ...]
 
 PROGRAM = Path(__file__).with_name("nursery") / "importlib_bootstrap.py"
-# A nursery looks up every symbol when it starts: else each of its children would do so anew.
-_OWN_VARIABLES = {"LD_BIND_NOW": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +55,7 @@ class Jobs:
             "files": [file for file in (nursery.runner, nursery.script) if file],
             "runner": nursery.runner,
             "folders": nursery.folders,
-            "skipped": len(nursery.program),
-            "own_variables": [name for name in _OWN_VARIABLES if name not in self._env],
+            "program": nursery.program,
         }
         wire.send_value(self._ours, wire.PREPARE, wanted)
 
@@ -66,7 +63,7 @@ class Jobs:
         """Return what a zygote is told of the nursery."""
         nursery = self._nursery
         argv = [*nursery.program, str(PROGRAM)]
-        return {"argv": argv, "env": {**_OWN_VARIABLES, **self._env}, "cwd": str(nursery.cwd)}
+        return {"argv": argv, "env": self._env, "cwd": str(nursery.cwd)}
 
     def theirs(self) -> tuple[int, ...]:
         return (self._theirs.fileno(),)
@@ -77,7 +74,8 @@ class Jobs:
     def send(self, command: Command, fds: tuple[int, ...], *, in_crowd: bool) -> None:
         """Send a call, of its variables only what a nursery does not have.
 
-        Every word that a child need not read is memory that it need not copy.
+        Every word that a child need not read is memory that it need not copy. Raises ValueError
+        when a variable cannot be one.
         """
         env, known = command.env, self._env
         changed = {
@@ -102,4 +100,7 @@ class Jobs:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise ValueError("a zero byte")
+    return data

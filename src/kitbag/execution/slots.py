@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kitbag.execution.command import Command
 from kitbag.execution.jobs import Jobs
-from kitbag.execution.replies import Finished, Lost, Ready, Reply, Unfit, read_reply
+from kitbag.execution.replies import Finished, Lost, NotStarted, Ready, Reply, Unfit, read_reply
 from kitbag.execution.streams import Streams
 from kitbag.execution.zygote import wire
 from kitbag.outlasting import Outlasting
@@ -97,6 +98,9 @@ class Slot:
                 wire.send_value(self._sock, wire.RUN, self._job(command), streams.theirs)
             else:
                 self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
+        except ValueError:
+            self._calls -= 1  # it never hears of this one
+            self._answer.set_result(NotStarted(call=self._calls, errno=errno.EINVAL))
         except OSError:
             self.drop()
         return self._answer
@@ -127,7 +131,7 @@ class Slot:
 
     def _read(self) -> None:
         try:
-            packet = self._sock.recv(_LONGEST_REPLY)
+            packet = self._receive()
         except BlockingIOError:
             return
         except OSError:
@@ -136,6 +140,13 @@ class Slot:
             self.drop()
             return
         self._take(read_reply(packet))
+
+    def _receive(self) -> bytes:
+        try:
+            return self._sock.recv(_LONGEST_REPLY)
+        except ConnectionResetError:
+            # It went without reading all that it was sent; what it said before comes after this.
+            return self._sock.recv(_LONGEST_REPLY)
 
     def _take(self, reply: Reply | Ready) -> None:
         if isinstance(reply, Ready | Unfit):

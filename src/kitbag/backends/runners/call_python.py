@@ -113,7 +113,6 @@ def load(script: str) -> Any:
     if code is None:
         module.__loader__.exec_module(module)
     else:
-        module.__builtins__ = __builtins__
         exec(code, module.__dict__)  # noqa: S102 - the script itself, already compiled
     return module
 

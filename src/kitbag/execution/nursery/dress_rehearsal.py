@@ -35,8 +35,11 @@ _VARIABLES = {
 class Unchanged:
     """Puts back what a call changes in its process."""
 
+    def __init__(self, program: Program) -> None:
+        self._all_words = program.all_words
+
     def __enter__(self) -> None:
-        self._lists = [(each, list(each)) for each in (sys.argv, sys.orig_argv, sys.path)]
+        self._lists = [(each, list(each)) for each in (sys.argv, self._all_words, sys.path)]
         self._argv = sys.argv
         self._variables = dict(os.environ)
         self._modules = dict(sys.modules)
@@ -69,7 +72,7 @@ def rehearse_call(child: Child, program: Program, runner: str) -> None:
         _look_up_all(each)
     if not child.allows(_VARIABLES, []):
         return  # such a call would start another interpreter here
-    with Unchanged():
+    with Unchanged(program):
         answer = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
             _receive(child, runner, {**_VARIABLES, b"KITBAG_ANSWER": b"%d" % answer})

@@ -46,6 +46,8 @@ def finish(status: int) -> int:
 def let_go(known: frozenset[str]) -> None:
     """Forget what the program has loaded and held, so that what only it holds is garbage."""
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    if "signal" in sys.modules:
+        _reset_signals()
     for name in _LAST:
         sys.__dict__.pop(name, None)  # a look for what is not there would make an error first
     forget_added(sys.modules, known)
@@ -53,13 +55,25 @@ def let_go(known: frozenset[str]) -> None:
     sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
 
 
+def _reset_signals() -> None:
+    """Let go of the handlers of the program, and of all that they hold."""
+    for number in range(1, _signal.NSIG):
+        if callable(_signal.getsignal(number)):
+            _signal.signal(number, _signal.SIG_DFL)
+
+
 def forget_added(names: dict[str, Any], known: frozenset[str]) -> None:
-    """Delete the last ones: to look at all would copy the memory of each that was there before."""
+    """Delete what was not there before: the last ones, unless a program has moved some.
+
+    To look at all would copy the memory of each.
+    """
     added = []
     for name in reversed(names):
         if name in known:
             break
         added.append(name)
+    if len(names) - len(added) != len(known):
+        added = [name for name in names if name not in known]
     for name in added:
         del names[name]
 

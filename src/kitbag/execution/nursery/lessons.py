@@ -31,9 +31,9 @@ class Lessons:
     def are_over(self) -> bool:
         return not self.left
 
-    def begin(self) -> None:
-        """Remember what is loaded before a child is forked."""
-        self.known = frozenset(sys.modules)
+    def begin(self, hidden: str) -> None:
+        """Remember what is loaded before a child is forked, but for what it will not find."""
+        self.known = frozenset(sys.modules) - {hidden}
 
     def write(self) -> None:
         """In a child, at its end: leave the names of what it loaded from outside the skill."""

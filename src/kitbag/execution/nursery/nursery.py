@@ -33,13 +33,13 @@ class Nursery:
         self._nest = nest
         self._lessons = Lessons()
         self._pages = Pages()
-        variables = Variables(wanted["own_variables"])
+        variables = Variables()
         self._preparation = Preparation(wanted, fresh, variables)
         compiled = self._preparation.compiled
         self._runner: str = wanted["runner"]
         self._script: str = wanted["files"][-1]
         self._program = Program(
-            compiled, self._runner, wanted["skipped"], self._lessons, self._pages
+            compiled, self._runner, wanted["program"], self._lessons, self._pages
         )
         self._child = Child(jobs, variables, self._program, self._pages)
         # A child leaves this frame: to take all of it apart would copy the memory that it is in.
@@ -77,7 +77,7 @@ class Nursery:
 
     def _settle(self) -> None:
         """Set apart what is there, so that what a call has made can be told from it."""
-        self._lessons.begin()
+        self._lessons.begin(self._program.hidden)
         gc.collect()
         gc.freeze()
 

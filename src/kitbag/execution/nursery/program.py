@@ -31,10 +31,16 @@ class Program:
     """The main program of a child: told what it is, then run, ended and left."""
 
     def __init__(
-        self, compiled: Compiled, runner: str, skipped: int, lessons: Lessons, pages: Pages
+        self,
+        compiled: Compiled,
+        runner: str,
+        started_by: tuple[str, ...],
+        lessons: Lessons,
+        pages: Pages,
     ) -> None:
         self._compiled = compiled
-        self._skipped = skipped  # words of a command that started the interpreter
+        self._started_by = started_by  # the first words of every command
+        self.all_words: list[str] = getattr(sys, "orig_argv", [])  # since 3.10
         self._runner = runner  # calls functions of a script, and is given its code
         self._lessons = lessons
         self._pages = pages
@@ -46,7 +52,7 @@ class Program:
         self._runner_module: Any = None  # with all that the runner defines
         self._runner_names: frozenset[str] = frozenset()
         self._call_main: CodeType | None = None
-        self._hidden = ""
+        self.hidden = ""
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.keeps: object = None
@@ -57,7 +63,7 @@ class Program:
 
         `hidden` is a module that waiting for children loads, and no script has asked for.
         """
-        self._hidden = hidden
+        self.hidden = hidden
         code = self._compiled.get(self._runner) if self._runner else None
         if code is None:
             return
@@ -72,18 +78,18 @@ class Program:
 
     def argv(self, words: tuple[str, ...]) -> list[str]:
         """Return a whole command, of which `words` are the last."""
-        return [*sys.orig_argv[: self._skipped], *words]
+        return [*self._started_by, *words]
 
     def become(self, words: tuple[str, ...], changed: dict[bytes, bytes]) -> None:
         """Take on a command: its words after those that started the interpreter.
 
         Of the variables that it sets, those for the runner alone are taken out.
         """
-        sys.orig_argv[self._skipped :] = sys.argv[:] = words
+        self.all_words[len(self._started_by) :] = sys.argv[:] = words
         self._file = words[0]
         self._take_path(changed.get(b"PYTHONPATH"))
-        if self._hidden:
-            sys.modules.pop(self._hidden, None)
+        if self.hidden:
+            sys.modules.pop(self.hidden, None)
         module = self._runner_module if self._file == self._runner else None
         if module is not None:
             self._runs = self._call_main

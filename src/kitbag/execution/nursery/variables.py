@@ -34,9 +34,7 @@ class Variables:
     What a module reads when it is imported must be what it would have read in the call.
     """
 
-    def __init__(self, own: list[str]) -> None:
-        for name in own:
-            os.environ.pop(name, None)  # the nursery's: no call is to see it
+    def __init__(self) -> None:
         # Python code of `os` would turn names and values into these again.
         self._bytes: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
         self._before = dict(self._bytes)
