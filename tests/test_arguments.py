@@ -322,3 +322,13 @@ def test_json_text_for_a_typed_script_means_what_it_says() -> None:
 
 def test_json_text_for_an_untyped_script_stays_text() -> None:
     assert script_arguments(tool(UNTYPED), '{"a": 1}') == '{"a": 1}'
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("given", [10**5_000, Unshowable()], ids=["long", "unshowable"])
+def test_what_cannot_even_be_shown_is_refused_like_all_that_is_no_object(given: Any) -> None:
+    assert "must be an object, not this " in str(refused(CITY, given))

@@ -221,6 +221,34 @@ def test_a_function_that_exits_does_not_take_the_host_with_it(kind: str, tmp_pat
     assert ran.stdout == "failed failed\n", ran.stderr
 
 
+def test_text_of_a_class_of_its_own_is_given_as_plain_text(call: Any) -> None:
+    class Text(str):
+        __slots__ = ()
+
+        def isascii(self) -> bool:
+            raise RuntimeError
+
+    def function() -> str:
+        return Text("abc")
+
+    result = call(function)
+
+    assert (type(result.content), type(result.stdout), result.content) == (str, str, "abc")
+
+
+def test_a_result_of_a_class_of_its_own_stays_one(call: Any) -> None:
+    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    class Special(ToolResult):
+        mark: int
+
+    def function() -> ToolResult:
+        return Special(tool="x", outcome="ok", content="c", mark=7)
+
+    result = call(function)
+
+    assert (type(result), result.mark, bool(result.timings)) == (Special, 7, True)
+
+
 def test_a_registry_takes_a_function_as_it_is(tmp_path: Path) -> None:
     def shout(text: str) -> str:
         return text.upper()

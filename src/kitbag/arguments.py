@@ -126,8 +126,15 @@ def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
         return {"args": [given] if isinstance(given, str) else given}
     if len(properties) == 1:
         return {next(iter(properties)): given}
-    problem = f"arguments must be an object, not {given!r:.60}: name each of them"
+    problem = f"arguments must be an object, not {_shown(given)}: name each of them"
     raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # noqa: BLE001 - nested too deeply, a number too long, a class of the caller's
+        return f"this {type(value).__name__}"
 
 
 def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a call gave: outcome, content for a model, value for a program, and what protected it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -76,7 +76,9 @@ class ToolResult:
 
     def timed(self, timings: Timings) -> "ToolResult":
         """Return it with where the time went."""
-        # Not `replace`, which takes four times as long: every call ends here.
+        if type(self) is not ToolResult:
+            return replace(self, timings=timings)
+        # Not so, which takes four times as long: every call ends here.
         copied = object.__new__(ToolResult)
         for put, value in zip(_PUT, _values(self), strict=True):
             put(copied, value)

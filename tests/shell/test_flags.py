@@ -310,6 +310,12 @@ def test_a_word_too_many_is_told_how_the_command_is_written() -> None:
     ]
 
 
+def test_two_dashes_are_no_flag_even_where_a_property_has_no_name() -> None:
+    of = tool({"a": {"type": "string"}, "": {"type": "string"}})
+
+    assert params("--", "x", of=of) == {"a": "x"}
+
+
 def test_a_flag_given_twice_counts_once_and_says_so() -> None:
     assert read_flags(["--id", "1", "--id", "2"], tool(), None) == Flags(
         params={"id": 2}, notes=("--id is given more than once; the last one counts",)

@@ -2,8 +2,12 @@
 
 import asyncio
 import contextvars
+import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +170,63 @@ def test_on_the_loop_of_kitbag_itself_it_is_refused() -> None:
     tool = builder().tool(ToolDef("blocks", "Block"), blocks).build()
 
     assert tool.execute_sync("blocks").stdout == "refused\n"
+
+
+def test_a_callback_that_waits_has_begun_to_end_when_the_time_is_over() -> None:
+    said: list[str] = []
+
+    async def slow(_: ToolArgs) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            said.append("ends")
+        return "late"
+
+    ran = builder().tool(ToolDef("slow", "Wait"), slow).build().execute_sync("slow", timeout=0.2)
+
+    assert (ran.status, said) == ("timed_out", ["ends"])
+
+
+INTERRUPTED = """
+import os, random, signal, sqlite3, sys, threading, time
+from kitbag import ScriptedTool, ToolDef
+
+tool = ScriptedTool.builder("api", "inproc").tool(ToolDef("say", "Say"), lambda _: "x").build()
+wanted, rounds = threading.Event(), 60
+def interrupt():
+    for _ in range(rounds):
+        wanted.wait()
+        wanted.clear()
+        time.sleep(random.random() * 0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+tool.execute_sync("say")
+threading.Thread(target=interrupt, daemon=True).start()
+seen = 0
+while seen < rounds:
+    try:
+        wanted.set()
+        while True:
+            tool.execute_sync(random.choice(("say", "say; say", "while true; do say; done")))
+    except KeyboardInterrupt:
+        seen += 1
+print(tool.execute_sync("say").stdout, end="")
+(file,) = [f"{at}/{name}" for at, _, names in os.walk(sys.argv[1]) for name in names
+           if name.endswith(".sqlite3")]
+print(sqlite3.connect(file).execute("SELECT count(*) FROM calls WHERE ended_ns IS NULL").fetchone())
+"""
+
+
+def test_whenever_ctrl_c_comes_every_call_ends_on_record(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)],
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+        cwd=work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.stdout == "x\n(0,)\n", ran.stderr

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_script_finds_nothing_of_the_one_before(engine: EngineKind) -> None:
     second = tool.execute_sync(LOOK)
 
     assert (messed.exit_code, [artifact.path for artifact in messed.artifacts]) == (3, ["a/b"])
-    assert (second.stdout, second.artifacts) == (first.stdout, ())
+    assert (second.stdout.split("\n"), second.artifacts) == (first.stdout.split("\n"), ())
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -226,3 +227,34 @@ def test_a_schema_that_its_host_uses_for_another_tool_stays_what_it_was(engine: 
         schema["properties"] = {"n": {"type": "integer"}}
 
     assert texts == ['{"id": "1"}\n', '{"n": 1}\n']
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        ("tool --n 1 & wait", {}),
+        ("while :; do tool --n 1; done", {"timeout": 0.02}),
+        ("sleep 0.001; tool --n 1", {}),
+        ("tool --n 1", {"files": {"a": "b"}}),
+        ("x=1", {"keep_state": True}),
+    ],
+)
+def test_shells_that_are_not_used_again_leave_nothing_open(
+    script: str, options: dict[str, Any]
+) -> None:
+    tool = tool_on("inproc")
+    tool.execute_sync(script, **options)
+    before = descriptors()
+
+    for _ in range(20):
+        tool.execute_sync(script, **options)
+
+    deadline = time.monotonic() + 10
+    while descriptors() > before + 12:  # four shells are kept for the next, with three each
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -121,7 +121,8 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    is_plain = type(text) is str and text.isascii()
+    return text if is_plain else str(text).encode("utf-8", "replace").decode()
 
 
 def _failed(

@@ -1,10 +1,10 @@
-"""A script that a blocked thread waits for, without a loop for as long as nothing in it waits."""
+"""A script that a blocked thread waits for, without a loop: nothing in it waits."""
 
 import asyncio
 from collections.abc import Callable
 
 from kitbag.shell.worker.order import Done, OnCommand, OnText, Order
-from kitbag.shell.worker.script import Immediate, Shell, is_mentioned_only, run_script
+from kitbag.shell.worker.script import Immediate, Shell
 
 
 class BegunScript:
@@ -21,11 +21,10 @@ class BegunScript:
         self._on_text = on_text
         self._shell: Shell | None = None
         self._cancelled = False
-        self._cancel: Callable[[], object] | None = None
         self._ended: Done | BaseException | None = None
 
     def begin(self, loop: asyncio.AbstractEventLoop, tell: Callable[[], None]) -> None:
-        """Begin; `tell` is called when it is over. What has to wait does so on the loop."""
+        """Begin; `tell` is called when it is over. A command that was hidden waits on the loop."""
 
         def run() -> None:
             try:
@@ -39,26 +38,16 @@ class BegunScript:
         self._making[2].in_thread(run)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> Done:
-        order, on_command, immediate = self._making
-        if not is_mentioned_only(immediate.names, order):
-            work = run_script(order, on_command, self._on_text, immediate)
-            there = asyncio.run_coroutine_threadsafe(work, loop)
-            self._cancel_with(there.cancel)
-            return there.result()
-        self._shell = shell = Shell(order, on_command, immediate, loop)
-        self._cancel_with(shell.cancel)
-        return shell.run_alone(self._on_text)
-
-    def _cancel_with(self, cancel: Callable[[], object]) -> None:
-        self._cancel = cancel
+        self._shell = shell = Shell(*self._making, loop)
         if self._cancelled:
-            cancel()
+            shell.cancel()
+        return shell.run_alone(self._on_text)
 
     def cancel(self) -> None:
         """End it, and begin no command of it any more."""
         self._cancelled = True
-        if self._cancel is not None:
-            self._cancel()
+        if self._shell is not None:
+            self._shell.cancel()
 
     def end(self) -> Done:
         """Return how it ended, when it is over."""

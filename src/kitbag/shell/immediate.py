@@ -3,9 +3,8 @@
 A hop to the event loop and one to a thread take longer than most callbacks do.
 """
 
-import asyncio
 from collections.abc import Coroutine
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -18,15 +17,9 @@ def run_now(work: Coroutine[Any, Any, Value], context: Context) -> Value:
     return context.copy().run(_send, work, immediate=True)
 
 
-def run_here(work: Coroutine[Any, Any, Value]) -> Value:
-    """Run on this thread what waits only by blocking it, and return its value.
-
-    Ctrl-C that comes while it waits ends it as if it was cancelled, and is raised here.
-    """
-    try:
-        return copy_context().run(_send, work, immediate=False)
-    except asyncio.CancelledError as error:
-        raise (error.__cause__ or error) from None
+def run_blocked(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run on this thread, in its context, what waits only by blocking it; return its value."""
+    return _send(work, immediate=False)
 
 
 def _send(work: Coroutine[Any, Any, Value], *, immediate: bool) -> Value:

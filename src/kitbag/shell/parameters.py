@@ -44,7 +44,7 @@ class Parameters:
         for at in range(0, len(words), 2):
             flag, text = words[at], words[at + 1]
             name = flag[2:]
-            if flag[:2] != "--" or text[:2] == "--" or name in found:
+            if not name or flag[:2] != "--" or text[:2] == "--" or name in found:
                 return None
             read = self._readers[name] if name in self._readers else self._reader(name)
             value = NO_VALUE if read is None else read(text)

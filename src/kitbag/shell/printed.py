@@ -58,4 +58,5 @@ def _line(text: str) -> str:
 
 def _whole(text: str) -> str:
     """Return text that is sure to be UTF-8; the engine refuses halves of characters."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    is_plain = type(text) is str and text.isascii()
+    return text if is_plain else str(text).encode("utf-8", "replace").decode()

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-import queue
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from kitbag.clocks import PatientClock, PatientWait
+from kitbag.shell.aside import Words
 from kitbag.shell.calling import Calling
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.command_names import OWN_COMMANDS
@@ -44,7 +45,7 @@ class RunOptions:
     dry_run: bool = False
     on_status: OnStatus | None = None
     cancellation: Cancellation | None = None
-    here: InprocEngine | None = None  # for a thread that waits, and does nothing else
+    aside: Words | None = None  # of a thread that waits for it, and does nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,25 @@ class Surroundings:
     on_status: OnStatus | None = None
 
     @property
-    def engine_here(self) -> InprocEngine | None:
-        """The engine, when scripts need nothing of a loop themselves: nobody is asked, or told."""
+    def may_do_without_loop(self) -> bool:
+        """Whether scripts need none themselves: nobody is asked, or told, or reads files."""
         if self.on_status is not None or not self.toolbox.immediate or not self.toolbox.is_bare:
-            return None
-        return self.engine if isinstance(self.engine, InprocEngine) else None
+            return False
+        return isinstance(self.engine, InprocEngine)
+
+    def needs_no_loop(self, script: Any) -> bool:
+        """Tell whether nothing in a script waits; not on a thread on which the engine runs."""
+        from kitbag.shell.worker.script import is_mentioned_only
+
+        if not isinstance(script, str) or refusal_of(script):
+            return False
+        order = Order(script=script, commands=self.commands)
+        return is_mentioned_only(self.toolbox.immediate | _NEVER_WAIT, order)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """All that scripts can call."""
+        return (*self.toolbox.definitions, *OWN_COMMANDS)
 
 
 class ScriptRun:
@@ -82,8 +97,7 @@ class ScriptRun:
         self._stdout = KeptText(around.limits.output_bytes)
         self._stderr = KeptText(around.limits.output_bytes)
         self._hearing = threading.Lock()
-        self._loop = asyncio.get_running_loop() if options.here is None else None
-        self._words: queue.SimpleQueue[Stopped] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop() if options.aside is None else None
         self._stopped: Stopped = ""
         self._open = self._open_at_once = 0
 
@@ -111,8 +125,8 @@ class ScriptRun:
             on_text=self._hear,
             immediate=self._around.toolbox.immediate | _NEVER_WAIT,
         )
-        if self._options.here is not None:
-            return self._hold_here(self._options.here, job, timeout_seconds)
+        if self._options.aside is not None:
+            return self._hold_aside(self._options.aside, job, timeout_seconds)
         clock = PatientClock(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
@@ -130,17 +144,17 @@ class ScriptRun:
                     raise
                 return None
 
-    def _hold_here(self, engine: InprocEngine, job: Job, timeout_seconds: float) -> Done | None:
+    def _hold_aside(self, words: Words, job: Job, timeout_seconds: float) -> Done | None:
+        engine = self._around.engine
+        assert isinstance(engine, InprocEngine)
         with PatientWait(timeout_seconds) as wait:
-            script = engine.begin(job, partial(self._words.put, ""))
-            try:
-                why = wait.word(self._words)
-            except BaseException as error:
-                script.cancel()
-                raise asyncio.CancelledError from error
+            script = engine.begin(job, partial(words.put, ""))
+            why = wait.word(words)
         if why == "":
             return script.end()
         script.cancel()
+        if why == "cancelled":
+            raise asyncio.CancelledError
         self._stopped = why or "timed_out"
         return None
 
@@ -156,7 +170,7 @@ class ScriptRun:
             folders = {**folders, "/in": dict(options.files)}
         return Order(
             script=script,
-            commands=(*toolbox.definitions, *OWN_COMMANDS),
+            commands=self._around.commands,
             stubs=STUBS,
             env=dict(self._around.env),
             limits=self._around.limits.for_engine(),
@@ -172,9 +186,9 @@ class ScriptRun:
         if self._watchers:
             self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
         if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
-            if self._loop is None:
-                self._words.put("output")
-            else:
+            if self._options.aside is not None:
+                self._options.aside.put("output")
+            elif self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop, "output")
 
     async def _answer(self, command: Command) -> Answer:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from kitbag.calls import ToolCall
 from kitbag.loop_thread import is_loop_thread, run_blocking
 from kitbag.results import ToolResult
+from kitbag.shell.aside import Aside, Words
 from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
 from kitbag.shell.cancelling import Cancellation
 from kitbag.shell.engine import EngineCrashedError, ShellEngine
 from kitbag.shell.events import OnStatus
-from kitbag.shell.immediate import run_here
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.preflight import Preview, preview_of
 from kitbag.shell.prompt import help_page, system_prompt
@@ -147,12 +147,22 @@ class ScriptedTool:
 
     def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
         """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
-        here = self._around.engine_here
-        if here is None or not options.keys() <= _WITHOUT_LOOP or is_loop_thread():
-            return run_blocking(self.execute(commands, **options))
-        # Two threads less to wake: for a short script they are half of the time.
-        run = RunOptions(dry_run=options.get("dry_run", False), here=here)
-        return run_here(self._execute(commands, run, options.get("timeout")))
+        may = self._around.may_do_without_loop and not is_loop_thread()
+        if may and options.keys() <= _WITHOUT_LOOP:
+            # Fewer turns of loops: for a short script they are half of the time.
+            words = Words()
+            found = Aside(lambda: self._without_loop(commands, words, **options), words).run()
+            if found is not None:
+                return found
+        return run_blocking(self.execute(commands, **options))
+
+    async def _without_loop(
+        self, commands: str, words: Words, *, timeout: float | None = None, dry_run: bool = False
+    ) -> ToolResponse | None:
+        """Run a script on this thread and that of the engine; None when it may have to wait."""
+        if not self._around.needs_no_loop(commands):
+            return None
+        return await self._execute(commands, RunOptions(dry_run=dry_run, aside=words), timeout)
 
     async def analyze(self, commands: str) -> Preview:
         """Tell what a script names, without running it."""

@@ -80,12 +80,13 @@ class Shell:
     async def run(self, on_text: OnText) -> Done:
         try:
             ran = await self._execute(on_text)
-        except asyncio.CancelledError:
+        except BaseException:
             self.cancel()
+            self._loop.call_soon(self.leave)
             raise
         done = self._done(ran)
-        if never_waits(self._order):
-            self._loop.call_soon(_clear_away, self._room)
+        self._is_whole = never_waits(self._order)
+        self._loop.call_soon(self.leave)
         return done
 
     def run_alone(self, on_text: OnText) -> Done:
@@ -96,9 +97,14 @@ class Shell:
         return self._done(ran)
 
     def leave(self) -> None:
-        """Clear the room for the next script, unless this one was cancelled."""
-        if self._is_whole:
-            _clear_away(self._room)
+        """Clear the room for the next script, unless something of this one may be left in it.
+
+        Else let go of it: a room and its script hold each other where no collector looks.
+        """
+        room, self._room.tenant = self._room, None
+        del self._room, self._bash, self._files
+        if not (self._is_whole and _clear_away(room)):
+            del room.bash
 
     def cancel(self) -> None:
         with self._ending:
@@ -209,14 +215,14 @@ def _kind_of(order: Order, now: frozenset[str]) -> _Kind | None:
     return order.commands, tuple(order.stubs), env, limits, now
 
 
-def _clear_away(room: _Room) -> None:
-    """Make a room as new: nothing of its script is left, and nobody answers there."""
-    room.tenant = None
+def _clear_away(room: _Room) -> bool:
+    """Make a room as new, with nothing of its script left in it; whether it is kept."""
     if room.kind is None or len(_rooms) >= _MOST_ROOMS:
-        return
+        return False
     room.bash.reset()
     with _looking:
         _rooms.append(room)
+    return True
 
 
 def is_mentioned_only(names: frozenset[str], order: Order) -> bool:
