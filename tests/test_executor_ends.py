@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
 
 from kitbag import SkillManager
@@ -115,6 +116,33 @@ async def test_cancelling_kills_the_tree_before_it_is_told(
         await task
 
     assert alive(word) == []
+
+
+async def test_the_message_of_a_cancellation_is_told_where_the_call_was_awaited(
+    manager_of: MakeManager,
+) -> None:
+    started = asyncio.Event()
+    call = manager_of().acall("hang", on_output=lambda *_: started.set())
+    task = asyncio.create_task(call)
+    await started.wait()
+
+    task.cancel("the user left")
+    with pytest.raises(asyncio.CancelledError) as told:
+        await task
+
+    assert told.value.args == ("the user left",)
+
+
+async def test_a_deadline_of_anyio_ends_the_call_inside_it_and_nothing_else(
+    manager_of: MakeManager,
+) -> None:
+    manager = manager_of()
+
+    with anyio.move_on_after(0.2) as scope:  # it knows its own cancellations by their message
+        await manager.acall("hang")
+
+    assert scope.cancelled_caught
+    assert (await manager.acall("echo", 1)).structured == 1
 
 
 async def test_a_call_cancelled_at_once_leaves_nothing(manager_of: MakeManager) -> None:

@@ -169,6 +169,23 @@ async def test_a_cancelled_waiter_goes_on_only_when_the_coroutine_has_ended() ->
     assert ended.is_set()
 
 
+async def test_a_waiter_hears_the_message_of_who_cancelled_it_first() -> None:
+    begun = threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    waiter = asyncio.ensure_future(run_on_thread(wait()))
+    await asyncio.to_thread(begun.wait)
+    waiter.cancel("the user left")
+    waiter.cancel("the shop closed")
+    with pytest.raises(asyncio.CancelledError) as told:
+        await waiter
+
+    assert told.value.args == ("the user left",)
+
+
 @pytest.mark.parametrize("end", ["value", "error"])
 async def test_a_coroutine_that_ends_by_itself_all_the_same_leaves_its_waiter_cancelled(
     end: str, caplog: pytest.LogCaptureFixture

@@ -1,4 +1,4 @@
-"""What the tests of running share: an engine on this loop, a workspace, bash in one line."""
+"""What the tests of running share: an engine on this loop, a workspace, bash and scripts."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
-from tests.execution.warm_calls import count_from_here
+from tests.execution.warm_calls import Skill, Warm, count_from_here
 
 Bash = Callable[..., Awaitable[Ended]]
 
@@ -75,3 +75,15 @@ def bash(engine: Engine, workspace: Path, token: str) -> Bash:
         return await engine.run(command, confinement, **options)
 
     return run
+
+
+@pytest.fixture
+def skill(tmp_path: Path, workspace: Path) -> Skill:
+    home = tmp_path / "skill"
+    home.mkdir()
+    return Skill(home=home, workspace=workspace, token=secrets.token_hex(8))
+
+
+@pytest.fixture
+def warm(skill: Skill, engine: Engine) -> Warm:
+    return skill.caller(engine)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import secrets
 import signal
 import threading
 from collections.abc import Callable
@@ -47,18 +46,6 @@ for kind in ("sleep", "stop", "hop"):
                 os._exit(0)
         time.sleep(1000)
 """
-
-
-@pytest.fixture
-def skill(tmp_path: Path, workspace: Path) -> Skill:
-    home = tmp_path / "skill"
-    home.mkdir()
-    return Skill(home=home, workspace=workspace, token=secrets.token_hex(8))
-
-
-@pytest.fixture
-def warm(skill: Skill, engine: Engine) -> Warm:
-    return skill.caller(engine)
 
 
 def inner_zygotes() -> list[int]:

@@ -1,5 +1,6 @@
 """The first call of a script and the tenth: what a nursery learns in between shows in none."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,56 @@ def test_what_a_call_leaves_in_main_is_finalised_in_each(calls: Calls) -> None:
     )
 
     assert [r.stdout for r in results] == ["bye\n"] * CALLS
+
+
+FINALISED = """
+import {loaded}
+class Thing:
+    def __del__(self):
+        print("bye")
+thing = Thing()
+def look():
+    {does}
+def handler(args):
+    look()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "does"),
+    [
+        ("signal", "signal.signal(signal.SIGTERM, lambda *_: None)"),
+        ("json", "import importlib; importlib.reload(json)"),
+        ("sys", "import importlib, os; importlib.reload(os)"),
+        ("sys", "import resource"),
+        ("sys", "import resource, decimal"),
+        ("json, sys", "sys.modules['json'] = sys.modules.pop('json')"),
+    ],
+)
+def test_what_a_script_holds_is_finalised_in_each_call(
+    calls: Calls, loaded: str, does: str
+) -> None:
+    results = calls(FINALISED.format(loaded=loaded, does=does))
+
+    seen = [(r.outcome, r.stdout, r.stderr, r.warm) for r in results]
+    assert seen == [("ok", "bye\n", "", True)] * CALLS
+
+
+def test_a_file_that_a_script_leaves_open_is_whole_after_each_call_that_handles_signals(
+    calls: Calls, tmp_path: Path
+) -> None:
+    results = calls(
+        "import gzip, os, signal, sys\n"
+        "def handler(args):\n"
+        "    global out\n"
+        "    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
+        "    out = gzip.open(f'{len(os.listdir())}.gz', 'wt')\n"
+        "    out.write('word ' * 1000)\n"
+    )
+
+    files = sorted((tmp_path / "w").glob("*.gz"))
+    assert [r.outcome for r in results] == ["ok"] * CALLS
+    assert [len(gzip.decompress(file.read_bytes())) for file in files] == [5_000] * CALLS
 
 
 def test_a_trace_names_the_line_on_which_the_runner_calls(calls: Calls) -> None:

@@ -123,6 +123,7 @@ FUNCTIONS = {
         "    return [__name__, __file__, inspect.getsource(handler), sys.argv, sys.path,\n"
         "            sorted(globals()), sys.modules[__name__].handler is handler]\n"
     ),
+    "builtins": "def handler(args):\n    return type(__builtins__).__name__\n",
     "environment": "import os\ndef handler(args):\n    return dict(os.environ)\n",
     "descriptors": "import os\ndef handler(args):\n    return os.listdir('/proc/self/fd')\n",
     "thread": (
@@ -131,6 +132,14 @@ FUNCTIONS = {
         "    return 1\n"
     ),
     "unclosed": "def handler(args):\n    global f\n    f = open('x', 'w')\n    f.write('y')\n",
+    "handles_signals": (
+        "import signal\nclass C:\n    def __del__(self):\n        print('bye')\nc = C()\n"
+        "def handler(args):\n    signal.signal(15, lambda *_: None)\n"
+    ),
+    "reloads": (
+        "import importlib, json\nclass C:\n    def __del__(self):\n        print('bye')\n"
+        "c = C()\ndef handler(args):\n    importlib.reload(json)\n"
+    ),
     "at_exit": "import atexit\ndef handler(args):\n    atexit.register(print, 'bye')\n",
 }
 
