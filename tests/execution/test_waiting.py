@@ -162,7 +162,7 @@ async def test_a_slot_that_is_lost_while_its_program_waits_leaves_nothing_open(
     await until(lambda: bool(carrying(token)))
     before = descriptors()
 
-    for _ in range(3):
+    for _ in range(10):
         waited = set(carrying(token))
         for pid in waited:
             slot = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -172,7 +172,8 @@ async def test_a_slot_that_is_lost_while_its_program_waits_leaves_nothing_open(
             assert (await serve(ECHO)).outcome == "ok"
         await until(lambda: bool(carrying(token)))
 
-    assert descriptors() <= before + 2  # what the loop itself may have opened meanwhile
+    # What the loop itself may have opened meanwhile, and what one more holds that waits.
+    assert descriptors() <= before + 2 + 6
 
 
 async def test_closing_ends_the_programs_that_wait_and_every_descriptor(

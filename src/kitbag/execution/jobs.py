@@ -78,6 +78,8 @@ class Jobs:
         when a variable cannot be one.
         """
         env, known = command.env, self._env
+        if any(not name or "=" in name for name in env.keys() - known.keys()):
+            raise ValueError("a name that is none")
         changed = {
             _encoded(name): _encoded(value)
             for name, value in env.items()
