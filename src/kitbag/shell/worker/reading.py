@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bashkit import Bash, BashError
 
@@ -32,11 +32,8 @@ def says_all(order: Order) -> bool:
     """Tell whether a script does one thing after the other, and its text says all that it does."""
     if order.state is not None or order.folders or not never_waits(order):
         return False
-    try:
-        found = _reader().analyze(order.script)
-    except BashError:
-        return False
-    return not found.is_opaque and _HIDING.isdisjoint(found.command_names)
+    found = _found_in(order.script)
+    return found is not None and not found.is_opaque and _HIDING.isdisjoint(found.commands)
 
 
 def never_waits(order: Order) -> bool:
@@ -53,15 +50,41 @@ def named(order: Order) -> Iterable[str]:
     """
     if len(order.commands) <= FEW_COMMANDS or order.state is not None:
         return order.commands
-    try:
-        found = _reader().analyze(order.script)
-    except BashError:
+    found = _found_in(order.script)
+    if found is None:
         return ()  # it will not begin
     mentioned = {name for name in order.commands if name in order.script}
-    known = mentioned | _own_commands() | set(found.functions)
+    known = mentioned | _own_commands() | found.functions
     # With a word that nobody knows, all: the engine then says which one was meant.
-    is_plain = not found.is_opaque and known.issuperset(filter(None, found.command_names))
+    is_plain = not found.is_opaque and known.issuperset(filter(None, found.commands))
     return [name for name in order.commands if name in mentioned] if is_plain else order.commands
+
+
+class _Found(NamedTuple):
+    """What a script names, as far as its text tells."""
+
+    is_opaque: bool
+    commands: frozenset[str | None]
+    functions: frozenset[str]
+
+
+def _found_in(script: str) -> _Found | None:
+    """Return what a script names, None when it is no bash."""
+    return _found_before(script) if len(script) <= _SHORT else _found_in_text(script)
+
+
+def _found_in_text(script: str) -> _Found | None:
+    try:
+        found = _reader().analyze(script)
+    except BashError:
+        return None
+    names, functions = frozenset(found.command_names), frozenset(found.functions)
+    return _Found(found.is_opaque, names, functions)
+
+
+# The same text is asked about more than once, and often run again.
+_SHORT = 4096  # characters
+_found_before = lru_cache(maxsize=64)(_found_in_text)
 
 
 @cache
