@@ -43,6 +43,15 @@ def test_a_script_finds_nothing_of_the_one_before(engine: EngineKind) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_script_counts_its_own_seconds(engine: EngineKind) -> None:
+    tool = tool_on(engine)
+    tool.execute_sync("tool --n 1")
+    time.sleep(1.2)
+
+    assert tool.execute_sync("tool --n 1; echo $SECONDS").stdout.split("\n")[-2] == "0"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("ending", ["exit 7", "while :; do :; done", "if then", "tool --n x"])
 def test_however_a_script_ends_the_next_is_served(engine: EngineKind, ending: str) -> None:
     tool = tool_on(engine)

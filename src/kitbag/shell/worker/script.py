@@ -7,6 +7,7 @@ import contextlib
 import resource
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bashkit import (
@@ -134,9 +135,14 @@ class Shell:
             return await self._bash.execute(script, on_text)
         # Nothing in it waits for this loop: on one thread it takes a tenth less.
         ended: asyncio.Future[ExecResult] = self._loop.create_future()
+        bash = self._bash  # this may be cancelled, and have left, before the thread begins
 
         def run() -> None:
-            ran = self._bash.execute_sync(script, on_text)
+            ran: ExecResult | BaseException
+            try:
+                ran = bash.execute_sync(script, on_text)
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                ran = error
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
                 self._loop.call_soon_threadsafe(_settle, ended, ran)
 
@@ -165,6 +171,7 @@ class _Room:
     def __init__(self, order: Order, now: frozenset[str], kind: _Kind | None) -> None:
         self.kind = kind
         self.tenant: Shell | None = None
+        self.cleared_at = 0.0
         self._stubs = order.stubs
         builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
         for name in named(order):
@@ -194,17 +201,27 @@ class _Room:
 _CANCELLED = BuiltinResult("", "cancelled\n", 130)
 _rooms: list[_Room] = []  # cleared, and waiting for a script of their kind
 _MOST_ROOMS = 4
+_NEW_SECONDS = 0.05
 _looking = threading.Lock()
 
 
 def _room_for(order: Order, now: frozenset[str]) -> _Room:
     kind = _kind_of(order, now)
+    found = None if kind is None else _take_cleared(kind)
+    if found is None:
+        return _Room(order, now, kind)
+    if time.monotonic() - found.cleared_at > _NEW_SECONDS:
+        found.bash.reset()  # again: its clock has run since
+    return found
+
+
+def _take_cleared(kind: _Kind) -> _Room | None:
     with _looking:
-        for room in _rooms if kind is not None else ():
+        for room in _rooms:
             if room.kind == kind:
                 _rooms.remove(room)
                 return room
-    return _Room(order, now, kind)
+    return None
 
 
 def _kind_of(order: Order, now: frozenset[str]) -> _Kind | None:
@@ -220,6 +237,7 @@ def _clear_away(room: _Room) -> bool:
     if room.kind is None or len(_rooms) >= _MOST_ROOMS:
         return False
     room.bash.reset()
+    room.cleared_at = time.monotonic()
     with _looking:
         _rooms.append(room)
     return True
@@ -240,8 +258,12 @@ def is_serial(order: Order) -> bool:
     return says_all(order) and _kind_of(order, frozenset()) is not None
 
 
-def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult) -> None:
-    if not ended.done():
+def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult | BaseException) -> None:
+    if ended.done():
+        return
+    if isinstance(ran, BaseException):
+        ended.set_exception(ran)
+    else:
         ended.set_result(ran)
 
 
