@@ -1,4 +1,4 @@
-"""What the text of a script tells before it runs. With script.py, all that knows the engine."""
+"""What the text of a script tells before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one script in a fresh shell: with reading.py, all that knows the engine, bashkit."""
+"""Runs one script in a shell as new: what is in it before, and what it leaves."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ import contextlib
 import resource
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bashkit import (
-    Bash,
-    BuiltinContext,
-    BuiltinResult,
-    ExecResult,
-    ExecutionProfile,
-    FileSystem,
-)
+from bashkit import BuiltinContext, BuiltinResult, ExecResult, FileSystem
 
 from kitbag.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
-from kitbag.shell.worker.reading import FEW_COMMANDS, named, never_waits, says_all
+from kitbag.shell.worker.reading import never_waits, says_all
+from kitbag.shell.worker.rooms import CANCELLED, clear_away, kind_of, room_for
 
 
 class Immediate(NamedTuple):
@@ -34,10 +27,6 @@ class Immediate(NamedTuple):
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Pairs = tuple[tuple[str, Any], ...]
-    _Kind = tuple[tuple[str, ...], tuple[str, ...], _Pairs, _Pairs, frozenset[str]]
-
-_NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
 _OUT = "/out"
 _MOST_FILES, _MOST_BYTES = 200, 8 * 1024 * 1024
 _MOST_STATE_BYTES = 16 * 1024 * 1024
@@ -68,7 +57,7 @@ class Shell:
         self._over = False
         self._is_whole = False  # it came to its end by itself
         self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
-        self._room = _room_for(order, immediate.names if immediate else frozenset())
+        self._room = room_for(order, immediate.names if immediate else frozenset())
         self._room.tenant = self
         self._bash = self._room.bash
         self._files = self._bash.fs()
@@ -104,7 +93,7 @@ class Shell:
         """
         room, self._room.tenant = self._room, None
         del self._room, self._bash, self._files
-        if not (self._is_whole and _clear_away(room)):
+        if not (self._is_whole and clear_away(room)):
             del room.bash
 
     def cancel(self) -> None:
@@ -151,7 +140,7 @@ class Shell:
 
     async def forward(self, context: BuiltinContext) -> BuiltinResult:
         if self._over:
-            return _CANCELLED
+            return CANCELLED
         answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
         if asyncio.get_running_loop() is self._loop:
             return BuiltinResult(*await answer)
@@ -160,87 +149,9 @@ class Shell:
 
     def now(self, context: BuiltinContext) -> BuiltinResult:
         if self._over or self._immediate is None:
-            return _CANCELLED
+            return CANCELLED
         command = Command(context.name, tuple(context.argv), context.stdin)
         return BuiltinResult(*self._immediate.answer(command))
-
-
-class _Room:
-    """A shell, and whose script runs in it: to make one takes four times as long as to clear it."""
-
-    def __init__(self, order: Order, now: frozenset[str], kind: _Kind | None) -> None:
-        self.kind = kind
-        self.tenant: Shell | None = None
-        self.cleared_at = 0.0
-        self._stubs = order.stubs
-        builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
-        for name in named(order):
-            builtins[name] = self._now if name in now else self._forward
-        settings: dict[str, Any] = {
-            "custom_builtins": builtins,
-            "env": order.env,
-            "profile": ExecutionProfile.Interactive,
-            "timeout_seconds": _NEVER_SECONDS,
-            **order.limits,
-        }
-        if order.state is None:
-            self.bash = Bash(**settings)
-        else:
-            self.bash = Bash.from_snapshot(order.state, **settings)
-
-    async def _forward(self, context: BuiltinContext) -> BuiltinResult:
-        return _CANCELLED if self.tenant is None else await self.tenant.forward(context)
-
-    def _now(self, context: BuiltinContext) -> BuiltinResult:
-        return _CANCELLED if self.tenant is None else self.tenant.now(context)
-
-    def _refuse(self, context: BuiltinContext) -> BuiltinResult:
-        return BuiltinResult("", f"{context.name}: {self._stubs[context.name]}\n", 126)
-
-
-_CANCELLED = BuiltinResult("", "cancelled\n", 130)
-_rooms: list[_Room] = []  # cleared, and waiting for a script of their kind
-_MOST_ROOMS = 4
-_NEW_SECONDS = 0.05
-_looking = threading.Lock()
-
-
-def _room_for(order: Order, now: frozenset[str]) -> _Room:
-    kind = _kind_of(order, now)
-    found = None if kind is None else _take_cleared(kind)
-    if found is None:
-        return _Room(order, now, kind)
-    if time.monotonic() - found.cleared_at > _NEW_SECONDS:
-        found.bash.reset()  # again: its clock has run since
-    return found
-
-
-def _take_cleared(kind: _Kind) -> _Room | None:
-    with _looking:
-        for room in _rooms:
-            if room.kind == kind:
-                _rooms.remove(room)
-                return room
-    return None
-
-
-def _kind_of(order: Order, now: frozenset[str]) -> _Kind | None:
-    """Return what rooms must have in common to serve the same scripts; None for one of its own."""
-    if order.state is not None or order.folders or len(order.commands) > FEW_COMMANDS:
-        return None
-    env, limits = (tuple(sorted(each.items())) for each in (order.env, order.limits))
-    return order.commands, tuple(order.stubs), env, limits, now
-
-
-def _clear_away(room: _Room) -> bool:
-    """Make a room as new, with nothing of its script left in it; whether it is kept."""
-    if room.kind is None or len(_rooms) >= _MOST_ROOMS:
-        return False
-    room.bash.reset()
-    room.cleared_at = time.monotonic()
-    with _looking:
-        _rooms.append(room)
-    return True
 
 
 def is_mentioned_only(names: frozenset[str], order: Order) -> bool:
@@ -255,7 +166,7 @@ def is_serial(order: Order) -> bool:
 
     Each new room would leave a thread behind for a while.
     """
-    return says_all(order) and _kind_of(order, frozenset()) is not None
+    return says_all(order) and kind_of(order, frozenset()) is not None
 
 
 def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult | BaseException) -> None:
