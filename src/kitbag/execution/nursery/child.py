@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from _socket import SO_RCVTIMEO, SOL_SOCKET
+import mmap
+from _socket import timeout
 from posix import _exit, chdir, closerange, setsid
 
 from kitbag.execution.nursery.descriptors import FIRST_FREE, NEST
@@ -20,16 +20,9 @@ if TYPE_CHECKING:
     from kitbag.execution.nursery.program import Program
     from kitbag.execution.nursery.variables import Variables
 
-
-def _time_value(microseconds: int) -> bytes:
-    """Return what the kernel takes for a time of less than a second."""
-    return bytes(8) + microseconds.to_bytes(8, sys.byteorder)
-
-
 # How long a child waits for its call before it gets ready for one.
-_FOR_EVER = _time_value(0)
-_MOMENT = _time_value(4_000)
-_IN_A_CROWD = _time_value(100_000)  # the next call is there as soon as the host comes to sending it
+_MOMENT_SECONDS = 0.004
+_IN_A_CROWD_SECONDS = 0.1  # the next call is there as soon as the host comes to sending it
 _REHEARSALS = 20  # until the interpreter has specialised what it runs
 
 
@@ -48,7 +41,8 @@ class Child:
         self._program = program
         self._pages = pages
         self._in_crowd = False  # whether other calls waited with the last one
-        self._wait_at_most(_MOMENT)
+        self._seen = mmap.mmap(-1, 1)  # the same, shared by all children and their nursery
+        jobs.settimeout(_MOMENT_SECONDS)
 
     def rehearse(self, runner: str) -> None:
         for _ in range(_REHEARSALS):
@@ -62,15 +56,11 @@ class Child:
             rehearse()
 
     def expect(self) -> None:
-        """In the nursery, before a child is forked: see how long the last one left it to wait."""
-        time = self._jobs.getsockopt(SOL_SOCKET, SO_RCVTIMEO, len(_MOMENT))
-        self._in_crowd = time == _IN_A_CROWD
-        if time == _FOR_EVER:
-            self._wait_at_most(_MOMENT)
-
-    def _wait_at_most(self, time: bytes) -> None:
-        """Limit waiting on the line that all children share, for this one and the next."""
-        self._jobs.setsockopt(SOL_SOCKET, SO_RCVTIMEO, time)
+        """In the nursery, before a child is forked: see how long it should wait."""
+        in_crowd = bool(self._seen[0])
+        if in_crowd != self._in_crowd:
+            self._in_crowd = in_crowd
+            self._jobs.settimeout(_IN_A_CROWD_SECONDS if in_crowd else _MOMENT_SECONDS)
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
@@ -92,7 +82,7 @@ class Child:
             _exit(0)
         words, changed, removed, folder, feeds, in_crowd = message.value()
         if in_crowd != self._in_crowd:
-            self._wait_at_most(_IN_A_CROWD if in_crowd else _MOMENT)
+            self._seen[0] = in_crowd
         jobs.close()
         take_streams(message.fds, feeds=feeds)
         chdir(folder)
@@ -106,9 +96,8 @@ class Child:
     def _receive(self, jobs: _socket.socket) -> wire.Message | None:
         try:
             return wire.receive(jobs)
-        except BlockingIOError:
-            self._wait_at_most(_FOR_EVER)
-            self._in_crowd = False
+        except timeout:
+            jobs.settimeout(None)
         # Pages are copied when first written to: better while nobody waits. In a crowd this
         # would only keep the processor from other calls.
         self._get_ready()
