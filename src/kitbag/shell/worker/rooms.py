@@ -30,13 +30,15 @@ class Tenant(Protocol):
 class Room:
     """A shell, and whose script runs in it: to make one takes four times as long as to clear it."""
 
-    def __init__(self, order: Order, now: frozenset[str], kind: Kind | None) -> None:
+    def __init__(
+        self, order: Order, commands: tuple[str, ...], now: frozenset[str], kind: Kind | None
+    ) -> None:
         self.kind = kind
         self.tenant: Tenant | None = None
         self.cleared_at = 0.0
         self._stubs = order.stubs
         builtins: dict[str, Any] = dict.fromkeys(order.stubs, self._refuse)
-        for name in named(order):
+        for name in commands:
             builtins[name] = self._now if name in now else self._forward
         settings: dict[str, Any] = {
             "custom_builtins": builtins,
@@ -69,10 +71,11 @@ _looking = threading.Lock()
 
 def room_for(order: Order, now: frozenset[str]) -> Room:
     """Return one for a script, of whose commands those in `now` never wait."""
-    kind = kind_of(order, now)
+    commands = tuple(named(order))
+    kind = _kind_of(order, commands, now)
     found = None if kind is None else _take_cleared(kind)
     if found is None:
-        return Room(order, now, kind)
+        return Room(order, commands, now, kind)
     if time.monotonic() - found.cleared_at > _NEW_SECONDS:
         found.bash.reset()  # again: its clock has run since
     return found
@@ -87,12 +90,17 @@ def _take_cleared(kind: Kind) -> Room | None:
     return None
 
 
-def kind_of(order: Order, now: frozenset[str]) -> Kind | None:
+def is_used_again(order: Order) -> bool:
+    """Tell whether the room of a script can be cleared for another."""
+    return _kind_of(order, tuple(named(order)), frozenset()) is not None
+
+
+def _kind_of(order: Order, commands: tuple[str, ...], now: frozenset[str]) -> Kind | None:
     """Return what rooms must have in common to serve the same scripts; None for one of its own."""
-    if order.state is not None or order.folders or len(order.commands) > FEW_COMMANDS:
+    if order.state is not None or order.folders or len(commands) > FEW_COMMANDS:
         return None
     env, limits = (tuple(sorted(each.items())) for each in (order.env, order.limits))
-    return order.commands, tuple(order.stubs), env, limits, now
+    return commands, tuple(order.stubs), env, limits, now.intersection(commands)
 
 
 def clear_away(room: Room) -> bool:

@@ -13,7 +13,7 @@ from bashkit import BuiltinContext, BuiltinResult, ExecResult, FileSystem
 
 from kitbag.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
 from kitbag.shell.worker.reading import never_waits, says_all
-from kitbag.shell.worker.rooms import CANCELLED, clear_away, kind_of, room_for
+from kitbag.shell.worker.rooms import CANCELLED, clear_away, is_used_again, room_for
 
 
 class Immediate(NamedTuple):
@@ -166,7 +166,7 @@ def is_serial(order: Order) -> bool:
 
     Each new room would leave a thread behind for a while.
     """
-    return says_all(order) and kind_of(order, frozenset()) is not None
+    return says_all(order) and is_used_again(order)
 
 
 def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult | BaseException) -> None:
