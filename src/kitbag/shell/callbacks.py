@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from types import CoroutineType
+from types import CoroutineType, FunctionType
 from typing import Any
 
 from kitbag.arguments import value_problems
@@ -104,8 +104,12 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
 
 def is_async(callback: Callback) -> bool:
     """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    if inspect.iscoroutinefunction(callback):
+        return True
+    if isinstance(callback, FunctionType):
+        return False
     call = getattr(callback, "__call__", None)  # noqa: B004 - its method, not whether it has one
-    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
+    return inspect.iscoroutinefunction(call)
 
 
 def _answer(callback: Callback, arguments: ToolArgs) -> Any:
