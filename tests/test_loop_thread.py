@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,19 @@ async def test_of_many_only_the_cancelled_one_is_cancelled() -> None:
     assert sorted(ended) == list(range(20))
 
 
+async def cancelled(
+    work: Coroutine[Any, Any, object], begun: threading.Event, *messages: str | None
+) -> tuple[object, ...]:
+    """Cancel who waits for work that has begun, once for each message; return what they hear."""
+    waiter = asyncio.ensure_future(run_on_thread(work))
+    await asyncio.to_thread(begun.wait)
+    for message in messages or (None,):
+        waiter.cancel(message)
+    with pytest.raises(asyncio.CancelledError) as told:
+        await waiter
+    return told.value.args
+
+
 async def test_a_cancelled_waiter_goes_on_only_when_the_coroutine_has_ended() -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -160,11 +174,7 @@ async def test_a_cancelled_waiter_goes_on_only_when_the_coroutine_has_ended() ->
             ended.set()
         return 0
 
-    waiter = asyncio.ensure_future(run_on_thread(slow_to_end()))
-    await asyncio.to_thread(begun.wait)
-    waiter.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiter
+    await cancelled(slow_to_end(), begun)
 
     assert ended.is_set()
 
@@ -176,14 +186,9 @@ async def test_a_waiter_hears_the_message_of_who_cancelled_it_first() -> None:
         begun.set()
         await asyncio.sleep(60)
 
-    waiter = asyncio.ensure_future(run_on_thread(wait()))
-    await asyncio.to_thread(begun.wait)
-    waiter.cancel("the user left")
-    waiter.cancel("the shop closed")
-    with pytest.raises(asyncio.CancelledError) as told:
-        await waiter
+    told = await cancelled(wait(), begun, "the user left", "the shop closed")
 
-    assert told.value.args == ("the user left",)
+    assert told == ("the user left",)
 
 
 @pytest.mark.parametrize("end", ["value", "error"])
@@ -200,12 +205,7 @@ async def test_a_coroutine_that_ends_by_itself_all_the_same_leaves_its_waiter_ca
             raise KeyError("too late")
         return 1
 
-    waiter = asyncio.ensure_future(run_on_thread(stubborn()))
-    await asyncio.to_thread(begun.wait)
-    waiter.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiter
-    del waiter
+    await cancelled(stubborn(), begun)
     gc.collect()
 
     assert not caplog.records  # nobody is told of an error that nobody waits for

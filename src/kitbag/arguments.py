@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kitbag.by_identity import by_identity
 from kitbag.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Tool
@@ -201,20 +202,11 @@ def _hint(schema: Any, arguments: Any) -> str:
     return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
 
 
-# Compiled once for each schema object; the object is kept, so that its id stays its own.
-_validators: dict[int, tuple[JsonSchema, Any]] = {}
-_MOST_VALIDATORS = 4096
-
-
+@by_identity
 def _validator_for(schema: JsonSchema) -> Any:
-    found = _validators.get(id(schema))
-    if found is None:
-        from jsonschema_rs import validator_for
+    from jsonschema_rs import validator_for
 
-        if len(_validators) >= _MOST_VALIDATORS:
-            _validators.clear()
-        found = _validators[id(schema)] = (schema, validator_for(schema, offline=True))
-    return found[1]
+    return validator_for(schema, offline=True)
 
 
 def _usage(tool: Tool) -> str:

@@ -12,8 +12,6 @@ from typing import Protocol, Self, TypeVar
 Word = TypeVar("Word")
 
 _LOOK_SECONDS = 0.05
-# Ctrl-C that comes in the moment before a thread begins to wait does not wake it.
-_LONGEST_SECONDS = 0.5
 
 
 class Patient(Protocol):
@@ -135,7 +133,7 @@ class PatientWait:
         self._time.go_on()
 
     def word(self, words: "queue.SimpleQueue[Word]") -> Word | None:
-        """Return the next word; None when the time is over. Ctrl-C comes through."""
+        """Return the next word; None when the time is over."""
         while True:
             try:
                 return words.get(timeout=self._next_look())
@@ -145,8 +143,7 @@ class PatientWait:
 
     def _next_look(self) -> float:
         # Nobody wakes this thread when an answer has come: it looks again by itself.
-        least = _LOOK_SECONDS if self._time.is_stopped else 0.0
-        return min(max(self._time.remaining(), least), _LONGEST_SECONDS)
+        return max(self._time.remaining(), _LOOK_SECONDS if self._time.is_stopped else 0.0)
 
 
 @contextmanager

@@ -17,13 +17,13 @@ from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome
 from kitbag.execution.confinement import Confinement, Plan, plan
 from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
+from kitbag.execution.not_started import why_not_started
 from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
 from kitbag.execution.proxy.variables import through_proxy
 from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 
-_MOST_ZYGOTES = 32
-_MOST_RUNNING = 128
+_MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_PLANS = 1_024  # each version of a watched skill has its own
 
 
@@ -214,7 +214,7 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
         case Finished():
             return ran.reply
         case NotStarted():
-            raise CommandStartError(command.argv[0], os.strerror(ran.reply.errno))
+            raise CommandStartError(command.argv[0], why_not_started(command, ran.reply.errno))
         case Lost():
             reason = ran.failure or ran.reply.reason
             if reason:

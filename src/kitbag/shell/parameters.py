@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kitbag.by_identity import by_identity
 from kitbag.json_values import NO_VALUE
 from kitbag.shell.plain_words import takes_raw_words
 from kitbag.shell.schema_shapes import alternatives, properties_of
@@ -60,16 +61,4 @@ class Parameters:
         return read
 
 
-# Once for each schema object; the object is kept, so that its id stays its own.
-_known: dict[int, Parameters] = {}
-_MOST_KNOWN = 4096
-
-
-def parameters_of(root: JsonSchema) -> Parameters:
-    """Return the parameters of a schema."""
-    found = _known.get(id(root))
-    if found is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        found = _known[id(root)] = Parameters(root)
-    return found
+parameters_of = by_identity(Parameters)  # once for each schema

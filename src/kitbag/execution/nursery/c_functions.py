@@ -26,8 +26,7 @@ def c_function(name: str) -> Callable[..., int] | None:
     """Return a function of numbers and addresses, None where there is no way to call it."""
     if _C is None:
         return None
-    address = _C.dlsym(_C.dlopen(None, 0), name)
-    call, word = _C.call_function, _word()
+    address, call, word = _address(name), _C.call_function, _word()
 
     def function(*numbers: int) -> int:
         return int(call(address, tuple(map(word, numbers))))
@@ -39,9 +38,13 @@ def c_call(name: str, *numbers: int) -> Callable[[], int] | None:
     """Return a call that is always the same: what it passes is made now."""
     if _C is None:
         return None
-    address = _C.dlsym(_C.dlopen(None, 0), name)
-    call, words = _C.call_function, tuple(map(_word(), numbers))
+    address, call, words = _address(name), _C.call_function, tuple(map(_word(), numbers))
     return lambda: call(address, words)
+
+
+def _address(name: str) -> int:
+    found: int = _C.dlsym(_C.dlopen(None, 0), name)
+    return found
 
 
 def _word() -> Any:
