@@ -42,6 +42,23 @@ def test_a_script_finds_nothing_of_the_one_before(engine: EngineKind) -> None:
     assert second.artifacts == ()
 
 
+@pytest.mark.promise("script-7")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tools_of_many_commands_with_the_same_names_share_nothing(engine: EngineKind) -> None:
+    def many(word: str) -> ScriptedTool:
+        builder = ScriptedTool.builder("api", engine).journal(False)
+        for number in range(100):
+            builder.tool(ToolDef(f"say_{number}", "Say"), lambda _: word)
+        return builder.build()
+
+    tools = {word: many(word) for word in ("one", "two")}
+    script = "echo [$x]; x=left; echo y > /tmp/left; say_7"
+
+    for word, tool in (*tools.items(), *tools.items()):
+        assert tool.execute_sync(script).stdout == f"[]\n{word}\n"
+        assert tool.execute_sync("ls /tmp; say_7").stdout == f"{word}\n"
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_script_counts_its_own_seconds(engine: EngineKind) -> None:
     tool = tool_on(engine)
