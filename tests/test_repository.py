@@ -73,7 +73,7 @@ def imports_at_load(path: Path) -> set[str]:
 def test_a_file_is_one_idea(path: Path) -> None:
     text = path.read_text()
 
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 500
     docstring = ast.get_docstring(ast.parse(text))
     assert docstring
     assert docstring.splitlines()[0].endswith((".", "?"))
