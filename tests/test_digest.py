@@ -17,7 +17,7 @@ from kitbag import SkillManager
 from kitbag.digest import Entry, digest_of, manifest_of
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import is_settled
-from kitbag.reading import stamp_of
+from kitbag.untrusted_files import stamp_of
 
 WriteSkill = Callable[..., Path]
 Change = Callable[[Path], object]

@@ -14,7 +14,7 @@ import pytest
 
 from kitbag import SkillManager
 from kitbag.index import is_settled
-from kitbag.reading import stamp_of
+from kitbag.untrusted_files import stamp_of
 
 Change = Callable[[Path], object]
 

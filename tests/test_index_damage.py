@@ -21,7 +21,7 @@ import pytest
 from kitbag import SkillManager
 from kitbag.environment import cache_directory
 from kitbag.index import is_settled
-from kitbag.reading import stamp_of
+from kitbag.untrusted_files import stamp_of
 
 Damage = Callable[[Path], object]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from kitbag.declarations.skill_md import read_skill_md
 from kitbag.needs import Need
-from kitbag.reading import CannotReadError
 from kitbag.skills import Skill
 from kitbag.tools import Function, Hosted, Script, Tool
 from kitbag.trust.asks import asks_of
 from kitbag.trust.package_asks import package_needs, propose_packages
+from kitbag.untrusted_files import CannotReadError
 from kitbag.walk import skill_file_in
 
 _MOST_KNOWN = 4096

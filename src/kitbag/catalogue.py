@@ -17,8 +17,8 @@ from kitbag.tools import Caller, Script, Tool, bind
 
 if TYPE_CHECKING:
     from kitbag.declarations.skill_tools import SkillTools
-    from kitbag.reading import Stamp
     from kitbag.skill_versions import SkillVersion
+    from kitbag.untrusted_files import Stamp
 
 
 class Catalogue:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import is_settled
-from kitbag.reading import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, stamp_of
 
 _CHUNK = 1024 * 1024
 # Far more than any skill has; a bound against folders made to keep a reader busy for hours.

@@ -11,9 +11,9 @@ from kitbag.declarations.skill_md import SkillFile, read_skill_md
 from kitbag.index import Index, is_settled
 from kitbag.plugins import Plugin
 from kitbag.problems import Problem
-from kitbag.reading import CannotReadError, Stamp, stamp_of
 from kitbag.records import pack_skill_file, unpack_skill
 from kitbag.skills import Skill
+from kitbag.untrusted_files import CannotReadError, Stamp, stamp_of
 from kitbag.walk import Folder, Found, Walk
 
 

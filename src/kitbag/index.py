@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 import kitbag
-from kitbag.reading import Stamp
+from kitbag.untrusted_files import Stamp
 
 _FORMAT = 1
 _CHUNK = 400  # keys in one SELECT; SQLite takes 999 in its oldest builds

@@ -12,8 +12,8 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
-from kitbag.reading import follow_links_anew
 from kitbag.tools import Caller, Tool
+from kitbag.untrusted_files import follow_links_anew
 
 if TYPE_CHECKING:
     from kitbag.skill_versions import SkillVersion

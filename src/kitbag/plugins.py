@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from kitbag.problems import Problem
-from kitbag.reading import DECLARATION_BYTES, CannotReadError, Stamp, read_inside, stamp_of
+from kitbag.untrusted_files import DECLARATION_BYTES, CannotReadError, Stamp, read_inside, stamp_of
 
 PLUGIN_FOLDER = ".claude-plugin"
 _NAME = re.compile(r"[\w-]{1,64}\Z")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from kitbag.languages import Language
 from kitbag.names import script_tool_name, tool_id
-from kitbag.reading import SCRIPT_BYTES, CannotReadError, read_whole
 from kitbag.signatures import read_signature
 from kitbag.skills import Skill
 from kitbag.tools import Script
+from kitbag.untrusted_files import SCRIPT_BYTES, CannotReadError, read_whole
 
 __all__ = ["ScriptMetadata", "detect_scripts", "extract_docstring", "generate_script_tool_name"]
 

@@ -10,9 +10,9 @@ from kitbag.declarations.skill_tools import SkillTools, read_skill_tools
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import Index, is_settled
 from kitbag.problems import Problem
-from kitbag.reading import Stamp, stamp_of
 from kitbag.skills import Skill
 from kitbag.tool_records import pack_skill_tools, share_equal_parts, unpack_skill_tools
+from kitbag.untrusted_files import Stamp, stamp_of
 
 # The tools of a root are kept in this many values: few enough that all of them are had in a
 # moment, many enough that one skill's tools do not bring everybody's along.

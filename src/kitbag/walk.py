@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kitbag.plugins import PLUGIN_FOLDER, Plugin, plugin_stamp, read_plugin
 from kitbag.problems import Problem, Severity
-from kitbag.reading import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, stamp_of
 
 # Deep enough for plugin caches inside home directories; a bound against trees made to trap.
 MAX_DEPTH = 24

@@ -8,7 +8,7 @@ import pytest
 
 from kitbag.declarations.skill_md import SkillFile, read_body, read_skill_md
 from kitbag.errors import SkillUnreadableError
-from kitbag.reading import CannotReadError
+from kitbag.untrusted_files import CannotReadError
 
 Read = Callable[..., SkillFile]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError, find_place
 from kitbag.workspace_files import WorkspaceFiles
-from kitbag.workspace_paths import OutsideWorkspaceError, ToolFaultError, find_place
 from tests.workspace_tools.conftest import Use
 
 PATH_TOOLS = [

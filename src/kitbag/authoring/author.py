@@ -16,7 +16,7 @@ from kitbag.text_skills.active import ActiveSkills
 from kitbag.text_skills.folders import Files, Forget, keep, let_go
 from kitbag.text_skills.reading import read_skill_in
 from kitbag.tools import Tool
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 from kitbag.declarations.declared import DeclarationError
 from kitbag.declarations.parameters import read_parameters
 from kitbag.hidden_text import clean
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 
 Parameters = dict[str, dict[str, Any]]
 

@@ -10,7 +10,7 @@ from kitbag.authoring.javascript_code import is_javascript, javascript_module
 from kitbag.authoring.parameters import Parameters, read_definitions
 from kitbag.authoring.python_code import NotPythonError, python_module
 from kitbag.hidden_text import clean
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 
 Language = Literal["python", "javascript"]
 LANGUAGES: tuple[str, ...] = get_args(Language)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from kitbag.authoring.skill_files import MARK
 from kitbag.declarations.skill_md import read_skill_md
-from kitbag.reading import CannotReadError
 from kitbag.text_skills.folders import Files
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import CannotReadError, ToolFaultError
 
 _OURS = ".kitbag"  # no skill is ever looked for in it
 

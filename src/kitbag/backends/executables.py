@@ -10,8 +10,8 @@ from kitbag.environment import home_directory, search_path
 from kitbag.errors import CommandStartError, UnsafeScriptError
 from kitbag.execution.system_paths import SYSTEM
 from kitbag.needs import Need
-from kitbag.reading import CannotReadError, require_inside
 from kitbag.trust.errors import UngrantedError
+from kitbag.untrusted_files import CannotReadError, require_inside
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/nix/store", "/gnu/store")
 

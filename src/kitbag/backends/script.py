@@ -21,9 +21,9 @@ from kitbag.environments.ready import Environment
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
-from kitbag.reading import CannotReadError, require_inside
 from kitbag.results import ToolResult
 from kitbag.tools import Script
+from kitbag.untrusted_files import CannotReadError, require_inside
 from kitbag.workspace import file_clock_ns
 
 _ANSWER = "3"  # the descriptor after the standard streams

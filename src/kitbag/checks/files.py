@@ -8,7 +8,7 @@ from kitbag.checks.hidden_text import find_hidden_text
 from kitbag.checks.secrets import find_secrets
 from kitbag.checks.shadowed_modules import find_shadowed_modules
 from kitbag.problems import Problem
-from kitbag.reading import CannotReadError, read_inside
+from kitbag.untrusted_files import CannotReadError, read_inside
 from kitbag.walk import is_skipped_folder
 
 _MOST_FILES = 512

@@ -13,14 +13,14 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import Index
 from kitbag.problems import Problem
-from kitbag.reading import (
+from kitbag.skills import Skill
+from kitbag.untrusted_files import (
     DECLARATION_BYTES,
     SKILL_FILE_BYTES,
     CannotReadError,
     read_inside,
     read_whole,
 )
-from kitbag.skills import Skill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 from kitbag.languages import EXTENSIONS
-from kitbag.reading import CannotReadError, require_inside
+from kitbag.untrusted_files import CannotReadError, require_inside
 
 
 def find_script(home: str, written: str) -> str:

@@ -10,7 +10,10 @@ from typing import Any
 from kitbag.collector import no_garbage_collection
 from kitbag.languages import EXTENSIONS, Language
 from kitbag.problems import Problem, Severity
-from kitbag.reading import (
+from kitbag.signatures import read_signature
+from kitbag.signatures.shebang import read_shebang
+from kitbag.signatures.signature import Interface, Signature
+from kitbag.untrusted_files import (
     SCRIPT_BYTES,
     CannotReadError,
     Stamp,
@@ -18,9 +21,6 @@ from kitbag.reading import (
     require_inside,
     stamp_of,
 )
-from kitbag.signatures import read_signature
-from kitbag.signatures.shebang import read_shebang
-from kitbag.signatures.signature import Interface, Signature
 
 MAX_DEPTH = 5
 _MOST_ENTRIES = 5_000  # in one folder

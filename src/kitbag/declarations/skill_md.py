@@ -10,8 +10,8 @@ from kitbag.declarations.frontmatter import Cut, Frontmatter, cut, has_whole_hea
 from kitbag.errors import SkillUnreadableError
 from kitbag.hidden_text import clean
 from kitbag.problems import Problem
-from kitbag.reading import SKILL_FILE_BYTES, CannotReadError, Stamp, read_head, read_whole
 from kitbag.skills import SkillMetadata
+from kitbag.untrusted_files import SKILL_FILE_BYTES, CannotReadError, Stamp, read_head, read_whole
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 # What Kitbag itself understands beyond the Agent Skills fields.

@@ -18,7 +18,9 @@ from kitbag.declarations.tool_making import ToolMaker
 from kitbag.declarations.tools_json import read_tools_json
 from kitbag.errors import SkillUnreadableError
 from kitbag.problems import Problem, Severity
-from kitbag.reading import (
+from kitbag.skills import Skill
+from kitbag.tools import Tool
+from kitbag.untrusted_files import (
     DECLARATION_BYTES,
     SKILL_FILE_BYTES,
     CannotReadError,
@@ -27,8 +29,6 @@ from kitbag.reading import (
     read_whole,
     stamp_of,
 )
-from kitbag.skills import Skill
-from kitbag.tools import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

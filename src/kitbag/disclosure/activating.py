@@ -9,7 +9,7 @@ from kitbag.disclosure.marking import element, marked
 from kitbag.disclosure.offered import offered_skill
 from kitbag.errors import SkillUnreadableError
 from kitbag.tools import Tool
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kitbag.downloads.errors import DownloadError
 from kitbag.environment import cache_directory
-from kitbag.reading import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, stamp_of
 
 _PIECE = 1024 * 1024
 _PROGRAM = "program"

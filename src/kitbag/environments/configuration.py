@@ -10,7 +10,7 @@ from kitbag.environment import (
     variables_beginning,
     variables_named,
 )
-from kitbag.reading import DECLARATION_BYTES, CannotReadError, read_whole
+from kitbag.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
 
 # Proxies and certificates: how to reach a registry at all.
 _REACH = (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kitbag.environments.errors import RequirementRefusedError
-from kitbag.reading import (
+from kitbag.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
     Stamp,

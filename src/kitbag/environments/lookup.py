@@ -14,8 +14,8 @@ from kitbag.environments.ready import Environment
 from kitbag.environments.recipes import is_met, recipe_for
 from kitbag.environments.store import READY, find_ready, open_store, touch
 from kitbag.index import is_settled
-from kitbag.reading import Stamp
 from kitbag.tools import Script
+from kitbag.untrusted_files import Stamp
 
 BUILD_SECONDS = 600.0
 _TOUCH_SECONDS = 60.0

@@ -9,9 +9,9 @@ from kitbag.environments.package_json import Manifest, read_manifest
 from kitbag.environments.python_versions import NotASpecifierError, satisfies
 from kitbag.environments.requirement import NotARequirementError, Requirement, parse_requirement
 from kitbag.environments.requirements_file import read_requirements
-from kitbag.reading import SCRIPT_BYTES
 from kitbag.signatures.python.pep723 import Malformed, read_block, read_table
 from kitbag.tools import Script
+from kitbag.untrusted_files import SCRIPT_BYTES
 
 # What a script block may tell uv about where packages come from, and what they really are.
 _UV_SOURCES = ("index", "index-url", "extra-index-url", "find-links", "no-index", "sources")

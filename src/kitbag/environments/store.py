@@ -13,7 +13,7 @@ from kitbag.environment import cache_directory
 from kitbag.environments.errors import DependencyError
 from kitbag.environments.ready import Environment, environment_at
 from kitbag.environments.recipe import FORMAT
-from kitbag.reading import DECLARATION_BYTES, CannotReadError, read_whole
+from kitbag.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
 
 # <store>/environments/<digest>/ready.json names the folder beside it that is the environment.
 # The installer writes that folder only, so it cannot make an unfinished one look finished.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from kitbag.http.errors import ExchangeError
+from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError
 from kitbag.workspace_files import WorkspaceFiles
-from kitbag.workspace_paths import OutsideWorkspaceError, ToolFaultError
 
 _PIECE_BYTES = 256 * 1024
 

@@ -9,7 +9,7 @@ from kitbag.policy.rule_reading import read_limits, read_rule
 from kitbag.policy.rules import Rule
 from kitbag.policy.toml_file import TomlError, header_lines, key_line, parse_toml
 from kitbag.policy.toml_table import FileProblems, Table
-from kitbag.reading import CannotReadError, read_whole
+from kitbag.untrusted_files import CannotReadError, read_whole
 
 Value = TypeVar("Value")
 

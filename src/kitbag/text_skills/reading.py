@@ -9,9 +9,9 @@ from kitbag.declarations.frontmatter import cut, read_frontmatter
 from kitbag.declarations.skill_md import read_skill_md
 from kitbag.declarations.skill_tools import SkillTools, read_skill_tools
 from kitbag.problems import Problem
-from kitbag.reading import SKILL_FILE_BYTES, CannotReadError
 from kitbag.skills import Skill
 from kitbag.text_skills.errors import SkillNameError, SkillTextError
+from kitbag.untrusted_files import SKILL_FILE_BYTES, CannotReadError
 
 _NAME = re.compile(r"(?:[\w-]{1,64}:)?[\w-]{1,64}\Z")
 # What is said of a folder that its author never saw.

@@ -8,13 +8,19 @@ from pathlib import Path
 
 from kitbag.hosts import host_of_url
 from kitbag.needs import Need, NeedKind
-from kitbag.reading import SCRIPT_BYTES, SKILL_FILE_BYTES, CannotReadError, read_inside, read_whole
 from kitbag.signatures.standard_variables import is_standard
 from kitbag.skills import Skill
 from kitbag.tools import Binary, Http, Script, Tool
 from kitbag.trust.asks_in_body import variables_in_body
 from kitbag.trust.asks_in_frontmatter import asks_in_frontmatter
 from kitbag.trust.grantable import is_variable
+from kitbag.untrusted_files import (
+    SCRIPT_BYTES,
+    SKILL_FILE_BYTES,
+    CannotReadError,
+    read_inside,
+    read_whole,
+)
 
 # What every call has anyway: see `base_environment`, and what Kitbag says about the call.
 _GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})

@@ -11,9 +11,9 @@ from kitbag.declarations.strict_yaml import YamlPath, lines_of
 from kitbag.environment import home_directory
 from kitbag.hosts import HostError, host_of_url, read_host
 from kitbag.needs import Need, NeedKind
-from kitbag.reading import SKILL_FILE_BYTES, CannotReadError, read_whole
 from kitbag.skills import Skill
 from kitbag.trust.paths import is_below
+from kitbag.untrusted_files import SKILL_FILE_BYTES, CannotReadError, read_whole
 
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")

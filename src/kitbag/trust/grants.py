@@ -23,7 +23,7 @@ from kitbag.trust.grantable import grantable
 from kitbag.trust.private_folder import PrivateFolder, user_name
 
 if TYPE_CHECKING:
-    from kitbag.reading import Stamp
+    from kitbag.untrusted_files import Stamp
 
 _log = logging.getLogger(__name__)
 _FILE = re.compile(r"[0-9a-f]{64}\.json\Z")

@@ -9,10 +9,10 @@ from pathlib import Path
 from posixpath import dirname
 
 from kitbag.needs import Need
-from kitbag.reading import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 from kitbag.skills import Skill
 from kitbag.tools import Script, Tool
 from kitbag.trust.inferred_packages import Proposal, infer_packages
+from kitbag.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 from kitbag.walk import is_skipped_folder
 
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kitbag.reading import Stamp, stamp_of
 from kitbag.trust.errors import GrantStoreError
+from kitbag.untrusted_files import Stamp, stamp_of
 
 _MOST_BYTES = 16 * 1024 * 1024
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from kitbag.plugins import PLUGIN_FOLDER
-from kitbag.reading import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, stamp_of
 from kitbag.walk import MAX_FOLDERS, is_skipped_folder
 
 Stamps = Mapping[str, Stamp]  # by real path

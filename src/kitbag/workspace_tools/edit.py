@@ -4,8 +4,8 @@ from typing import Any
 
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
+from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_files import OpenFile, changed
-from kitbag.workspace_paths import ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.changes import changed_file
 from kitbag.workspace_tools.definition import Definition, number, switch, text

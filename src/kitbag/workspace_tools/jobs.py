@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from kitbag.execution.command import Ended
 from kitbag.loop_thread import run_on_thread
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 
 _MOST_KEPT = 64  # jobs that have ended and can still be asked about
 _KEEP_BYTES = 100_000

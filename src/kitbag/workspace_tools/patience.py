@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 
 _MOST_ENTRIES = 500_000
 

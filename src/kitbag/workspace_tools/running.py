@@ -10,7 +10,7 @@ from kitbag.execution.command import TIMED_OUT, Ended
 from kitbag.hidden_text import clean
 from kitbag.results import ToolResult
 from kitbag.tools import BuiltIn, Tool
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools import bash, edit, glob, grep, ls, read, write
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.session import WorkspaceSession

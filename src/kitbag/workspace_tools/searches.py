@@ -10,7 +10,7 @@ from kitbag.calls import ToolCall
 from kitbag.environment import base_environment
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.shared import run_command
-from kitbag.workspace_paths import ToolFaultError
+from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.confined import confinement_of
 from kitbag.workspace_tools.search.ignoring import NEVER
 from kitbag.workspace_tools.search.searching import Search

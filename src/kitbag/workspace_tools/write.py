@@ -3,8 +3,8 @@
 from hashlib import file_digest
 
 from kitbag.calls import ToolCall
+from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_files import Stamp, Written, changed
-from kitbag.workspace_paths import ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.changes import changed_file
 from kitbag.workspace_tools.definition import Definition, switch, text

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from mcp_types import ResourceLink
 
-from kitbag.reading import CannotReadError, read_inside
 from kitbag.results import ChangedFile
+from kitbag.untrusted_files import CannotReadError, read_inside
 
 Scheme = Literal["file", "workspace"]
 

@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 
 from kitbag.digest import Entry, manifest_of
 from kitbag.errors import SkillUnreadableError
-from kitbag.reading import CannotReadError, read_inside
 from kitbag.skills import Skill
+from kitbag.untrusted_files import CannotReadError, read_inside
 from kitbag.walk import is_skipped_folder
 
 # What every host of skills over MCP accepts; a larger skill is not offered that way.
