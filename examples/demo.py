@@ -1,10 +1,12 @@
 """The main job, start to end: folders of skills become typed tools, called confined."""
 
 import json
+import sys
 import tempfile
+import warnings
 from pathlib import Path
 
-from kitbag import SkillManager
+from kitbag import KitbagError, SkillManager
 
 EXAMPLES = Path(__file__).parent / "skills"
 
@@ -24,7 +26,7 @@ CALLS = [
 NOSY = '''"""Try to read the home folder, to write outside, and to call home."""
 import os, pathlib, socket
 for what, attempt in {
-    "list the home folder": lambda: os.listdir("{home}"),
+    "list the home folder": lambda: f"only what leads to its own files, {os.listdir('{home}')}",
     "write into its own skill": lambda: pathlib.Path(os.environ["SKILL_BASE_DIR"], "x").touch(),
     "open a connection": lambda: socket.create_connection(("127.0.0.1", 9), 1),
     "see the host's variables": lambda: os.environ["DEMO_SECRET"],
@@ -37,6 +39,8 @@ for what, attempt in {
 
 
 def main() -> None:
+    # Words for people: without the file and line that Python puts before a warning.
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="kitbag-demo-") as folder:
         nosy = Path(folder) / "skills" / "nosy"
         workspace = Path(folder) / "work"
@@ -53,6 +57,8 @@ def show(manager: SkillManager) -> None:
     for tool in tools:
         arguments = ", ".join(tool.input_schema.get("properties", {}))
         print(f"  {tool.id:<32} {tool.kind:<7} {tool.convention or '-':<8} {arguments}")
+        for reason in tool.missing:
+            print(f"    not ready: {reason}")
 
     multiply = manager.get_tool("calculator.multiply")
     print("\nRead from the argparse calls of multiply.py, as a model sees it:\n")
@@ -61,17 +67,28 @@ def show(manager: SkillManager) -> None:
 
     print("\nCalled, confined:\n")
     for name, arguments in CALLS:
-        result = manager.call(name, arguments)
-        answer = result.content.replace("\n", " / ")
-        print(f"  {name:<30} {result.outcome}  {result.duration_ms:6.1f} ms  {answer}")
+        print(f"  {name:<30} {answer_of(manager, name, arguments)}")
 
     print("\nA skill that pokes around gets nowhere:\n")
-    result = manager.call("nosy.poke")
+    try:
+        result = manager.call("nosy.poke")
+    except KitbagError as error:  # no protection on this machine: nothing ran
+        sys.exit(f"  {error}\n  {error.hint}")
     for line in result.content.splitlines():
         print(f"  {line}")
     print("\nWhat held it:\n")
     for layer, by in result.protections.items():
         print(f"  {layer:<10} {by}")
+
+
+def answer_of(manager: SkillManager, name: str, arguments: object) -> str:
+    """Return what a call gave; for one that could not start here, why, and what mends it."""
+    try:
+        result = manager.call(name, arguments)
+    except KitbagError as error:
+        return f"not ready: {error}; {error.hint}" if error.hint else f"not ready: {error}"
+    answer = result.content.replace("\n", " / ")
+    return f"{result.outcome}  {result.duration_ms:6.1f} ms  {answer}"
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ def data_directory() -> Path | None:
     return home / ".local" / "share" / "kitbag" if home else None
 
 
+def another_place(variable: str) -> str:
+    """Return what to do about a folder of Kitbag's own that cannot be written."""
+    return f"make it writable for you, or set {variable} to a folder that is"
+
+
 def default_roots(project: Path | None = None) -> list[Path]:
     """Return the folders that are searched when none are named, later ones overriding earlier."""
     named = os.environ.get("KITBAG_PATH", "")

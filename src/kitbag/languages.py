@@ -1,4 +1,4 @@
-"""The languages a script can be written in, told by its file name."""
+"""The languages a script can be written in, told by its file name, and what runs them."""
 
 from typing import Literal
 
@@ -15,4 +15,15 @@ EXTENSIONS: dict[str, Language] = {
     ".ts": "typescript",
     ".rb": "ruby",
     ".pl": "perl",
+}
+
+# program → the Debian package that has it: what a person is told to install
+DEBIAN_PACKAGES = {
+    "bash": "bash",
+    "zsh": "zsh",
+    "node": "nodejs",
+    "npm": "npm",
+    "ruby": "ruby",
+    "perl": "perl",
+    "rg": "ripgrep",
 }

@@ -6,6 +6,7 @@ from shutil import which
 from typing import Any
 
 from kitbag.environment import is_set, search_path
+from kitbag.languages import DEBIAN_PACKAGES
 from kitbag.skills import Skill
 from kitbag.tools import Tool
 
@@ -32,9 +33,11 @@ class Machine:
             yield from (_not_installed(name) for name in binaries if not self.has(name))
             any_of = _names(requires.get("anyBins"))
             if any_of and not any(map(self.has, any_of)):
-                yield _not_installed(" or ".join(any_of))
+                yield f"{' or '.join(any_of)} is not installed"
             variables = _names(requires.get("env"))
-            yield from (f"{name} is not set" for name in variables if not is_set(name))
+            yield from (
+                f"{name} is not set: export {name}=…" for name in variables if not is_set(name)
+            )
 
 
 def requirements(skill: Skill) -> list[Mapping[str, Any]]:
@@ -48,7 +51,9 @@ def requirements(skill: Skill) -> list[Mapping[str, Any]]:
 
 
 def _not_installed(name: str) -> str:
-    return f"{name} is not installed"
+    package = DEBIAN_PACKAGES.get(name)
+    command = f": apt install {package}" if package else ""
+    return f"{name} is not installed{command}"
 
 
 def _names(value: Any) -> list[str]:

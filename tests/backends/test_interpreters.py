@@ -93,7 +93,7 @@ def test_python_needs_no_path_at_all(write_skill: WriteSkill, tmp_path: Path) ->
 def test_a_tool_says_beforehand_what_it_will_fail_for(manager_of: MakeManager) -> None:
     manager = manager_of({"scripts/x.zsh": "echo\n"})
 
-    assert manager.get_tool("x").missing == ("zsh is not installed",)
+    assert manager.get_tool("x").missing == ("zsh is not installed: apt install zsh",)
     with pytest.raises(InterpreterMissingError):
         manager.call("x")
 

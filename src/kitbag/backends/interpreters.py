@@ -8,19 +8,20 @@ from shutil import which
 
 from kitbag.environment import home_directory, search_path
 from kitbag.errors import InterpreterMissingError
+from kitbag.languages import DEBIAN_PACKAGES
 from kitbag.tools import Script
 
-# extension → programs that can run it, the best first, and the Debian package that has them
-_BY_EXTENSION: dict[str, tuple[tuple[str, ...], str]] = {
-    ".sh": (("bash", "sh"), "bash"),
-    ".bash": (("bash",), "bash"),
-    ".zsh": (("zsh",), "zsh"),
-    ".js": (("node",), "nodejs"),
-    ".mjs": (("node",), "nodejs"),
-    ".cjs": (("node",), "nodejs"),
-    ".ts": (("node",), "nodejs"),
-    ".rb": (("ruby",), "ruby"),
-    ".pl": (("perl",), "perl"),
+# extension → programs that can run it, the best first
+_BY_EXTENSION: dict[str, tuple[str, ...]] = {
+    ".sh": ("bash", "sh"),
+    ".bash": ("bash",),
+    ".zsh": ("zsh",),
+    ".js": ("node",),
+    ".mjs": ("node",),
+    ".cjs": ("node",),
+    ".ts": ("node",),
+    ".rb": ("ruby",),
+    ".pl": ("perl",),
 }
 # A shebang may choose among shells; for everything else the extension decides.
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
@@ -34,12 +35,12 @@ def interpreter_for(script: Script) -> tuple[str, ...]:
     if script.language == "python":
         options = shebang[1:] if name.startswith("python") else ()
         return (sys.executable, *options)
-    names, package = _BY_EXTENSION[script.path.suffix.lower()]
+    names = _BY_EXTENSION[script.path.suffix.lower()]
     if script.language == "shell" and name in _SHELLS and find_program(name):
         return (find_program(name), *shebang[1:])
     found = next(filter(None, map(find_program, names)), "")
     if not found:
-        raise InterpreterMissingError(names, package)
+        raise InterpreterMissingError(names, DEBIAN_PACKAGES[names[0]])
     return (found, *(shebang[1:] if name in names else ()))
 
 

@@ -1,6 +1,7 @@
 """The command line: one file per command, each loaded when it is called."""
 
 import sys
+import warnings
 from importlib import import_module
 
 import click
@@ -42,6 +43,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run one command and leave the process with its exit code."""
+    # Without the file and line of ours that Python would name: they help nobody here.
+    warnings.showwarning = lambda said, *_, **__: click.echo(f"warning: {said}", err=True)
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:

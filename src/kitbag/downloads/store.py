@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kitbag.downloads.errors import DownloadError
-from kitbag.environment import cache_directory
+from kitbag.environment import another_place, cache_directory
 from kitbag.untrusted_files import Stamp, stamp_of
 
 _PIECE = 1024 * 1024
@@ -34,7 +34,8 @@ def open_programs() -> Path:
             folder.mkdir(mode=0o700, exist_ok=True)
         status = root.stat()
     except OSError as error:
-        raise DownloadError(str(root), (error.strerror or str(error)).lower()) from None
+        reason = (error.strerror or str(error)).lower()
+        raise DownloadError(str(root), reason, hint=another_place("XDG_CACHE_HOME")) from None
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DownloadError(str(root), "others may write there", hint=f"chmod 700 {root}")
     return root

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kitbag.environment import cache_directory
+from kitbag.environment import another_place, cache_directory
 from kitbag.environments.errors import DependencyError
 from kitbag.environments.ready import Environment, environment_at
 from kitbag.environments.recipe import FORMAT
@@ -45,7 +45,8 @@ def open_store() -> Path:
         status = root.stat()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise DependencyError(f"cannot keep environments in {root}: {reason}") from None
+        hint = another_place("XDG_CACHE_HOME")
+        raise DependencyError(f"cannot keep environments in {root}: {reason}", hint=hint) from None
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DependencyError(
             f"cannot keep environments in {root}: others may write there",

@@ -4,13 +4,15 @@ import sqlite3
 import warnings
 from pathlib import Path
 
+from kitbag.environment import another_place
 from kitbag.errors import KitbagError
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _LEVEL = 0xFF  # the low byte of a code is the kind, the rest says more
 _NEXT_STEP = {
     sqlite3.SQLITE_FULL: "make room on the disk; `kitbag journal prune` makes the journal smaller",
-    sqlite3.SQLITE_READONLY: "make the folder and the file writable for you",
+    sqlite3.SQLITE_READONLY: another_place("XDG_STATE_HOME"),
+    sqlite3.SQLITE_CANTOPEN: another_place("XDG_STATE_HOME"),
     sqlite3.SQLITE_BUSY: "another program holds the file: end it, or wait for it",
 }
 
@@ -57,7 +59,8 @@ def explain(path: Path, error: Exception) -> JournalError:
     if isinstance(error, JournalError):
         return error
     if isinstance(error, OSError):
-        return JournalError(path, error.strerror or str(error), hint="look at who may write there")
+        reason = error.strerror or str(error)
+        return JournalError(path, reason, hint=another_place("XDG_STATE_HOME"))
     kind = getattr(error, "sqlite_errorcode", 0) & _LEVEL
     if kind in _DAMAGED:
         return DamagedJournalError(path, str(error), hint="it is set aside at the next call")

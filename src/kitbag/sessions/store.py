@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from kitbag.environment import another_place
 from kitbag.journal.lifetimes import watch
 from kitbag.sessions.database import FILE_NAME, open_database
 from kitbag.sessions.errors import SessionExistsError, SessionStoreError, UnknownSessionError
@@ -176,7 +177,8 @@ class SessionStore:
             hint = "move it away, with its -wal and -shm; sessions then begin anew"
             raise SessionStoreError(path, str(error), hint=hint) from error
         except OSError as error:
-            raise SessionStoreError(path, (error.strerror or str(error)).lower()) from None
+            reason = (error.strerror or str(error)).lower()
+            raise SessionStoreError(path, reason, hint=another_place("XDG_STATE_HOME")) from None
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from kitbag.environment import data_directory
+from kitbag.environment import another_place, data_directory
 from kitbag.sessions.errors import SessionError
 
 
@@ -33,7 +33,9 @@ def new_workspace(root: Path | None, session_id: str) -> Path:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
     except OSError as error:
-        raise SessionFilesError(path, f"cannot be made: {error.strerror or error}") from None
+        hint = "" if root else another_place("XDG_DATA_HOME")
+        reason = f"cannot be made: {error.strerror or error}"
+        raise SessionFilesError(path, reason, hint=hint) from None
     return Path(os.path.realpath(path))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from kitbag.environment import state_directory
+from kitbag.environment import another_place, state_directory
 from kitbag.text_skills.errors import SkillFolderError
 from kitbag.text_skills.holders import Holder, alone, lives
 
@@ -165,7 +165,8 @@ def _base() -> Path:
         base.mkdir(mode=0o700, exist_ok=True)
         found = base.lstat()
     except OSError as error:
-        raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
+        reason = (error.strerror or str(error)).lower()
+        raise SkillFolderError(base, reason, hint=another_place("XDG_STATE_HOME")) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         hint = "move it out of the way, or set XDG_STATE_HOME to a folder of yours"
         raise SkillFolderError(base, "it is not a folder of yours", hint=hint)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kitbag.environment import another_place
 from kitbag.trust.errors import GrantStoreError
 from kitbag.untrusted_files import Stamp, stamp_of
 
@@ -166,7 +167,8 @@ class PrivateFolder:
 
     def _refusal(self, error: OSError) -> GrantStoreError:
         reason = (error.strerror or str(error)).lower()
-        return GrantStoreError(str(error.filename or self.path), reason)
+        path = str(error.filename or self.path)
+        return GrantStoreError(path, reason, hint=another_place("XDG_STATE_HOME"))
 
 
 def _require_private(path: str, status: os.stat_result) -> None:
