@@ -7,7 +7,13 @@ from typing import Any
 
 from kitbag.hidden_text import clean
 from kitbag.literal_search import LiteralSearch, Match
-from kitbag.secret_forms import bytes_of, forms_of, wrapping_forms_of
+from kitbag.secret_forms import (
+    QUOTING,
+    bytes_of,
+    forms_of,
+    unquoted_forms_of,
+    wrapping_forms_of,
+)
 
 # From here on a value is looked for everywhere and in every form.
 WHOLE_CHARACTERS = 6
@@ -17,15 +23,18 @@ WORD_CHARACTERS = 4
 
 _WORD = rb"0-9A-Za-z_\x80-\xff"
 _LINE_ENDS = b"\r\n"
+_QUOTES = QUOTING.translate(None, _LINE_ENDS)
 
 
 class Redactor:
     """Replaces each secret by `[redacted NAME]`.
 
     Values of six characters and more are found anywhere: as they are, in base64 (standard and
-    URL-safe, inside a longer text too, broken into lines too), percent-encoded, JSON-escaped, in
-    hex, HTML-escaped and shell-quoted. Values of four and five characters are found as whole
-    words only; `unprotected` names the shorter ones, which are left alone.
+    URL-safe, inside a longer text too, broken into lines too), percent-encoded, in hex,
+    HTML-escaped, and quoted as in JSON, a shell, CSV or any language whose escapes begin with a
+    backslash, however often. Long lines of a value, and long texts of one that is JSON, are
+    secrets of their own. Values of four and five characters are found as whole words only;
+    `unprotected` names the shorter ones, which are left alone.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -37,14 +46,18 @@ class Redactor:
         )
         self._names = tuple(name for name in secrets if name not in self.unprotected)
         self._anywhere = LiteralSearch(_by_form(whole, forms_of))
-        self._across_lines = LiteralSearch(_by_form(whole, wrapping_forms_of))
+        self._broken_up = (
+            _SearchWithout(_LINE_ENDS, _by_form(whole, wrapping_forms_of), where=_LINE_ENDS),
+            _SearchWithout(QUOTING, _by_form(whole, unquoted_forms_of), where=_QUOTES),
+        )
         self._words = {
             bytes_of(value): name
             for name, value in secrets.items()
             if WORD_CHARACTERS <= len(value) < WHOLE_CHARACTERS
         }
         self._word_pattern = _whole_words(self._words)
-        longest = max(self._anywhere.longest, *map(len, self._words), 0)
+        searches = (self._anywhere, *self._broken_up)
+        longest = max(0, *map(len, self._words), *(search.longest for search in searches))
         self._active = longest > 0
         self.is_idle = not self._active  # there is nothing to take out
         self.most_held = 2 * longest + 16  # what a stream keeps back at most, line ends included
@@ -108,7 +121,8 @@ class Redactor:
     def find(self, data: bytes, before: bytes = b"") -> list[Match]:
         """Return where secrets stand in `data`, in order; `before` is the byte in front of it."""
         found = self._anywhere.find(data)
-        found += self._find_across_lines(data)
+        for search in self._broken_up:
+            found += search.find(data)
         if self._word_pattern is not None:
             shift = len(before)
             for match in self._word_pattern.finditer(before + data, shift):
@@ -120,11 +134,9 @@ class Redactor:
     def open_from(self, data: bytes) -> int:
         """Return where a secret may begin that `data` does not hold the end of."""
         place = self._anywhere.open_from(data)
-        flat = data.translate(None, _LINE_ENDS)
-        if len(flat) < len(data):
-            inside = self._across_lines.open_from(flat)
-            if inside < len(flat):
-                place = min(place, _Unwrapped(data).place(inside))
+        tail = data[-self.most_held :]
+        for search in self._broken_up:
+            place = min(place, len(data) - len(tail) + search.open_from(tail))
         for word in self._words:
             for size in range(1, len(word) + 1):
                 if data.endswith(word[:size]):
@@ -142,16 +154,6 @@ class Redactor:
             return item
         shown = repr(item)
         return item if self.text(shown) == shown else self.text(shown)
-
-    def _find_across_lines(self, data: bytes) -> list[Match]:
-        flat = data.translate(None, _LINE_ENDS)
-        if len(flat) == len(data):
-            return []
-        found = self._across_lines.find(flat)
-        if not found:
-            return []
-        place = _Unwrapped(data).place
-        return [Match(place(m.start), place(m.end - 1) + 1, m.name) for m in found]
 
 
 class RedactingStream:
@@ -186,15 +188,40 @@ class RedactingStream:
         return shown
 
 
-class _Unwrapped:
-    """Where the bytes of a text without line ends stood in the text."""
+class _SearchWithout:
+    """Looks for strings as if some characters were not there, in texts that have one of `where`."""
 
-    def __init__(self, data: bytes) -> None:
-        ends = (match.start() for match in re.finditer(rb"[\r\n]", data))
-        self._before = [place - number for number, place in enumerate(ends)]
+    def __init__(self, left_out: bytes, names: Mapping[bytes, str], *, where: bytes) -> None:
+        self._left_out = left_out
+        self._where = where
+        self._pattern = re.compile(b"[" + re.escape(left_out) + b"]")
+        self._search = LiteralSearch(names)
+        self.longest = self._search.longest
 
-    def place(self, flat: int) -> int:
-        return flat + bisect_right(self._before, flat)
+    def find(self, data: bytes) -> list[Match]:
+        if not any(byte in data for byte in self._where):
+            return []  # found as it stands
+        found = self._search.find(data.translate(None, self._left_out))
+        if not found:
+            return []
+        gaps = self._gaps(data)
+        return [Match(_place(gaps, m.start), _place(gaps, m.end - 1) + 1, m.name) for m in found]
+
+    def open_from(self, data: bytes) -> int:
+        """Return where a string may begin that `data` does not hold the end of."""
+        flat = data.translate(None, self._left_out)
+        inside = self._search.open_from(flat)
+        return _place(self._gaps(data), inside) if inside < len(flat) else len(data)
+
+    def _gaps(self, data: bytes) -> list[int]:
+        """Return for each character left out how many that were not stand before it."""
+        places = (match.start() for match in self._pattern.finditer(data))
+        return [place - number for number, place in enumerate(places)]
+
+
+def _place(gaps: list[int], flat: int) -> int:
+    """Return where the bytes of a text without what is left out stood in the text."""
+    return flat + bisect_right(gaps, flat)
 
 
 def _by_form(secrets: Mapping[str, str], forms: Callable[[str], set[bytes]]) -> dict[bytes, str]:

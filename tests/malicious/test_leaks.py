@@ -295,3 +295,59 @@ def test_what_holds_secrets_inside_does_not_show_them() -> None:
     redactor = Redactor({"API_KEY": SECRET})
 
     assert leaks_in(given, redactor, Permit(given=given, redactor=redactor)) == []
+
+
+ACCOUNT = {
+    "type": "service_account",
+    "private_key": "-----BEGIN PRIVATE KEY-----\n"
+    "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
+    "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu\n"
+    "-----END PRIVATE KEY-----\n",
+    "client_secret": "both 'kinds' of \"quotes\" and a \\ in it",
+}
+DUMPS = {
+    "scripts/environ.py": "import os, sys\nprint(dict(os.environ))\n"
+    "print(os.environb, file=sys.stderr)\nraise KeyError(os.environ['API_KEY'])\n",
+    "scripts/answer.py": "import os\ndef handler(args):\n"
+    "    return {'all': repr(dict(os.environ)), 'one': [os.environ['API_KEY']]}\n",
+    "scripts/raise.py": "import json, os\ndef handler(args):\n"
+    "    key = os.environ['API_KEY']\n    raise KeyError(json.loads(key)['client_secret'], key)\n",
+    "scripts/inspect.mjs": "console.log(process.env);\n"
+    "console.error(JSON.parse(process.env.API_KEY));\nthrow new Error(process.env.API_KEY);\n",
+    "scripts/dumper.pl": "use Data::Dumper; print Dumper(\\%ENV); die Dumper($ENV{API_KEY});\n",
+    "scripts/words.sh": 'printf %q "$API_KEY"; set; declare -p API_KEY; env; set -x\n'
+    ': "$API_KEY"; exit 3\n',
+}
+
+
+def pieces_of(value: Any) -> set[str]:
+    """Twelve characters in a row of the texts that nobody may see."""
+    texts = [*value["private_key"].split("\n")[1:3], value["client_secret"]]
+    return {text[at : at + 12] for text in texts for at in range(len(text) - 11)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("indent", [None, 2], ids=["one line", "many lines"])
+def test_no_piece_of_a_json_key_is_shown_by_tools_that_print_their_environment(
+    indent: int | None, manager_of: MakeManager, grant: Grant, state: Path
+) -> None:
+    value = json.dumps(ACCOUNT, indent=indent)
+    manager = manager_of(DUMPS, secrets=lambda _, __: value)
+    grant(manager, secrets="API_KEY")
+    seen: list[Any] = []
+
+    for name in DUMPS:
+        tool = f"bad.{Path(name).stem}"
+        result = manager.call(tool, {}, on_output=lambda _, piece: seen.append(piece))
+        seen.extend(seen_of(result))
+        assert "[redacted API_KEY]" in result.content
+        try:
+            seen.append(manager.get_tool(tool).invoke({}))
+        except KitbagError as error:
+            seen.extend([str(error), vars(error), *traceback.format_exception(error)])
+
+    whole = "\n".join(
+        each.decode(errors="replace") if isinstance(each, bytes) else str(each)
+        for each in (*seen, *kept_in(state))
+    )
+    assert {piece for piece in pieces_of(ACCOUNT) if piece in whole} == set()
