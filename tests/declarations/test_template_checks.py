@@ -73,14 +73,18 @@ def test_two_parameters_that_want_one_variable_are_reported(
     assert "chunk-size and chunk_size want the variable TOOL_ARG_CHUNK_SIZE" in problem.message
 
 
-def test_a_secret_on_a_command_line_is_reported(write_skill: WriteSkill) -> None:
-    template = "--key ${env:API_KEY}"
-    declared = tool({"type": "binary", "path": "ls", "args_template": template})
+@pytest.mark.promise("call-7")
+@pytest.mark.parametrize("template", ["--key ${env:API_KEY}", "a '--key=x${env:API_KEY}y' ${a}"])
+def test_a_secret_on_a_command_line_is_refused_with_the_way_out(
+    template: str, write_skill: WriteSkill
+) -> None:
+    declared = tool({"type": "binary", "path": "ls", "args_template": template}, "a")
 
     [problem] = problems_of(write_skill, declared)
 
-    assert problem.code == "secret-in-words"
-    assert "API_KEY" in problem.message
+    assert (problem.code, problem.severity) == ("secret-in-words", "error")
+    for words in ("API_KEY", "environment", "standard input", "file descriptor"):
+        assert words in problem.message
 
 
 def test_addresses_and_hashes_may_differ_by_platform(write_skill: WriteSkill) -> None:

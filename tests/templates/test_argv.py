@@ -13,8 +13,8 @@ from kitbag.templates import ArgvTemplate, FillError, TemplateError
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
-def words(template: str, arguments: dict[str, Any], **secrets: str) -> list[str]:
-    return ArgvTemplate.parse(template).fill(arguments, secrets)
+def words(template: str, arguments: dict[str, Any]) -> list[str]:
+    return ArgvTemplate.parse(template).fill(arguments, {})
 
 
 @pytest.mark.promise("tpl-1")
@@ -71,7 +71,7 @@ def test_an_unbalanced_quote_in_a_value_is_only_a_character() -> None:
 def test_a_placeholder_inside_a_value_is_text(pieces: list[str]) -> None:
     value = "".join(pieces)
 
-    assert words("x=${a} ${b}", {"a": value, "b": "B"}, b="secret")[0] == f"x={value}"
+    assert words("x=${a} ${b}", {"a": value, "b": "B"})[0] == f"x={value}"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,6 @@ def test_a_dash_is_fine_where_it_cannot_be_a_flag() -> None:
     assert words("--in=${a} ${b} -- ${a}", {"a": "-x", "b": "-"}) == ["--in=-x", "-", "--", "-x"]
     template = ArgvTemplate.parse("${a}", dashed=frozenset({"a"}))
     assert template.fill({"a": "-l"}, {}) == ["-l"]
-    assert words("${env:KEY}", {}, KEY="-secret") == ["-secret"]
 
 
 def test_a_nul_or_half_a_character_is_refused() -> None:
@@ -152,27 +151,22 @@ def test_a_nul_or_half_a_character_is_refused() -> None:
         words("x${a}", {"a": "b\0c"})
     with pytest.raises(FillError, match="half a character"):
         words("x${a}", {"a": "\ud800"})
-    with pytest.raises(FillError, match="NUL") as caught:
-        words("x${env:KEY}", {}, KEY="b\0c")
-    assert caught.value.is_variable
 
 
-@pytest.mark.promise("tpl-4")
-@pytest.mark.parametrize("secrets", [{}, {"KEY": ""}])
-def test_a_variable_without_a_value_is_an_error_never_an_empty_text(
-    secrets: dict[str, str],
-) -> None:
-    with pytest.raises(FillError, match="not set or not granted") as caught:
-        words("--key=${env:KEY}", {}, **secrets)
+@pytest.mark.promise("call-7")
+@pytest.mark.parametrize("template", ["--key=${env:KEY}", "a '${b} ${env:KEY}'", "${env:KEY}"])
+def test_an_environment_variable_is_no_word_of_a_command_line(template: str) -> None:
+    with pytest.raises(TemplateError, match=r"\$\{env:KEY\} would show its value") as caught:
+        ArgvTemplate.parse(template)
 
-    assert (caught.value.name, caught.value.is_variable) == ("KEY", True)
+    assert caught.value.position == template.index("${env")
+    assert "standard input or by a file descriptor" in caught.value.hint
 
 
-def test_names_and_variables_are_known_without_filling() -> None:
-    template = ArgvTemplate.parse("${a} '${chunk-size} ${env:KEY}' $${b}")
+def test_names_are_known_without_filling() -> None:
+    template = ArgvTemplate.parse("${a} '${chunk-size} x' $${b}")
 
     assert template.names == {"a", "chunk-size"}
-    assert template.variables == {"KEY"}
 
 
 def test_dollars_are_literal_where_they_are_doubled_alone_or_escaped() -> None:

@@ -151,3 +151,15 @@ def test_a_text_takes_values_as_they_are(value: str) -> None:
     assert template.fill({"a": value}, {"C": "c"}) == f"<{value}||c>"
     assert template.names == {"a", "b"}
     assert template.variables == {"C"}
+
+
+@pytest.mark.promise("tpl-4")
+@pytest.mark.parametrize("secrets", [{}, {"KEY": ""}])
+@pytest.mark.parametrize("template", [TextTemplate, HeaderTemplate])
+def test_a_variable_without_a_value_is_an_error_never_an_empty_text(
+    template: type[TextTemplate | HeaderTemplate], secrets: dict[str, str]
+) -> None:
+    with pytest.raises(FillError, match="not set or not granted") as caught:
+        template.parse("key=${env:KEY}").fill({}, secrets)
+
+    assert (caught.value.name, caught.value.is_variable) == ("KEY", True)

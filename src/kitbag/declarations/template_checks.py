@@ -7,7 +7,7 @@ from kitbag.declarations.declared import DeclarationError, Declared
 from kitbag.errors import nearest
 from kitbag.names import argument_variable
 from kitbag.problems import Severity
-from kitbag.templates import ArgvTemplate, TemplateError, TextTemplate
+from kitbag.templates import ArgvTemplate, TemplateError, TextTemplate, VariableInWordsError
 from kitbag.tools import Binary, Http, InlineScript, Runs
 
 Finding = tuple[str, Severity, str]  # code, severity, message
@@ -20,7 +20,10 @@ def require_args_template(text: str) -> None:
     except TemplateError as error:
         hint = f" ({error.hint})" if error.hint else ""
         message = f"args_template: {error}{hint}"
-        raise DeclarationError("template-invalid", message, ("args_template",)) from None
+        where = ("args_template",)
+        if isinstance(error, VariableInWordsError):
+            raise DeclarationError("secret-in-words", message, where) from None
+        raise DeclarationError("template-invalid", message, where) from None
 
 
 def check_places(tool: Declared) -> Iterator[Finding]:
@@ -31,13 +34,6 @@ def check_places(tool: Declared) -> Iterator[Finding]:
         yield _problem("placeholder-unknown", _unknown(tool.name, name, known))
     if isinstance(tool.runs, InlineScript | Binary):
         yield from _collisions(tool.name, known)
-    if isinstance(tool.runs, Binary) and tool.runs.args_template is not None:
-        for variable in sorted(ArgvTemplate.parse(tool.runs.args_template).variables):
-            message = (
-                f"tool {tool.name!r}: args_template shows {variable} to everybody who lists "
-                "processes; let the program read it from its environment"
-            )
-            yield _problem("secret-in-words", message)
 
 
 def _problem(code: str, message: str) -> Finding:

@@ -110,6 +110,8 @@ def _runs(table: Table) -> McpProgram | McpAddress | None:
         return None
     if url:
         return _address(table, url)
+    for variable in variables_in(command):
+        table.wrong("command", f"every user could read {variable} there: name it in `env`")
     return McpProgram(
         command=command,
         env=table.take_texts("env"),

@@ -20,7 +20,7 @@ is not among `secrets` is always one.
 """
 
 from kitbag.templates.argv import ArgvTemplate
-from kitbag.templates.errors import FillError, TemplateError
+from kitbag.templates.errors import FillError, TemplateError, VariableInWordsError
 from kitbag.templates.form import FormTemplate
 from kitbag.templates.header import HeaderTemplate
 from kitbag.templates.json_body import JsonTemplate
@@ -36,4 +36,5 @@ __all__ = [
     "TemplateError",
     "TextTemplate",
     "UrlTemplate",
+    "VariableInWordsError",
 ]

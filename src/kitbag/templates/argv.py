@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kitbag.templates.errors import FillError
+from kitbag.templates.errors import FillError, VariableInWordsError
 from kitbag.templates.parts import (
     Argument,
     Filled,
@@ -45,12 +45,15 @@ class ArgvTemplate:
 
     words: tuple[_Word, ...]
     names: frozenset[str]
-    variables: frozenset[str]
     dashed: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str, *, dashed: frozenset[str] = frozenset()) -> Self:
-        """Split a template into words; raise TemplateError for one that cannot be split."""
+        """Split a template into words; raise TemplateError for one that cannot be used.
+
+        Environment variables are refused: every user of a machine can read the command line of
+        every process there (/proc/PID/cmdline has mode 0444).
+        """
         words: list[_Word] = []
         after_dashes = False
         for parts in split_words(text):
@@ -58,32 +61,31 @@ class ArgvTemplate:
             words.append(_Word(parts=parts, follows_flag=is_value, follows_dashes=after_dashes))
             after_dashes = after_dashes or parts == ("--",)
         every: list[Part] = [part for word in words for part in word.parts]
-        names, variables = names_in(every), variables_in(every)
-        return cls(words=tuple(words), names=names, variables=variables, dashed=dashed)
+        for variable in sorted(variables_in(every)):
+            raise VariableInWordsError(variable, text.find(f"${{env:{variable}}}"))
+        return cls(words=tuple(words), names=names_in(every), dashed=dashed)
 
-    def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> list[str]:
-        """Return the words of one call.
+    def fill(self, arguments: Mapping[str, Any], _secrets: Mapping[str, str]) -> list[str]:
+        """Return the words of one call; no secret is ever one of them.
 
         A word that is one list spreads it. A word whose arguments are not given is left out, and
         so is the flag right before it.
         """
         found: list[str] = []
         for word in self.words:
-            texts = self._texts(word, arguments, secrets)
+            texts = self._texts(word, arguments)
             if not texts and word.follows_flag:
                 found.pop()
             found += texts
         return found
 
-    def _texts(
-        self, word: _Word, arguments: Mapping[str, Any], secrets: Mapping[str, str]
-    ) -> list[str]:
+    def _texts(self, word: _Word, arguments: Mapping[str, Any]) -> list[str]:
         if is_left_out(word.parts, arguments):
             return []
         if word.alone is not None and isinstance(arguments[word.alone.name], list | tuple):
             items = [fill_one(word.alone, item) for item in arguments[word.alone.name]]
             return [self._checked(word, [item], item) for item in items]
-        texts = list(filled(word.parts, arguments, secrets))
+        texts = list(filled(word.parts, arguments, {}))
         return [self._checked(word, texts, texts[0] if texts else None)]
 
     def _checked(self, word: _Word, texts: list[Filled], first: Filled | None) -> str:

@@ -14,6 +14,22 @@ class TemplateError(KitbagError):
         super().__init__(f"{reason}, at character {position + 1} of the template", hint=hint)
 
 
+class VariableInWordsError(TemplateError):
+    """A command line that would show a variable to every user of the machine."""
+
+    code = "template_variable"
+
+    def __init__(self, variable: str, position: int) -> None:
+        self.variable = variable
+        super().__init__(
+            f"${{env:{variable}}} would show its value to everybody who lists processes",
+            max(position, 0),
+            hint=f"name {variable} in the skill's `requires.env` and let the program read it from "
+            "its environment; for a program that does not, write an inline script that hands it "
+            "over on standard input or by a file descriptor",
+        )
+
+
 class FillError(KitbagError):
     """A value that cannot stand where a template has its place.
 
