@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SessionManager, SkillManager, ToolResult, tool
+from kitbag import Policy, SessionManager, SkillManager, ToolExecutor, ToolResult, tool
 from kitbag.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError, WorkspaceError
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.policy import Answer, Question, Rule
@@ -336,3 +336,38 @@ async def test_a_file_of_a_newer_version_is_left_alone(sessions: SessionManager)
 
     with pytest.raises(Exception, match="a newer Kitbag wrote it"):
         await sessions.list_sessions()
+
+
+NOT_SKILLS = {
+    "only words": "it has no `name`",
+    "---\ndescription: b\n---\n": "it has no `name`",
+    "": "it has no `name`",
+    "---\nname: a\n---\n": "neither a description nor any text",
+}
+
+
+@pytest.mark.parametrize("text", NOT_SKILLS)
+async def test_a_session_refuses_text_as_an_executor_does(
+    sessions: SessionManager, text: str
+) -> None:
+    session = await sessions.create_session()
+
+    with pytest.raises(SkillTextError, match=NOT_SKILLS[text]) as used:
+        await sessions.use_skill(session, "a", text)
+    with pytest.raises(SkillTextError, match=NOT_SKILLS[text]) as registered:
+        ToolExecutor().register_skill_tools(text)
+
+    assert used.value.hint == registered.value.hint
+    assert await sessions.list_active_skills(session) == []
+
+
+async def test_a_text_that_calls_itself_otherwise_is_used_and_reported(
+    sessions: SessionManager,
+) -> None:
+    session = await sessions.create_session()
+
+    await sessions.use_skill(session, "mine", "---\nname: theirs\ndescription: d\n---\n")
+
+    (problem,) = await sessions.problems(session)
+    assert (problem.code, problem.severity) == ("name-differs", "warning")
+    assert problem.message == "name 'theirs' differs from the one it is used by, 'mine'"

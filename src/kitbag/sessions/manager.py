@@ -131,9 +131,10 @@ class SessionManager:
         """Return what a model is shown of each tool: name, description and parameters."""
         return [definition_of(tool) for tool in await self.tools(session_id)]
 
-    async def problems(self, session_id: str) -> list[Problem]:
-        """Return what was noticed about the skills that a session uses."""
-        return (await self._open(session_id)).problems()
+    async def problems(self, session_id: str, skill_name: str | None = None) -> list[Problem]:
+        """Return what was noticed about the skills that a session uses, or about one of them."""
+        session = await self._open(session_id)
+        return session.problems() if skill_name is None else session.skills.problems(skill_name)
 
     async def execute(
         self,

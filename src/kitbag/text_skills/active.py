@@ -43,9 +43,10 @@ class ActiveSkills:
         The same text again changes nothing; another text takes the place of the earlier one.
         """
         # Here and below, so that an executor without texts does not load what reads them.
-        from kitbag.text_skills.reading import check_text
+        from kitbag.text_skills.reading import name_in
 
-        return self.use_files(name, {"SKILL.md": check_text(name, text)})
+        name_in(text, used_as=name)  # a text that is no SKILL.md raises, whatever it is called
+        return self.use_files(name, {"SKILL.md": text})
 
     def use_files(self, name: str, files: Files) -> list[str]:
         """Do what `use` does with all the files of a skill."""
@@ -115,9 +116,11 @@ class ActiveSkills:
         """Return the skills in the order in which they were first used."""
         return list(self._active)
 
-    def problems(self) -> list[Problem]:
-        """Return what was noticed about the skills that are used."""
-        return [problem for each in self._active.values() for problem in each.text.problems]
+    def problems(self, name: str | None = None) -> list[Problem]:
+        """Return what was noticed about the skills that are used, or about one of them."""
+        active = dict(self._active)
+        chosen = active.values() if name is None else filter(None, [active.get(name)])
+        return [problem for each in chosen for problem in each.text.problems]
 
     def close(self) -> None:
         """Take everything out."""

@@ -45,12 +45,12 @@ def check_text(name: str, text: str) -> str:
     return text
 
 
-def name_in(text: str) -> str:
-    """Return the name that a SKILL.md gives itself."""
-    raw = check_text("", text).encode()
+def name_in(text: str, used_as: str = "") -> str:
+    """Return the name that a SKILL.md gives itself; `used_as` is what its user calls it."""
+    raw = check_text(used_as, text).encode()
     written = read_frontmatter("SKILL.md", raw, cut(raw)).values.get("name")
     if not isinstance(written, str) or not written.strip():
-        raise SkillTextError("", "it has no `name`")
+        raise SkillTextError(used_as, "it has no `name`")
     return check_name(written.strip())
 
 
@@ -78,8 +78,16 @@ def read_skill_in(home: Path, name: str) -> TextSkill:
         declarations_lost=file.declarations_lost,
     )
     read = read_skill_tools(skill)
-    problems = tuple(p for p in (*file.problems, *read.problems) if p.code not in _OF_THE_FOLDER)
+    noticed = [p for p in (*file.problems, *read.problems) if p.code not in _OF_THE_FOLDER]
+    problems = (*noticed, *_differing(path, name, file.metadata.name))
     lost = [problem for problem in problems if problem.severity == "error"]
     if lost and not read.tools:
         raise SkillTextError(name, "none of its tools can be read", lost)
     return TextSkill(skill=skill, read=read, problems=problems)
+
+
+def _differing(path: str, name: str, written: str) -> list[Problem]:
+    if written == name.rpartition(":")[2]:
+        return []
+    message = f"name {written!r} differs from the one it is used by, {name!r}"
+    return [Problem(path=path, code="name-differs", severity="warning", message=message)]

@@ -124,3 +124,42 @@ async def test_what_is_wrong_with_a_session_has_a_status_and_a_code(new_server: 
         (grpc.StatusCode.NOT_FOUND, "unknown_session"),
         (grpc.StatusCode.INVALID_ARGUMENT, "skill_text"),
     ]
+
+
+async def test_text_that_is_no_skill_is_refused_as_an_executor_refuses_it(
+    new_server: NewServer,
+) -> None:
+    async with connected(new_server()) as stub:
+        session = (await stub.CreateSession(pb.CreateSessionRequest())).session_id
+        use = pb.UseSkillRequest(session_id=session, skill_name="a", skill_content="only words")
+        refused = await refusal(stub.UseSkill(use))
+        active = await stub.ListActiveSkills(pb.ListActiveSkillsRequest(session_id=session))
+
+    assert refused == (grpc.StatusCode.INVALID_ARGUMENT, "skill_text")
+    assert list(active.skill_names) == []
+
+
+async def test_what_was_noticed_about_a_skill_can_be_read_without_paths_of_the_server(
+    new_server: NewServer,
+) -> None:
+    text = SHOUT.replace("tools:\n", "tools:\n  - name: lost\n    backend: {type: magic}\n")
+    async with connected(new_server()) as stub:
+        session = (await stub.CreateSession(pb.CreateSessionRequest())).session_id
+        used = await stub.UseSkill(
+            pb.UseSkillRequest(session_id=session, skill_name="shouting", skill_content=text)
+        )
+        listed = await stub.ListProblems(pb.ListProblemsRequest(session_id=session))
+        shared = await stub.ListProblems(pb.ListProblemsRequest())
+
+    message = "backend type 'magic' is not one of binary, http, script"
+    lost = pb.Problem(
+        path="shouting/SKILL.md",
+        code="backend-invalid",
+        severity="error",
+        message=message,
+        line=6,
+    )
+    assert list(used.tool_names) == ["shout"]
+    assert list(used.problems) == [lost]
+    assert list(listed.problems) == [lost]
+    assert not [each for each in shared.problems if each.path.startswith("/")]

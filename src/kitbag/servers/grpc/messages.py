@@ -2,12 +2,16 @@
 
 import json
 import math
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.servers.grpc.errors import MessageError
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.shell.responses import ScriptCall, ToolResponse
+from kitbag.text_skills.folders import path_in_text
 from kitbag.tools import Tool
 
 # A tool that runs out of time before the client does can still say what it printed.
@@ -47,6 +51,21 @@ def tool_message(tool: Tool) -> pb.Tool:
         effects=tool.effects,
         ready=tool.ready,
         missing=[_text(each) for each in tool.missing],
+    )
+
+
+def problem_message(problem: Problem, roots: Iterable[Path]) -> pb.Problem:
+    """Return what was noticed about a skill; the folders of this machine stay here."""
+    path, message = path_in_text(problem.path), problem.message
+    for root in roots:
+        path = path.removeprefix(f"{root}/")
+        message = message.replace(f"{root}/", "")
+    return pb.Problem(
+        path=_text(path),
+        code=problem.code,
+        severity=problem.severity,
+        message=_text(message),
+        line=problem.line or 0,
     )
 
 

@@ -27,6 +27,7 @@ def handlers_of(service: Service) -> Any:
         "UseSkill": service.use_skill,
         "RemoveSkill": service.remove_skill,
         "ListActiveSkills": service.list_active_skills,
+        "ListProblems": service.list_problems,
         "ListTools": service.list_tools,
         "ExecuteTool": service.execute_tool,
         "StreamTool": service.stream_tool,

@@ -9,10 +9,12 @@ import grpc
 from kitbag.calls import OnOutput
 from kitbag.errors import KitbagError
 from kitbag.manager import SkillManager
+from kitbag.problems import Problem
 from kitbag.servers.faults import fault_of
 from kitbag.servers.grpc.errors import MessageError
 from kitbag.servers.grpc.messages import (
     arguments_of,
+    problem_message,
     result_message,
     script_message,
     timeout_of,
@@ -72,7 +74,8 @@ class Service:
         names = await self._sessions.use_skill(
             request.session_id, request.skill_name, request.skill_content
         )
-        return pb.UseSkillResponse(tool_names=names)
+        noticed = await self._sessions.problems(request.session_id, request.skill_name)
+        return pb.UseSkillResponse(tool_names=names, problems=self._messages_of(noticed))
 
     async def remove_skill(
         self, request: pb.RemoveSkillRequest, _context: Context
@@ -85,6 +88,18 @@ class Service:
     ) -> pb.ListActiveSkillsResponse:
         names = await self._sessions.list_active_skills(request.session_id)
         return pb.ListActiveSkillsResponse(skill_names=names)
+
+    async def list_problems(
+        self, request: pb.ListProblemsRequest, _context: Context
+    ) -> pb.ListProblemsResponse:
+        if request.session_id:
+            noticed = await self._sessions.problems(request.session_id)
+        else:
+            noticed = await asyncio.to_thread(lambda: self._manager.problems)
+        return pb.ListProblemsResponse(problems=self._messages_of(noticed))
+
+    def _messages_of(self, problems: list[Problem]) -> list[pb.Problem]:
+        return [problem_message(problem, self._manager.roots) for problem in problems]
 
     async def list_tools(
         self, request: pb.ListToolsRequest, _context: Context

@@ -48,10 +48,38 @@ class UseSkillRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., skill_name: _Optional[str] = ..., skill_content: _Optional[str] = ...) -> None: ...
 
 class UseSkillResponse(_message.Message):
-    __slots__ = ("tool_names",)
+    __slots__ = ("tool_names", "problems")
     TOOL_NAMES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     tool_names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tool_names: _Optional[_Iterable[str]] = ...) -> None: ...
+    problems: _containers.RepeatedCompositeFieldContainer[Problem]
+    def __init__(self, tool_names: _Optional[_Iterable[str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ...) -> None: ...
+
+class ListProblemsRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class ListProblemsResponse(_message.Message):
+    __slots__ = ("problems",)
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    problems: _containers.RepeatedCompositeFieldContainer[Problem]
+    def __init__(self, problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ...) -> None: ...
+
+class Problem(_message.Message):
+    __slots__ = ("path", "code", "severity", "message", "line")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    code: str
+    severity: str
+    message: str
+    line: int
+    def __init__(self, path: _Optional[str] = ..., code: _Optional[str] = ..., severity: _Optional[str] = ..., message: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
 
 class RemoveSkillRequest(_message.Message):
     __slots__ = ("session_id", "skill_name")

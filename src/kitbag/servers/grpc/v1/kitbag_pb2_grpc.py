@@ -61,6 +61,11 @@ class KitbagStub(object):
                 request_serializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsRequest.SerializeToString,
                 response_deserializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsResponse.FromString,
                 _registered_method=True)
+        self.ListProblems = channel.unary_unary(
+                '/kitbag.v1.Kitbag/ListProblems',
+                request_serializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsRequest.SerializeToString,
+                response_deserializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsResponse.FromString,
+                _registered_method=True)
         self.ListTools = channel.unary_unary(
                 '/kitbag.v1.Kitbag/ListTools',
                 request_serializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListToolsRequest.SerializeToString,
@@ -121,6 +126,13 @@ class KitbagServicer(object):
 
     def ListActiveSkills(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListProblems(self, request, context):
+        """What was noticed about skills: what was lost, and what is not as its author meant.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -186,6 +198,11 @@ def add_KitbagServicer_to_server(servicer, server):
                     servicer.ListActiveSkills,
                     request_deserializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsRequest.FromString,
                     response_serializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsResponse.SerializeToString,
+            ),
+            'ListProblems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListProblems,
+                    request_deserializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsRequest.FromString,
+                    response_serializer=kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsResponse.SerializeToString,
             ),
             'ListTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTools,
@@ -350,6 +367,33 @@ class Kitbag(object):
             '/kitbag.v1.Kitbag/ListActiveSkills',
             kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsRequest.SerializeToString,
             kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListActiveSkillsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListProblems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kitbag.v1.Kitbag/ListProblems',
+            kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsRequest.SerializeToString,
+            kitbag_dot_servers_dot_grpc_dot_v1_dot_kitbag__pb2.ListProblemsResponse.FromString,
             options,
             channel_credentials,
             insecure,
