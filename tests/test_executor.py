@@ -296,3 +296,21 @@ def test_everything_that_is_raised_is_one_family(manager_of: MakeManager) -> Non
         manager_of().call("echo", {"data": "\ud800"})
     with pytest.raises(KitbagError):
         SkillManager("nowhere").call("echo", None, stdin="\ud800")
+
+
+async def test_an_executor_has_kitbags_own_tools_when_it_is_told_to(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    manager = SkillManager(write_skill().parent)
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "note.txt").write_text("hello")
+
+    executor = ToolExecutor(manager.source, workspace=workspace, builtins=True)
+    result = await executor.execute("grep", {"pattern": "hello"})
+
+    assert (result.outcome, "note.txt" in result.content) == ("ok", True)
+    names = [tool.id for tool in executor.tools]
+    assert names == ["bash", "read", "write", "edit", "grep", "glob", "ls"]
+    assert ToolExecutor(manager.source).tools == []
+    assert manager.tools == []

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -267,3 +269,20 @@ def test_nothing_a_skill_says_is_run(write_skill: WriteSkill, tmp_path: Path) ->
     _ = (manager.tools, manager.invoke_skill("demo"), manager.get_skill("demo").digest)
 
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_a_skill_and_its_tools_are_found_by_any_form_of_their_names(
+    write_skill: WriteSkill, written: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"]
+) -> None:
+    name = normalize(written, "café-crème")
+    root = write_skill(name, files={f"scripts/{normalize(written, 'zähle')}.py": ""}).parent
+    manager = SkillManager(root)
+
+    skill = manager.get_skill(normalize(asked, name))
+    (tool,) = manager.get_skill_tools(normalize(asked, name))
+
+    assert skill.name == "café-crème"
+    assert manager.get_tool(normalize(asked, tool.id)) == tool
+    assert manager.get_tool(normalize(asked, "zähle")) == tool

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from kitbag.registry import ToolRegistry
     from kitbag.results import ToolResult
     from kitbag.sessions.manager import SessionManager
+    from kitbag.shell.limits import ExecutionLimits
     from kitbag.shell.scripted_tool import ScriptedTool
-    from kitbag.shell.tool_def import ToolArgs, ToolDef
+    from kitbag.shell.tool_def import ToolArgs, ToolCallback, ToolDef
     from kitbag.skills import Skill
     from kitbag.tools import Tool
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "ExecutionLimits",
     "KitbagError",
     "Limits",
     "Policy",
@@ -28,6 +30,7 @@ __all__ = [
     "SkillManager",
     "Tool",
     "ToolArgs",
+    "ToolCallback",
     "ToolDef",
     "ToolExecutor",
     "ToolRegistry",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ExecutionLimits": "kitbag.shell.limits",
     "KitbagError": "kitbag.errors",
     "Limits": "kitbag.limits",
     "Policy": "kitbag.policy.policy",
@@ -45,6 +49,7 @@ _HOMES = {
     "SkillManager": "kitbag.manager",
     "Tool": "kitbag.tools",
     "ToolArgs": "kitbag.shell.tool_def",
+    "ToolCallback": "kitbag.shell.tool_def",
     "ToolDef": "kitbag.shell.tool_def",
     "ToolExecutor": "kitbag.executor",
     "ToolRegistry": "kitbag.registry",

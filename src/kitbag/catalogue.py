@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kitbag.discovery import Discovered
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from kitbag.index import Index
+from kitbag.names import in_any_form
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
 from kitbag.registry import ToolRegistry, is_built_in
@@ -62,7 +63,7 @@ class Catalogue:
         """Find a skill by its name, its bare name when only one has it, or as it is written."""
         if name in self.skills:
             return self.skills[name]
-        candidates = self.names().get(name, [])
+        candidates = in_any_form(self.names(), name) or []
         if len(candidates) > 1:
             raise AmbiguousNameError(name, candidates)
         if not candidates:

@@ -29,6 +29,7 @@ from kitbag.house import House
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
+from kitbag.own_tools import workspace_tools
 from kitbag.permit import Permit
 from kitbag.policy.policy import Policy
 from kitbag.redacted_results import redact_result
@@ -60,6 +61,7 @@ class ToolExecutor:
     that no tool may write, also inside the workspace. `on_progress` is told in lines for people
     what takes long, such as installing the packages that a script declares. `house` holds what
     is the same for all calls: the policy, who is asked, grants, secrets, the journal.
+    `builtins=True` adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -73,6 +75,7 @@ class ToolExecutor:
         read_only: Iterable[str | Path] = (),
         on_progress: OnProgress | None = None,
         house: House | None = None,
+        builtins: bool = False,
     ) -> None:
         required = frozenset(require)
         unknown = required - set(get_args(Layer))
@@ -82,6 +85,9 @@ class ToolExecutor:
         if sandbox not in ("on", "off"):
             raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
         self._source = _source_of(tools, self)
+        if builtins:
+            # Over the source, not in it: others may use that one, too.
+            self._source = AddedTools(self._source, workspace_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
@@ -109,9 +115,9 @@ class ToolExecutor:
 
         return self.skills.use(name_in(skill_md), skill_md)
 
-    def unregister_tools(self, names: Iterable[str]) -> list[str]:
+    def unregister_tools(self, names: str | Iterable[str]) -> list[str]:
         """Take out tools that `register_skill_tools` added; return the names that are gone."""
-        return self.skills.remove_tools(names)
+        return self.skills.remove_tools([names] if isinstance(names, str) else names)
 
     @property
     def tools(self) -> list[Tool]:

@@ -1,8 +1,11 @@
 """How tools are named: ids for people and records, wire names for models."""
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import PurePosixPath
+from typing import TypeVar
+from unicodedata import normalize
 
 from kitbag.languages import EXTENSIONS
 
@@ -10,6 +13,7 @@ from kitbag.languages import EXTENSIONS
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _SEPARATORS = re.compile(r"[.:/]")
 _LONGEST = 64
+_Value = TypeVar("_Value")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
@@ -89,3 +93,12 @@ def _joined(skill: str, tool: str) -> str:
 def _legal(joined: str) -> str:
     legal = _ILLEGAL.sub("_", joined)
     return legal if legal[0].isalpha() or legal[0] == "_" else f"_{legal}"
+
+
+def in_any_form(named: Mapping[str, _Value], name: str) -> _Value | None:
+    """Return what has a name, also when either is spelt with letters and accents apart (NFD)."""
+    if name in named or name.isascii():
+        return named.get(name)
+    wanted = normalize("NFC", name)
+    same = (named[each] for each in list(named) if normalize("NFC", each) == wanted)
+    return next(same, None)

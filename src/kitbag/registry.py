@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
+from unicodedata import normalize
 
 from kitbag.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
 from kitbag.fallback_names import FallbackNames, short_name
+from kitbag.names import in_any_form
 from kitbag.problems import Problem
 from kitbag.tools import BuiltIn, Tool
 
@@ -170,7 +172,14 @@ class ToolRegistry:
         if name in BUILT_IN_NAMES:
             return []
         owner = self._owners.get(name) or self._known_fallbacks().id_of(name)
-        return [owner] if owner else list(self._short.get(name, ()))
+        return [owner] if owner else list(in_any_form(self._short, name) or self._composed(name))
+
+    def _composed(self, name: str) -> list[str]:
+        """Return the tool whose id is this one in another form of Unicode."""
+        if name.isascii():
+            return []
+        wanted = normalize("NFC", name)
+        return [each for each in list(self._tools) if normalize("NFC", each) == wanted]
 
     def _known_fallbacks(self) -> FallbackNames:
         """Return what tools are called that lost their names, with all tools in it."""

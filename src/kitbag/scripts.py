@@ -1,6 +1,8 @@
 """Scripts under the names that earlier libraries gave them: metadata, docstrings, tool names."""
 
+import re
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 from kitbag.languages import Language
@@ -24,6 +26,20 @@ _TYPES: dict[str, Language] = {
     "ruby": "ruby",
     "perl": "perl",
 }
+
+_JSDOC = re.compile(r"^/\*\*(.*?)\*/", re.MULTILINE | re.DOTALL)
+_BLOCKS: dict[Language, tuple[re.Pattern[str], ...]] = {
+    "python": tuple(
+        re.compile(rf"^{quotes}(.*?){quotes}", re.MULTILINE | re.DOTALL)
+        for quotes in ('"""', "'''")
+    ),
+    "shell": (re.compile(r"^:\s*'(.*?)'", re.MULTILINE | re.DOTALL),),
+    "javascript": (_JSDOC,),
+    "typescript": (_JSDOC,),
+    "ruby": (re.compile(r"^=begin(.*?)=end", re.MULTILINE | re.DOTALL),),
+}
+_MARKS = re.compile(r"^\s*[#*/]*\s*")
+_LONGEST = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +67,23 @@ def extract_docstring(script_path: Path, script_type: str) -> str:
     except CannotReadError:
         return ""
     text = data.decode("utf-8-sig", "replace")
-    return read_signature(text, language, filename=Path(script_path).name).interface.description
+    read = read_signature(text, language, filename=Path(script_path).name)
+    return read.interface.description or _first_block(text, language)
+
+
+def _first_block(text: str, language: Language) -> str:
+    """Return the first block of words that begins a line, wherever it stands.
+
+    A reader wants a docstring where the language has it. People also write one below their
+    imports, and libraries before this one found it there.
+    """
+    for pattern in _BLOCKS.get(language, ()):
+        found = pattern.search(text)
+        if found is not None:
+            lines = [_MARKS.sub("", line).strip() for line in found[1].strip().split("\n")]
+            paragraph = takewhile(bool, dropwhile(lambda line: not line, lines))
+            return " ".join(paragraph)[:_LONGEST]
+    return ""
 
 
 def detect_scripts(skill: Skill) -> list[ScriptMetadata]:

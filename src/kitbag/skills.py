@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from kitbag.scripts import ScriptMetadata
 
 
+class AllowedTools(tuple[str, ...]):
+    """What `allowed-tools` names. `"Bash" in allowed` is true for `Bash(git:*)` and `*`, too."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return any(each in (name, "*") or each.startswith(f"{name}(") for each in self)
+
+
+class EveryTool(AllowedTools):
+    """What a skill allows that does not say: it names none, and has each of them in it."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 class SkillMetadata(NamedTuple):
     """What the frontmatter says. `frontmatter` keeps every key as it was written.
 
@@ -19,11 +37,15 @@ class SkillMetadata(NamedTuple):
 
     name: str
     description: str
-    allowed_tools: tuple[str, ...] | None = None  # None: the skill does not say
+    allowed: tuple[str, ...] | None = None  # `allowed-tools`; None: the skill does not say
     version: str | None = None
     license: str | None = None
     compatibility: str | None = None
     frontmatter: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def allowed_tools(self) -> AllowedTools:
+        return EveryTool() if self.allowed is None else AllowedTools(self.allowed)
 
 
 @dataclass(frozen=True, kw_only=True)

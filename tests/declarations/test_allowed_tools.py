@@ -100,3 +100,23 @@ def test_tools_that_a_skill_declares_are_never_restricted(write_skill: WriteSkil
     tools = manager.get_skill_tools("demo")
 
     assert ([tool.declared_in for tool in tools], manager.problems) == (["tools.json"], [])
+
+
+@pytest.mark.parametrize(
+    ("front", "allowed", "refused"),
+    [
+        ("", ["Bash", "Read"], []),
+        ("allowed-tools: Read Grep\n", ["Read", "Grep"], ["Bash"]),
+        ("allowed-tools: Bash(git:*)\n", ["Bash", "Bash(git:*)"], ["Read", "Bas"]),
+        ("allowed-tools: '*'\n", ["Bash", "Read"], []),
+        ("allowed-tools: []\n", [], ["Bash"]),
+    ],
+)
+def test_whether_a_tool_is_allowed_can_be_asked_with_in(
+    write_skill: WriteSkill, front: str, allowed: list[str], refused: list[str]
+) -> None:
+    home = write_skill(front=f"name: demo\ndescription: d\n{front}")
+
+    asked = SkillManager(home.parent).get_skill("demo").metadata.allowed_tools
+
+    assert [name for name in (*allowed, *refused) if name in asked] == allowed

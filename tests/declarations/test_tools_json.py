@@ -267,3 +267,68 @@ def test_a_schema_that_points_elsewhere_is_never_fetched() -> None:
 
     assert "good" in [tool.name for tool in tools]
     assert len(tools) + len(problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("backend", "code", "messages"),
+    [
+        (
+            {"type": "binary", "path": "ls", "arg_template": "x", "cwd": "/"},
+            "backend-field-unknown",
+            [
+                "a binary backend has no 'arg_template': did you mean 'args_template'?",
+                (
+                    "a binary backend has no 'cwd': "
+                    "it has type, path, url, args_template, sha256, timeout_ms"
+                ),
+            ],
+        ),
+        (
+            {"type": "script", "interpreter": "bash", "script": "ls", "scrpt": "", "env": {}},
+            "backend-field-unknown",
+            [
+                "a script backend has no 'scrpt': did you mean 'script'?",
+                (
+                    "a script backend has no 'env': "
+                    "it has type, interpreter, script, interpreter_args, timeout_ms"
+                ),
+            ],
+        ),
+        (
+            {"type": "http", "url": "https://a.b/", "header": {}, "methd": "GET"},
+            "http-field-unknown",
+            [
+                "an http backend has no 'header': did you mean 'headers'?",
+                "an http backend has no 'methd': did you mean 'method'?",
+            ],
+        ),
+    ],
+)
+def test_every_field_of_a_backend_that_is_none_is_reported(
+    backend: dict[str, Any], code: str, messages: list[str]
+) -> None:
+    [tool], problems = read([GOOD | {"backend": backend}])
+
+    assert tool.runs is not None
+    assert [(p.code, p.severity, p.message) for p in problems] == [
+        (code, "warning", message) for message in messages
+    ]
+
+
+@pytest.mark.parametrize("key", ["parameters", "input_schema", "args"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_type_that_is_none_is_reported_and_takes_any_value(key: str, *, listed: bool) -> None:
+    wrong = {"type": "strng", "description": "Which city."}
+    said: Any = [{"name": "city", **wrong}] if listed else {"city": wrong}
+
+    [tool], problems = read([GOOD | {key: said}])
+
+    assert tool.input_schema is not None
+    assert tool.input_schema["properties"] == {"city": {"description": "Which city."}}
+    assert [(p.code, p.severity, p.message) for p in problems] == [
+        (
+            "type-unknown",
+            "warning",
+            "parameter 'city': 'strng' is no type, so it takes any value: did you mean 'string'?",
+        )
+    ]

@@ -246,3 +246,22 @@ def test_a_tool_is_described_by_its_script(
     tools = manager.get_skill_tools("pdf-extractor")
 
     assert [tool.description for tool in tools] == [description]
+
+
+@pytest.mark.parametrize(
+    ("script_type", "text"),
+    [
+        ("python", 'import os\n\n"""Extract text."""\n'),
+        ("python", "print 'Python 2'\n'''Extract text.'''\n"),
+        ("bash", "set -e\n: '\nExtract text.\n'\n"),
+        ("javascript", "const fs = require('fs');\n\n/**\n * Extract text.\n */\n"),
+        ("ruby", "require 'json'\n=begin\nExtract text.\n=end\n"),
+    ],
+)
+def test_a_docstring_below_other_code_is_found_as_the_seeds_own_function_does(
+    tmp_path: Path, script_type: str, text: str
+) -> None:
+    script = tmp_path / "script"
+    script.write_text(text)
+
+    assert extract_docstring(script, script_type) == "Extract text."

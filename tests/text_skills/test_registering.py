@@ -11,6 +11,7 @@ from kitbag.errors import UnknownToolError
 from kitbag.house import House
 from kitbag.text_skills.errors import SkillNameError, SkillTextError
 from kitbag.text_skills.folders import keep, let_go
+from tests.sessions.conftest import say
 from tests.text_skills.test_folders import texts
 
 
@@ -165,3 +166,12 @@ tools:
 
     with pytest.raises(SkillTextError, match="none of its tools"):
         ToolExecutor(workspace=tmp_path).register_skill_tools(text)
+
+
+def test_one_tool_is_unregistered_by_its_name_alone() -> None:
+    executor = ToolExecutor()
+    assert executor.register_skill_tools(say("echo hello", tool="say")) == ["say"]
+
+    assert executor.unregister_tools("say") == ["say"]
+
+    assert executor.tools == []

@@ -47,12 +47,17 @@ def tool_summary(tool: Tool) -> dict[str, Any]:
     }
 
 
+def _metadata(skill: Skill) -> dict[str, Any]:
+    fields = skill.metadata._asdict()
+    return {"allowed_tools": fields.pop("allowed"), **fields}
+
+
 def whole_skill(skill: Skill, manager: SkillManager) -> dict[str, Any]:
     """Return everything known of a skill."""
     tools = manager.get_skill_tools(skill.name)
     home = f"{skill.home}/"
     return skill_summary(skill, tools) | {
-        "metadata": skill.metadata._asdict(),
+        "metadata": _metadata(skill),
         "degraded": skill.degraded,
         "digest": skill.digest,
         "body": skill.body,

@@ -57,7 +57,7 @@ def _describe_skill(skill: Skill, manager: SkillManager) -> None:
         "version": skill.metadata.version,
         "licence": skill.metadata.license,
         "compatibility": skill.metadata.compatibility,
-        "allowed tools": ", ".join(skill.metadata.allowed_tools or ()),
+        "allowed tools": ", ".join(skill.metadata.allowed or ()),
         "digest": skill.digest,
     }
     for label, value in facts.items():

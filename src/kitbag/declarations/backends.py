@@ -1,17 +1,23 @@
 """What a declared tool runs: binary, http or inline script, and the two legacy short forms."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kitbag.declarations.declared import DeclarationError
 from kitbag.declarations.template_checks import require_args_template
 from kitbag.http.errors import PlanError
-from kitbag.http.plan import plan_of
+from kitbag.http.plan import KNOWN_FIELDS, plan_of
 from kitbag.tools import Binary, Http, InlineScript, Runs
 
 INTERPRETERS = ("bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_HTTP_FIELDS = ("url", "method", "headers", "body_template")
+_FIELDS = {
+    "binary": ("type", "path", "url", "args_template", "sha256", "timeout_ms"),
+    "http": ("type", *_HTTP_FIELDS, *KNOWN_FIELDS, "timeout_ms"),
+    "script": ("type", "interpreter", "script", "interpreter_args", "timeout_ms"),
+}
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -36,6 +42,19 @@ def read_backend(entry: Mapping[str, Any]) -> Runs | None:
         return reader(backend)
     except DeclarationError as error:
         raise DeclarationError(error.code, error.message, ("backend", *error.at)) from None
+
+
+def unknown_fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
+    """Return the kind of backend, each field of it that is not used, and the fields there are."""
+    backend = entry.get("backend")
+    kind = backend.get("type") if isinstance(backend, dict) else "http"
+    fields = backend if isinstance(backend, dict) else entry.get("http")
+    known = _FIELDS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(fields, dict) or known is None:
+        return
+    for field in fields:
+        if field not in known:
+            yield str(kind), str(field), list(known)
 
 
 def template_variables(value: Any) -> set[str]:
@@ -94,7 +113,7 @@ def _http(backend: Mapping[str, Any]) -> Http:
     headers = backend.get("headers") or {}
     if not isinstance(headers, dict):
         raise DeclarationError("backend-invalid", "headers are not a mapping", ("headers",))
-    used = {"type", "url", "method", "headers", "body_template", "timeout_ms"}
+    used = {"type", *_HTTP_FIELDS, "timeout_ms"}
     http = Http(
         url=url,
         method=method,

@@ -8,12 +8,13 @@ from functools import partial
 from posixpath import normpath
 from typing import Any, get_args
 
-from kitbag.declarations.backends import read_backend, template_variables
+from kitbag.declarations.backends import read_backend, template_variables, unknown_fields
 from kitbag.declarations.declared import DeclarationError, Declared, Report
 from kitbag.declarations.http_doubts import report_doubts
-from kitbag.declarations.parameters import read_parameters, read_schema
+from kitbag.declarations.parameters import TYPES, read_parameters, read_schema, unknown_types
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.declarations.template_checks import check_places
+from kitbag.errors import nearest
 from kitbag.hidden_text import clean
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect, Http
@@ -59,7 +60,24 @@ def read_entries(
                 report.add(code, severity, message, at)
             if isinstance(tool.runs, Http):
                 report_doubts(tool.runs, report, at)
+            _report_unused(_unwrap(entry), report, at)
     return list(declared.values())
+
+
+def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
+    """Report every word of a declaration that says nothing: most often a slip of the pen."""
+    for kind, field, known in unknown_fields(entry):
+        article = "an" if kind == "http" else "a"
+        near = nearest(field, known, most=1)
+        said = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+        code = "http-field-unknown" if kind == "http" else "backend-field-unknown"
+        message = f"{article} {kind} backend has no {field!r:.60}: {said}"
+        report.add(code, "warning", message, (*at, "backend", field))
+    for name, written in unknown_types(entry):
+        near = nearest(written, TYPES, most=1)
+        said = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TYPES)}"
+        said = f"{written!r:.60} is no type, so it takes any value: {said}"
+        report.add("type-unknown", "warning", f"parameter {name!r:.60}: {said}", at)
 
 
 def is_valid_name(name: Any) -> bool:

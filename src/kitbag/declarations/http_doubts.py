@@ -8,7 +8,7 @@ from kitbag.declarations.declared import Report
 from kitbag.declarations.strict_yaml import YamlPath
 from kitbag.http.bodies import JsonBody
 from kitbag.http.headers import OURS
-from kitbag.http.plan import KNOWN_FIELDS, plan_of
+from kitbag.http.plan import plan_of
 from kitbag.tools import Http
 
 # A member that is called like this holds the file; an argument that is called like this, its path.
@@ -29,9 +29,6 @@ def report_doubts(http: Http, report: Report, at: YamlPath) -> None:
     if ignored := sorted(name for name in http.headers if name.lower() in OURS):
         message = f"the header {ignored[0]} is Kitbag's own to set: it is left out"
         report.add("http-header-ignored", "warning", message, at)
-    if unknown := sorted(set(http.extra) - set(KNOWN_FIELDS)):
-        message = f"an http backend has no {unknown[0]!r:.60}; it has {', '.join(KNOWN_FIELDS)}"
-        report.add("http-field-unknown", "warning", message, at)
 
 
 def _paths_as_text(http: Http) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """The ways people write a tool's parameters, made into one JSON Schema for an object."""
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kitbag.declarations.declared import DeclarationError
@@ -8,7 +9,7 @@ from kitbag.signatures.signature import JsonSchema
 
 _MOST_BYTES = 256 * 1024
 _KEYS = ("input_schema", "inputSchema", "parameters", "args")
-_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
+TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 # What people write when they mean a JSON Schema type.
 _MEANT = {
     "str": "string",
@@ -36,6 +37,20 @@ def read_parameters(entry: dict[str, Any]) -> JsonSchema | None:
     except DeclarationError as error:
         raise DeclarationError(error.code, f"{key}: {error.message}", (key, *error.at)) from None
     return schema
+
+
+def unknown_types(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the parameters whose `type` is no type of JSON Schema, nor one that people mean."""
+    value = next((entry[key] for key in _KEYS if entry.get(key) is not None), None)
+    described: list[tuple[Any, Any]] = []
+    if isinstance(value, list):
+        described = [(item.get("name"), item) for item in value if isinstance(item, dict)]
+    elif isinstance(value, dict) and not _is_full_schema(value):
+        described = list(value.items())
+    for name, what in described:
+        written = what.get("type") if isinstance(what, dict) else None
+        if isinstance(written, str) and _meant(written) not in TYPES:
+            yield str(name), written
 
 
 def read_schema(value: Any) -> JsonSchema:
@@ -109,8 +124,8 @@ def _object(properties: dict[str, Any], required: list[str]) -> JsonSchema:
 
 def _property(name: str, what: Any) -> JsonSchema:
     if isinstance(what, str):  # `city: string`, or `city: The city to look up`
-        kind = _MEANT.get(what.lower(), what.lower())
-        return {"type": kind} if kind in _TYPES else {"description": what}
+        kind = _meant(what)
+        return {"type": kind} if kind in TYPES else {"description": what}
     if what is None:
         return {}
     if not isinstance(what, dict):
@@ -121,12 +136,16 @@ def _property(name: str, what: Any) -> JsonSchema:
         if key != "optional" and not (key == "required" and isinstance(value, bool))
     }
     written = ours.get("type")
-    if not isinstance(written, str) or written in _TYPES:
+    if not isinstance(written, str) or written in TYPES:
         return ours
-    meant = _MEANT.get(written.lower(), written.lower())
-    if meant in _TYPES:
+    meant = _meant(written)
+    if meant in TYPES:
         return ours | {"type": meant}
     return {key: value for key, value in ours.items() if key != "type"}
+
+
+def _meant(written: str) -> str:
+    return _MEANT.get(written.lower(), written.lower())
 
 
 def _check(schema: JsonSchema) -> None:

@@ -85,7 +85,7 @@ def _metadata(path: str, folder: str, parts: Cut, front: Frontmatter) -> tuple[S
     metadata = SkillMetadata(
         name=clean(name),
         description=clean(description),
-        allowed_tools=parse_allowed_tools(allowed),
+        allowed=parse_allowed_tools(allowed),
         version=_version(values),
         license=_text(values.get("license")) or None,
         compatibility=_text(values.get("compatibility")) or None,

@@ -176,7 +176,7 @@ class _Reading:
         return tools
 
     def _check_restriction(self, tools: list[Tool]) -> None:
-        allowed = self.skill.metadata.allowed_tools
+        allowed = self.skill.metadata.allowed
         discovered = [tool.id for tool in tools if tool.declared_in == "scripts"]
         if allowed is None or not discovered or any(is_bash(item) for item in allowed):
             return

@@ -102,7 +102,7 @@ class ToolMaker:
 
     def _forbidding(self, declared: Declared) -> tuple[str, ...] | None:
         """Return `allowed-tools` when it forbids a tool: only discovered scripts need Bash."""
-        allowed = self.skill.metadata.allowed_tools
+        allowed = self.skill.metadata.allowed
         forbids = declared.source == "scripts" and allowed is not None
         return allowed if forbids and not any(map(is_bash, allowed or ())) else None
 

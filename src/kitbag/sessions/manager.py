@@ -42,6 +42,7 @@ class SessionManager:
     session uses, defines or writes, no other sees. `policy` and `secrets` may differ by session:
     both may be functions of its id. `workspaces` is where workspaces are made, `directory` where
     sessions are remembered: the user's data and state directories unless told otherwise.
+    `builtins=True` gives each session Kitbag's own tools: bash, read, write, edit, grep, glob, ls.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name

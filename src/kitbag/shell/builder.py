@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal, Self
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
 from kitbag.names import is_wire_name
-from kitbag.shell.callbacks import Callback, CallbackTools, is_async
+from kitbag.shell.callbacks import CallbackTools, is_async
 from kitbag.shell.command_names import check_command_name
 from kitbag.shell.errors import CommandNameError
 from kitbag.shell.events import OnStatus
 from kitbag.shell.limits import ExecutionLimits
-from kitbag.shell.tool_def import ToolDef
+from kitbag.shell.tool_def import ToolCallback, ToolDef
 from kitbag.shell.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ScriptedToolBuilder:
         self._name = name
         self._engine: EngineKind = engine
         self._about = ""
-        self._callbacks: dict[str, tuple[ToolDef, Callback]] = {}
+        self._callbacks: dict[str, tuple[ToolDef, ToolCallback]] = {}
         self._env: dict[str, str] = {}
         self._limits = ExecutionLimits()
         self._policy: Policy | None = None
@@ -47,7 +47,7 @@ class ScriptedToolBuilder:
         self._about = text
         return self
 
-    def tool(self, definition: ToolDef, callback: Callback) -> Self:
+    def tool(self, definition: ToolDef, callback: ToolCallback) -> Self:
         """Add a command. `callback` gets ToolArgs; it may be async; what it returns is printed."""
         if definition.name in self._callbacks:
             raise CommandNameError(definition.name, "there is one of this name already")

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import CoroutineType, FunctionType
@@ -22,11 +22,9 @@ from kitbag.results import ToolResult
 from kitbag.shell.error_words import without_secrets
 from kitbag.shell.errors import ToolError
 from kitbag.shell.immediate import is_immediate
-from kitbag.shell.tool_def import ToolArgs, ToolDef
+from kitbag.shell.tool_def import ToolArgs, ToolCallback, ToolDef
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Function, Hosted, Tool
-
-Callback = Callable[[ToolArgs], Any | Awaitable[Any]]
 
 _ANY = ["string", "number", "boolean", "object", "array", "null"]
 
@@ -34,7 +32,7 @@ _ANY = ["string", "number", "boolean", "object", "array", "null"]
 class CallbackTools:
     """Makes the tool of a callback when it is first called: most of five hundred never are."""
 
-    def __init__(self, callbacks: Mapping[str, tuple[ToolDef, Callback]]) -> None:
+    def __init__(self, callbacks: Mapping[str, tuple[ToolDef, ToolCallback]]) -> None:
         self._callbacks = callbacks
         self._tools: dict[str, Tool] = {}
 
@@ -47,7 +45,7 @@ class CallbackTools:
         return found
 
 
-def callback_tool(definition: ToolDef, callback: Callback) -> Tool:
+def callback_tool(definition: ToolDef, callback: ToolCallback) -> Tool:
     """Return the tool that calls a function of the host with ToolArgs."""
     where = getattr(callback, "__qualname__", type(callback).__name__)
     return Tool(
@@ -76,7 +74,9 @@ def _open(schema: JsonSchema) -> JsonSchema:
     return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
 
 
-async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolCall) -> ToolResult:
+async def _run(
+    definition: ToolDef, callback: ToolCallback, waits: bool, call: ToolCall
+) -> ToolResult:
     stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
     arguments = ToolArgs(call.arguments, stdin)
     started = time.monotonic()
@@ -102,7 +102,7 @@ async def _run(definition: ToolDef, callback: Callback, waits: bool, call: ToolC
     return _checked(ran, definition.output_schema)
 
 
-def is_async(callback: Callback) -> bool:
+def is_async(callback: ToolCallback) -> bool:
     """Tell whether a callback is a coroutine function, or an object that is called like one."""
     if inspect.iscoroutinefunction(callback):
         return True
@@ -112,7 +112,7 @@ def is_async(callback: Callback) -> bool:
     return inspect.iscoroutinefunction(call)
 
 
-def _answer(callback: Callback, arguments: ToolArgs) -> Any:
+def _answer(callback: ToolCallback, arguments: ToolArgs) -> Any:
     try:
         answer = callback(arguments)
     except BaseException as error:  # a callback may raise anything: it is its answer
@@ -123,7 +123,7 @@ def _answer(callback: Callback, arguments: ToolArgs) -> Any:
     return answer if type(answer) is str or not inspect.isawaitable(answer) else _awaited(answer)
 
 
-async def _answer_async(callback: Callback, arguments: ToolArgs) -> Any:
+async def _answer_async(callback: ToolCallback, arguments: ToolArgs) -> Any:
     return await _awaited(callback(arguments))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect
@@ -74,3 +74,9 @@ class ToolArgs:
     def param_bool(self, key: str) -> bool | None:
         value = self.params.get(key)
         return value if isinstance(value, bool) else None
+
+
+class ToolCallback(Protocol):
+    """What a command does: it gets ToolArgs, may be async, and what it returns is printed."""
+
+    def __call__(self, args: ToolArgs, /) -> Any: ...

@@ -220,3 +220,9 @@ def test_a_tool_that_an_agent_defined_is_among_the_tools(tmp_path: Path) -> None
 
     assert list(tools) == ["define_tool", "remove_tool", "hi"]
     assert tools["hi"].invoke({}) == "hi"
+
+
+def test_the_manager_may_be_said_by_name(write_skill: WriteSkill) -> None:
+    manager = SkillManager(write_skill().parent)
+
+    assert [tool.name for tool in create_langchain_tools(manager=manager)] == ["demo"]

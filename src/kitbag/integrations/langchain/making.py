@@ -23,7 +23,7 @@ from kitbag.tools import Caller, Tool
 
 
 def create_langchain_tools(
-    manager_or_tools: SkillManager | Iterable[Tool],
+    manager: SkillManager | Iterable[Tool],
     *,
     naming: Naming = "wire",
     include: Patterns | None = None,
@@ -32,6 +32,7 @@ def create_langchain_tools(
 ) -> list[KitbagTool]:
     """Return a tool for each skill, which gives its instructions, and one for each of its tools.
 
+    `manager` may also be some tools, without a manager.
     `include` and `exclude` are patterns such as `calculator*` for names of skills, ids and wire
     names. `naming="dotted"` names tools by their ids; OpenAI and Anthropic refuse dots.
     `skills="none"` leaves out the instructions, for agents that get them in another way.
@@ -41,11 +42,11 @@ def create_langchain_tools(
     if skills not in ("prompt", "none"):
         raise ValueError(f"skills is {skills!r}: say 'prompt' or 'none'")
     wanted = Wanted(include, exclude)
-    tools = chosen_tools(manager_or_tools, wanted)
-    if skills == "none" or not isinstance(manager_or_tools, SkillManager):
+    tools = chosen_tools(manager, wanted)
+    if skills == "none" or not isinstance(manager, SkillManager):
         return _tools(tools, naming)
-    prompts = [skill for skill in offered_skills(manager_or_tools) if wanted.skill(skill)]
-    return _with_prompts(manager_or_tools, prompts, tools, naming)
+    prompts = [skill for skill in offered_skills(manager) if wanted.skill(skill)]
+    return _with_prompts(manager, prompts, tools, naming)
 
 
 def get_skill_tools(
