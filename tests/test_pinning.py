@@ -6,7 +6,7 @@ import pytest
 
 from kitbag import SkillManager
 from kitbag.needs import Need
-from kitbag.pinning import pin_packages
+from kitbag.pinning import pinned_packages
 from kitbag.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
@@ -16,14 +16,20 @@ from tests.environments.registry import Registry
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.usefixtures("with_uv")]
 
 
-async def pinned(home: Path, *packages: str, name: str = "demo") -> tuple[str, ...] | None:
+async def pinned(home: Path, *packages: str, name: str = "demo") -> tuple[str, ...]:
+    """Say yes to packages, as `kitbag trust` does; return what the skill has then."""
     manager = SkillManager(home.parent, cache=False)
-    skill = manager.get_skill(name)
-    if packages:
-        Grants().grant(skill, [Need(kind="packages", value=each) for each in packages])
-    said: list[str] = []
-    grant = await pin_packages(skill, manager.get_skill_tools(name), Grants(), said.append)
-    return grant.packages if grant else None
+    skill, grants = manager.get_skill(name), Grants()
+    had = grants.for_skill(skill)
+    wanted = [Need(kind="packages", value=each) for each in packages]
+    needs = await pinned_packages(
+        skill,
+        manager.get_skill_tools(name),
+        wanted,
+        lambda _line: None,
+        granted=had.packages if had else (),
+    )
+    return grants.grant(skill, needs).packages
 
 
 async def test_a_loose_package_is_pinned_to_the_version_that_came(
@@ -47,12 +53,40 @@ async def test_what_is_pinned_already_is_not_installed_for_it(
     assert registry.asked == []
 
 
+async def test_a_call_finds_what_was_installed_for_the_yes(
+    registry: Registry, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    registry.add_wheel("quokka", "2.0")
+    script = "import quokka\nprint(quokka.VERSION)\n"
+    home = write_skill(files={"scripts/x.py": script})
+    await pinned(home, "quokka")
+    asked = list(registry.asked)
+    said: list[str] = []
+    manager = SkillManager(home.parent, workspace=tmp_path, on_progress=said.append)
+
+    result = await manager.acall("demo.x")
+
+    assert (result.stdout, said) == ("2.0\n", [])
+    assert registry.asked == asked
+
+
+async def test_what_a_skill_declares_keeps_the_versions_it_declares(
+    registry: Registry, write_skill: WriteSkill
+) -> None:
+    registry.add_wheel("quokka", "2.0")
+    registry.add_wheel("wombat", "1.0")
+    files = {"scripts/x.py": "import quokka, wombat\n", "requirements.txt": "quokka>=1\n"}
+    home = write_skill(files=files)
+
+    assert await pinned(home, "quokka>=1", "wombat") == ("quokka>=1", "wombat==1.0")
+
+
 async def test_without_a_grant_or_a_python_script_nothing_is_pinned(
     registry: Registry, write_skill: WriteSkill
 ) -> None:
     home = write_skill(files={"scripts/x.py": "import quokka\n"})
     other = write_skill("shell", files={"scripts/x.sh": "echo\n"})
 
-    assert await pinned(home) is None
+    assert await pinned(home) == ()
     assert await pinned(other, "quokka", name="shell") == ("quokka",)
     assert registry.asked == []

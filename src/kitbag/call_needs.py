@@ -4,10 +4,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kitbag.declarations.skill_md import read_skill_md
+from kitbag.environments.granted_packages import declared_anywhere, declared_packages, of_one_tool
 from kitbag.needs import Need
 from kitbag.skills import Skill
 from kitbag.tools import Function, Hosted, Script, Tool
 from kitbag.trust.asks import asks_of
+from kitbag.trust.grant import Grant, needs_of
 from kitbag.trust.package_asks import package_needs, propose_packages
 from kitbag.untrusted_files import CannotReadError
 from kitbag.walk import skill_file_in
@@ -26,6 +28,7 @@ class CallNeeds:
     def __init__(self, *, proposes: bool = False) -> None:
         self._proposes = proposes
         self._known: dict[tuple[str, str], tuple[Need, ...]] = {}
+        self._packages: dict[tuple[str, str], frozenset[str]] = {}
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
         """Return what the skill of a tool declares that this tool needs."""
@@ -45,7 +48,28 @@ class CallNeeds:
             return ()
         declared = [need for need in asks_of(skill, [tool]) if _is_needed(need, tool)]
         proposed = _packages_to_propose(skill, tool) if self._proposes else ()
-        return (*declared, *proposed)
+        return (*declared, *declared_packages(tool), *proposed)
+
+    def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
+        """Return what a grant of its skill gives to one tool.
+
+        That is all of it but the packages that other scripts of the skill declare for themselves.
+        """
+        given = needs_of(grant) if grant else ()
+        if not any(need.kind == "packages" for need in given):
+            return given
+        declared = self._declared_anywhere(tool.home, digest)
+        packages = [need.value for need in given if need.kind == "packages"]
+        own = of_one_tool(packages, self.of(tool, digest), declared)
+        return tuple(need for need in given if need.kind != "packages" or need.value in own)
+
+    def _declared_anywhere(self, home: str, digest: str) -> frozenset[str]:
+        known = self._packages.get((home, digest))
+        if known is None:
+            if len(self._packages) >= _MOST_KNOWN:
+                self._packages.clear()
+            known = self._packages[home, digest] = declared_anywhere(home)
+        return known
 
 
 def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:

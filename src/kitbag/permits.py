@@ -20,7 +20,7 @@ from kitbag.secrets import Secrets, environment_secrets
 from kitbag.standing_permits import StandingPermits
 from kitbag.tools import Function, Hosted, Tool
 from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
-from kitbag.trust.grant import Grant, missing, needs_of
+from kitbag.trust.grant import Grant, missing
 from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
 from kitbag.trust.programs import pin_of, pinned_hash
@@ -170,7 +170,7 @@ class Permits:
             effects=tool.effects,
             arguments=call.arguments,
             needs=needed,
-            granted=(*(needs_of(grant) if grant else ()), *said, *_configured(tool)),
+            granted=(*self._needs.granted(tool, digest, grant), *said, *_configured(tool)),
             digest=digest,
             name=tool.name,
             roots=self._roots,
@@ -207,9 +207,10 @@ class Permits:
         at_place = replace(case.tool, home=case.tool.place)
         skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
         if skill is not None:
-            self._grants.grant(
-                skill, case.request.needs, by="approver", tools=[case.tool.id], seen=case.seen
-            )
+            # Of one package what is granted last counts, and another script may need another.
+            kept = case.grant.packages if case.grant else ()
+            needs = [*(Need(kind="packages", value=each) for each in kept), *case.request.needs]
+            self._grants.grant(skill, needs, by="approver", tools=[case.tool.id], seen=case.seen)
         elif answer.remember != "once":
             # For a function "always" is no longer: there is nothing on disk to bind a grant to.
             self._said.add(_said(case, decision))

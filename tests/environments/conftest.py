@@ -3,11 +3,15 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import pytest
 
 from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.environment import base_environment
+from kitbag.environments.granted_packages import package_needs
+from kitbag.environments.lookup import environment_for
+from kitbag.environments.needs import declared_needs
 from kitbag.environments.ready import Environment
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
@@ -66,6 +70,12 @@ def installer(request: pytest.FixtureRequest) -> str:
 def script_at(home: Path, name: str) -> Script:
     language = "python" if name.endswith(".py") else "javascript"
     return Script(file=str(home / name), language=language, convention="stdin")  # type: ignore[arg-type]  # one of the two
+
+
+async def installed(script: Script, home: Path, **options: Any) -> Environment | None:
+    """Return the environment of a script when somebody said yes to all that it declares."""
+    said = tuple(need.value for need in package_needs(declared_needs(script, str(home))))
+    return await environment_for(script, str(home), packages=said, **options)
 
 
 @pytest.fixture

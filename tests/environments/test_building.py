@@ -16,7 +16,6 @@ import pytest
 from kitbag.environments.building import Job, run_step
 from kitbag.environments.configuration import Settings
 from kitbag.environments.errors import DependencyError, InstallError, RequirementRefusedError
-from kitbag.environments.lookup import environment_for
 from kitbag.environments.pythons import _candidates, find_python, own_python
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipe import Step
@@ -28,7 +27,7 @@ from kitbag.execution.engine import Engine
 from kitbag.execution.machine import Machine
 from kitbag.execution.probe import probe
 from tests.conftest import WriteSkill
-from tests.environments.conftest import Run, script_at
+from tests.environments.conftest import Run, installed, script_at
 from tests.environments.registry import Registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -37,11 +36,14 @@ PRINTS = "import lamp\nprint(lamp.VERSION)\n"
 # Builds in a process of its own: BUILDER script home, and says what it is told.
 BUILDER = """
 import asyncio, sys
+from kitbag.environments.granted_packages import package_needs
 from kitbag.environments.lookup import environment_for
+from kitbag.environments.needs import declared_needs
 from kitbag.tools import Script
-script = Script(file=sys.argv[1], language="python", convention="stdin")
+script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
+said = tuple(need.value for need in package_needs(declared_needs(script, home)))
 say = lambda line: print(line, flush=True)
-print(asyncio.run(environment_for(script, sys.argv[2], on_progress=say)).folder)
+print(asyncio.run(environment_for(script, home, packages=said, on_progress=say)).folder)
 """
 
 
@@ -51,7 +53,7 @@ def builder(home: Path) -> "subprocess.Popen[str]":
 
 
 async def environment_of(home: Path, script: str = "scripts/x.py") -> Environment:
-    found = await environment_for(script_at(home, script), str(home))
+    found = await installed(script_at(home, script), home)
     assert found is not None
     return found
 
@@ -98,7 +100,7 @@ async def test_a_script_finds_what_it_declares(
     said: list[str] = []
 
     script = script_at(home, "scripts/x.py")
-    found = await environment_for(script, str(home), on_progress=said.append)
+    found = await installed(script, home, on_progress=said.append)
     assert found is not None
     ended = await run(found, script, home)
 
@@ -249,7 +251,7 @@ async def test_a_build_that_takes_too_long_is_ended(
     registry.open.clear()
 
     with pytest.raises(InstallError, match="not done after 2 s") as caught:
-        await environment_for(script_at(home, "scripts/x.py"), str(home), timeout_seconds=2)
+        await installed(script_at(home, "scripts/x.py"), home, timeout_seconds=2)
 
     assert caught.value.code == "install_failed"
     assert unfinished() == []
@@ -542,7 +544,7 @@ async def test_a_python_that_is_ours_needs_no_environment(write_skill: WriteSkil
     block = '# /// script\n# requires-python = ">=3.11"\n# ///\n'
     home = write_skill(files={"scripts/x.py": block})
 
-    assert await environment_for(script_at(home, "scripts/x.py"), str(home)) is None
+    assert await installed(script_at(home, "scripts/x.py"), home) is None
 
 
 @pytest.mark.usefixtures("with_uv")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from kitbag import Policy, SkillManager
 from kitbag.environments.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
@@ -43,7 +43,9 @@ def test_a_script_that_declares_packages_is_served_warm_by_its_own_python(
 ) -> None:
     root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
     lines: list[str] = []
-    manager = SkillManager(root, workspace=workspace, on_progress=lines.append)
+    manager = SkillManager(
+        root, policy=Policy.trusting(), workspace=workspace, on_progress=lines.append
+    )
 
     first, second = manager.call("which"), manager.call("which")
 
@@ -61,7 +63,7 @@ def test_two_skills_with_two_versions_of_a_package_each_get_theirs(
 ) -> None:
     write_skill("one", files={"scripts/which.py": needing("tinylib==1.0")})
     root = write_skill("two", files={"scripts/which.py": needing("tinylib==2.0")}).parent
-    manager = SkillManager(root, workspace=workspace)
+    manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
 
     results = [manager.call(f"{skill}.which") for skill in ("one", "two") * 3]
 
@@ -78,7 +80,9 @@ def test_two_scripts_of_one_skill_do_not_share_what_one_declares(
         "def handler(args):\n    import importlib.util as u\n    return u.find_spec('tinylib')\n"
     )
     files = {"scripts/which.py": needing("tinylib"), "scripts/alone.py": alone}
-    manager = SkillManager(write_skill(files=files).parent, workspace=workspace)
+    manager = SkillManager(
+        write_skill(files=files).parent, policy=Policy.trusting(), workspace=workspace
+    )
 
     assert manager.call("which").structured == ["2.0", True]
     assert manager.call("alone").structured is None
@@ -92,7 +96,9 @@ def test_what_cannot_be_installed_raises_and_nothing_runs(
 ) -> None:
     text = needing("nowhere-to-be-found").replace("import tinylib", "open('ran', 'w')")
     manager = SkillManager(
-        write_skill(files={"scripts/which.py": text}).parent, workspace=workspace
+        write_skill(files={"scripts/which.py": text}).parent,
+        policy=Policy.trusting(),
+        workspace=workspace,
     )
 
     with pytest.raises(InstallError) as caught:
@@ -114,6 +120,7 @@ def test_the_command_says_what_it_installs_and_then_answers(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
     root = write_skill(files={"scripts/which.py": needing("tinylib<2")}).parent
+    kitbag("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
 
     first = kitbag("call", "which", "--root", str(root), cwd=workspace)
     second = kitbag("call", "which", "--root", str(root), cwd=workspace)
@@ -129,6 +136,7 @@ def test_a_failed_install_exits_with_4_and_names_the_next_step(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
     root = write_skill(files={"scripts/which.py": needing("tinylib==9")}).parent
+    kitbag("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
 
     ran = kitbag("call", "which", "--root", str(root), cwd=workspace)
 
@@ -152,7 +160,9 @@ def test_a_handler_of_node_with_packages_is_served_by_a_node_that_waits(
         "scripts/which.mjs": NODE,
         "package.json": '{"dependencies": {"tinylib": "^3.0.0"}}',
     }
-    manager = SkillManager(write_skill(files=files).parent, workspace=workspace)
+    manager = SkillManager(
+        write_skill(files=files).parent, policy=Policy.trusting(), workspace=workspace
+    )
 
     results = [manager.call("which") for _ in range(3)]
 

@@ -8,13 +8,12 @@ import pytest
 
 from kitbag.environments.housekeeping import list_environments, prune
 from kitbag.environments.locks import hold
-from kitbag.environments.lookup import environment_for
 from kitbag.environments.needs import NodeNeeds, declared_needs
 from kitbag.environments.recipes import describe, missing_installer
 from kitbag.environments.store import READY, USED, open_store, read_record, write_ready
 from tests.cli.conftest import Kitbag, kitbag
 from tests.conftest import WriteSkill
-from tests.environments.conftest import script_at
+from tests.environments.conftest import installed, script_at
 from tests.environments.registry import Registry
 
 __all__ = ["kitbag"]  # a fixture of the command line's tests
@@ -115,7 +114,7 @@ async def test_using_an_environment_is_noted(registry: Registry, write_skill: Wr
     registry.add_wheel("lamp")
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
     script = script_at(home, "scripts/x.py")
-    found = await environment_for(script, str(home))
+    found = await installed(script, home)
     assert found is not None
     used = found.folder.parent / USED
     os.utime(used, (0, 0))
@@ -128,10 +127,13 @@ async def test_using_an_environment_is_noted(registry: Registry, write_skill: Wr
 
 _USE = """
 import asyncio, sys
+from kitbag.environments.granted_packages import package_needs
 from kitbag.environments.lookup import environment_for
+from kitbag.environments.needs import declared_needs
 from kitbag.tools import Script
-script = Script(file=sys.argv[1], language="python", convention="stdin")
-assert asyncio.run(environment_for(script, sys.argv[2]))
+script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
+said = tuple(need.value for need in package_needs(declared_needs(script, home)))
+assert asyncio.run(environment_for(script, home, packages=said))
 """
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from kitbag import Policy, SkillManager
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 
@@ -19,7 +19,7 @@ def manager_of(write_skill: WriteSkill, tmp_path: Path, text: str, **files: str)
     tools = json.dumps([{"name": "use", "description": "d", "backend": backend}])
     home = write_skill(front=f"name: demo\ndescription: d\ntools: {tools}\n", files=files)
     (tmp_path / "work").mkdir()
-    return SkillManager(home.parent, workspace=tmp_path / "work")
+    return SkillManager(home.parent, policy=Policy.trusting(), workspace=tmp_path / "work")
 
 
 def test_a_block_in_the_text_is_installed_and_found(

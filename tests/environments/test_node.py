@@ -9,13 +9,12 @@ import pytest
 
 from kitbag.backends.interpreters import find_program
 from kitbag.environments.errors import InstallError
-from kitbag.environments.lookup import environment_for
 from kitbag.environments.needs import NodeNeeds, declared_needs
 from kitbag.environments.node_recipe import find_npm
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipes import recipe_for
 from tests.conftest import WriteSkill
-from tests.environments.conftest import RUNNERS, Run, script_at
+from tests.environments.conftest import RUNNERS, Run, installed, script_at
 from tests.environments.registry import Registry
 
 pytestmark = [
@@ -41,7 +40,7 @@ def package(**dependencies: str) -> str:
 
 
 async def environment_of(home: Path, script: str) -> Environment:
-    found = await environment_for(script_at(home, script), str(home))
+    found = await installed(script_at(home, script), home)
     assert found is not None
     return found
 

@@ -77,7 +77,7 @@ def test_packages_are_granted_by_name() -> None:
 
     decision = Policy().decide(request(needs=(need,)))
 
-    assert decision.reasons == ("it needs the packages pandas, which was not granted",)
+    assert decision.reasons == ("it needs the package pandas, which was not granted",)
     assert decision.hints == ("kitbag trust web --package pandas",)
 
 

@@ -258,7 +258,7 @@ def test_what_changed_is_shown_file_by_file(make_skill: MakeSkill, grants: Grant
     (skill.home / "data/a.txt").unlink()
     (skill.home / "data/a.txt").mkdir()
 
-    review = review_skill(skill, list, grants)
+    review = review_skill(skill, list, grants, lambda _tool: ())
 
     assert review.grant is None
     assert review.changes == (

@@ -245,6 +245,7 @@ def test_a_package_has_one_spelling(text: str, parts: tuple[str, str]) -> None:
 def test_a_package_covers_itself_only() -> None:
     assert covers_package("PyYAML==6", "pyyaml")
     assert covers_package("PyYAML==6", "pyyaml==6")
-    assert not covers_package("PyYAML", "pyyaml==6")
+    assert covers_package("PyYAML", "pyyaml==6")  # whoever names no version takes any
+    assert not covers_package("PyYAML==5", "pyyaml==6")
     assert not covers_package("pyyaml-x", "pyyaml")
     assert not covers_package("", "")

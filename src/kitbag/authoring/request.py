@@ -10,6 +10,7 @@ from kitbag.authoring.javascript_code import is_javascript, javascript_module
 from kitbag.authoring.parameters import Parameters, read_definitions
 from kitbag.authoring.python_code import NotPythonError, python_module
 from kitbag.hidden_text import clean
+from kitbag.signatures.python.pep723 import read_block
 from kitbag.untrusted_files import ToolFaultError
 
 Language = Literal["python", "javascript"]
@@ -54,6 +55,17 @@ def read_request(arguments: Mapping[str, Any]) -> ToolRequest:
     )
 
 
+def _without_packages(source: str) -> str:
+    """Refuse a script block: whoever says yes to packages says it to a skill that people read."""
+    if read_block(source) is None:
+        return source
+    raise ToolFaultError(
+        "invalid_argument",
+        "code: it holds a script block (`# /// script`), and a tool made here brings no packages",
+        hint="leave the block out and import only what is there already",
+    )
+
+
 def _object(given: Any) -> Any:
     if given is None or (isinstance(given, str) and not given.strip()):
         return {}
@@ -82,7 +94,7 @@ def _source(code: str, language: str | None, description: str) -> tuple[Language
     if language == "javascript":
         return "javascript", javascript_module(code, description)
     try:
-        return "python", python_module(code, description)
+        return "python", _without_packages(python_module(code, description))
     except NotPythonError as error:
         if language is None and is_javascript(code):
             return "javascript", javascript_module(code, description)

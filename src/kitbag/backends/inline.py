@@ -1,7 +1,6 @@
 """Running an inline script: text of a declaration, given to its interpreter in a file."""
 
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 from kitbag.backends.conventions import delivery_of_declared
@@ -11,6 +10,7 @@ from kitbag.backends.programs import Program, run_program
 from kitbag.calls import ToolCall
 from kitbag.declarations.backends import INTERPRETERS
 from kitbag.environment import base_environment
+from kitbag.environments.granted_packages import script_of
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.ready import Environment
 from kitbag.errors import InterpreterMissingError, UnknownInterpreterError
@@ -31,7 +31,7 @@ _PACKAGES = {
 async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
     """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
     interpreter = _interpreter(inline.interpreter)
-    packages = await _packages(call, inline)
+    packages = await _packages(call)
     if packages is not None and packages.python:
         interpreter = packages.python
     file = inline_file(call.tool.place, inline.interpreter, inline.text)
@@ -45,21 +45,19 @@ async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
     return await run_program(call, program, delivery_of_declared(call))
 
 
-async def _packages(call: ToolCall, inline: InlineScript) -> Environment | None:
-    """Return the packages that a Python text or its skill declares, installed if need be."""
-    home = call.tool.home
-    if not home or not inline.interpreter.startswith("python"):
+async def _packages(call: ToolCall) -> Environment | None:
+    """Return the packages that were given to a Python text, installed if need be."""
+    script = script_of(call.tool)
+    if script is None:
         return None
-    # As if it lay in the skill's folder: that is where what it needs is declared.
-    name = f"{home}/inline-{sha256(inline.text.encode(errors='replace')).hexdigest()[:32]}.py"
     found = await environment_for(
-        Script(file=name, language="python", convention="stdin"),
-        home,
+        script[0],
+        call.tool.home,
+        text=script[1],
         on_progress=call.on_progress,
         sandbox="off" if call.is_unconfined else "on",
         workspace=call.terms.workspace,
         packages=call.given.packages,
-        text=inline.text,
     )
     call.watch.lap("find its packages")
     return found

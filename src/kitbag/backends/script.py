@@ -55,7 +55,7 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
 
 
 async def _packages(call: ToolCall, script: Script) -> Environment | None:
-    """Return the packages that the script declares, installed if they were not yet."""
+    """Return the packages that were given to the script, installed if they were not yet."""
     found = await environment_for(
         script,
         call.tool.home,

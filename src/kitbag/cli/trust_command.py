@@ -15,11 +15,12 @@ from kitbag.cli.trust_text import (
     record_as_json,
     review_as_json,
 )
+from kitbag.environments.granted_packages import declared_packages
 from kitbag.errors import AmbiguousNameError, SkillNotFoundError
 from kitbag.loop_thread import run_blocking
 from kitbag.manager import SkillManager
 from kitbag.needs import Need, NeedKind
-from kitbag.pinning import pin_packages
+from kitbag.pinning import pinned_packages
 from kitbag.trust.errors import ConsentNeededError, describe, trust_command
 from kitbag.trust.grants import Grants
 from kitbag.trust.review import Review, reason_against, review_skill
@@ -85,7 +86,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     else:
         manager = manager_for(roots)
         skill = manager.get_skill(name)
-        review = review_skill(skill, lambda: manager.get_skill_tools(skill.name), grants)
+        review = review_skill(
+            skill, lambda: manager.get_skill_tools(skill.name), grants, declared_packages
+        )
         door = _Door(grants, roots, yes=yes, as_json=as_json)
         door.tools = tuple(manager.get_skill_tools(skill.name))
         _decide(door, review, chosen)
@@ -167,12 +170,14 @@ def _confirm(question: str) -> bool:
 
 def _grant(door: _Door, review: Review, agreed: tuple[Need, ...], *, said_yes: bool) -> None:
     grant = review.grant
+    if any(need.kind == "packages" for need in agreed):
+        # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
+        had = grant.packages if grant else ()
+        pinning = pinned_packages(review.skill, door.tools, agreed, _say, granted=had)
+        agreed = run_blocking(pinning)
     # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
     if agreed or (said_yes and grant is None):
         grant = door.grants.grant(review.skill, agreed, seen=review.seen)
-    if any(need.kind == "packages" for need in agreed):
-        pinning = pin_packages(review.skill, door.tools, door.grants, _say)
-        grant = run_blocking(pinning) or grant
     if door.as_json:
         print_json(review_as_json(review, grant))
     given = ", ".join(describe(need) for need in agreed) or "nothing more"

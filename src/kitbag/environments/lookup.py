@@ -7,12 +7,12 @@ from pathlib import Path
 from kitbag.environment import cache_directory
 from kitbag.environments.building import Job, OnProgress, build
 from kitbag.environments.declared_files import DeclaredFiles, look
-from kitbag.environments.extra_packages import with_packages
+from kitbag.environments.granted_packages import given_packages
 from kitbag.environments.needs import read_needs
 from kitbag.environments.pythons import Sandbox
 from kitbag.environments.ready import Environment
 from kitbag.environments.recipes import is_met, recipe_for
-from kitbag.environments.store import READY, find_ready, open_store, touch
+from kitbag.environments.store import READY, find_ready, open_store, touch, write_ready
 from kitbag.index import is_settled
 from kitbag.tools import Script
 from kitbag.untrusted_files import Stamp
@@ -40,22 +40,24 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     script: Script,
     home: str,
     *,
+    packages: tuple[str, ...],
+    text: str | None = None,
     on_progress: OnProgress | None = None,
     timeout_seconds: float = BUILD_SECONDS,
     sandbox: Sandbox = "on",
     workspace: Path | None = None,
-    packages: tuple[str, ...] = (),
-    text: str | None = None,
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
-    `packages` are those that its skill was granted besides what it declares. `text` is what a
-    script holds that is no file; its path says which one it is, and nothing is there.
+    `packages` are those that somebody said yes to: nothing else is installed, whatever is
+    declared. `text` is what a script holds that is no file; its path says which one it is, and
+    nothing is there.
 
     One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
     else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
 
     Raises:
+        UngrantedError: the skill declares packages that nobody said yes to.
         RequirementRefusedError: what the skill declares is not installed by Kitbag.
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
@@ -66,10 +68,10 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
         _note_use(known)
         return known.environment
     files = DeclaredFiles(home, None if text is None else {script.file: text})
-    needs = with_packages(read_needs(script, files), packages, script)
+    skill = Path(home).name
+    needs = given_packages(read_needs(script, files), packages, script, skill)
     found: Environment | None = None
     if needs is not None and not is_met(needs):
-        skill = Path(home).name
         job = Job(
             recipe=await recipe_for(needs, skill, sandbox, workspace),
             skill=skill,
@@ -78,11 +80,32 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
             timeout_seconds=timeout_seconds,
             sandbox=sandbox,
         )
-        found = find_ready(job.store / job.recipe.digest) or await build(job)
+        place = job.store / job.recipe.digest
+        found = find_ready(place) or await build(job)
+        touch(place)
         ready = str(found.folder.parent / READY)
         files.seen[ready] = look(ready)
     _remember(key, files, found)
     return found
+
+
+async def same_environment(
+    environment: Environment, script: Script, home: str, *, packages: tuple[str, ...]
+) -> None:
+    """Have a script with these packages find an environment that was built for others.
+
+    They are the versions that came for those, so that building it again would give the same.
+    """
+    skill = Path(home).name
+    needs = given_packages(read_needs(script, DeclaredFiles(home)), packages, script, skill)
+    if needs is None or is_met(needs):
+        return
+    recipe = await recipe_for(needs, skill, "on", None)
+    place, original = open_store() / recipe.digest, environment.folder.parent
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place != original and find_ready(place) is None:
+        names = list(recipe.names)
+        write_ready(place, {"same_as": original.name, "requirements": names, **recipe.record()})
 
 
 def _holds(known: _Known) -> bool:

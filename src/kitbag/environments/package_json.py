@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ _NAME = re.compile(r"(?:@[a-z0-9~][\w.~-]*/)?[a-z0-9~][\w.~-]*\Z", re.IGNORECASE
 # A range (^1.2, >=1 <3 || 4.x), a tag (latest): no colon and no slash, so no address and no path.
 _RANGE = re.compile(r"[\w.^~<>=|* +,-]*\Z")
 _SECTIONS = ("dependencies", "optionalDependencies", "peerDependencies", "peerDependenciesMeta")
+_ALIAS = "npm:"
 _LOCK_BYTES = 8 * 1024 * 1024
 _DEEPEST = 8
 
@@ -25,6 +27,25 @@ class Manifest:
     packages: tuple[str, ...]  # for people: "lodash@^4"
     text: str = field(repr=False)
     lock: str | None = field(default=None, repr=False)
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """Every package that is asked for by name, under its own: an alias is what it stands for.
+
+        What those need themselves is not among them.
+        """
+        value = json.loads(self.text)
+        optional = value.get("peerDependenciesMeta", {})
+        # Since version 7 npm installs peers, too, but for the optional ones.
+        peers = {
+            name: what
+            for name, what in value.get("peerDependencies", {}).items()
+            if name not in optional
+        }
+        wanted = {**peers, **value.get("dependencies", {}), **value.get("optionalDependencies", {})}
+        found = {_real(name, what) for name, what in wanted.items()}
+        found |= {_real("", what) for what in _aliases(value.get("overrides", {}))}
+        return tuple(sorted(found | _locked_aliases(self.lock)))
 
 
 def read_manifest(files: DeclaredFiles, path: Path) -> Manifest | None:
@@ -47,6 +68,33 @@ def read_manifest(files: DeclaredFiles, path: Path) -> Manifest | None:
         text=_written(manifest),
         lock=_lock(files, path.with_name("package-lock.json"), manifest),
     )
+
+
+def _real(name: str, what: str) -> str:
+    """Return a package with its version as it is called where it comes from."""
+    if what.startswith(_ALIAS):
+        return what.removeprefix(_ALIAS)
+    return f"{name}@{what}" if what.strip(" *") else name
+
+
+def _aliases(overrides: Any) -> Iterator[str]:
+    for what in overrides.values():
+        if isinstance(what, dict):
+            yield from _aliases(what)
+        elif what.startswith(_ALIAS):
+            yield what
+
+
+def _locked_aliases(lock: str | None) -> set[str]:
+    """Return the packages of a lock file that lie under the name of another."""
+    packages = json.loads(lock)["packages"] if lock else {}
+    return {
+        f"{entry['name']}@{entry['version']}"
+        for place, entry in packages.items()
+        if place
+        and entry.get("name", place.rpartition("node_modules/")[2])
+        != place.rpartition("node_modules/")[2]
+    }
 
 
 def _lock(files: DeclaredFiles, path: Path, manifest: dict[str, Any]) -> str | None:
@@ -115,10 +163,11 @@ def _range(path: Path, name: str, what: Any) -> str:
 
 def is_range(what: str) -> bool:
     """Tell whether this asks a registry for a version: not for an address, not for a path."""
-    if not what.startswith("npm:"):
+    if not what.startswith(_ALIAS):
         return bool(_RANGE.match(what))
-    other, at, version = what[4:].rpartition("@")  # another package under this name
-    name, version = (other, version) if at and other else (what[4:], "")
+    alias = what.removeprefix(_ALIAS)
+    other, at, version = alias.rpartition("@")  # another package under this name
+    name, version = (other, version) if at and other else (alias, "")
     return bool(_NAME.match(name)) and bool(_RANGE.match(version))
 
 

@@ -15,7 +15,8 @@ from kitbag.environments.ready import Environment, environment_at
 from kitbag.environments.recipe import FORMAT
 from kitbag.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
 
-# <store>/environments/<digest>/ready.json names the folder beside it that is the environment.
+# <store>/environments/<digest>/ready.json names the folder beside it that is the environment, or
+# another digest where one lies that holds the same.
 # The installer writes that folder only, so it cannot make an unfinished one look finished.
 READY = "ready.json"
 USED = "last_used"
@@ -70,14 +71,22 @@ def read_record(place: Path) -> Mapping[str, Any] | None:
     except (CannotReadError, ValueError, RecursionError):
         return None
     is_ours = isinstance(record, dict) and record.get("format") == FORMAT
-    name = record.get("folder") if is_ours else None
+    name = record.get("folder", record.get("same_as")) if is_ours else None
     return record if isinstance(name, str) and name.isalnum() else None
 
 
 def find_ready(place: Path) -> Environment | None:
-    """Return the finished environment at a place, None when there is none or not all of it."""
+    """Return the finished environment at a place, None when there is none or not all of it.
+
+    A place may say that another holds the `same_as` it should: that one is looked at, once.
+    """
     record = read_record(place)
-    return environment_at(place / record["folder"], record) if record else None
+    if record and "folder" not in record:
+        place = place.with_name(record["same_as"])
+        record = read_record(place)
+    if record is None or "folder" not in record:
+        return None
+    return environment_at(place / record["folder"], record)
 
 
 def write_ready(place: Path, record: Mapping[str, Any]) -> None:

@@ -73,7 +73,7 @@ def _reason(need: Need) -> str:
         "host": f"to reach {value}",
         "read": f"to read {value}",
         "write": f"to write {value}",
-        "packages": f"the packages {value}",
+        "packages": f"the package {value}",
         "program": f"to run the program {value}",
         "unconfined": "to run without confinement",
     }[need.kind]

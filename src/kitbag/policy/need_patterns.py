@@ -1,10 +1,12 @@
 """Which needs a rule means: `secret`, `host:*.example.com`, `read:/srv/*`, `unconfined`."""
 
+import re
 from dataclasses import dataclass
 from typing import get_args
 
 from kitbag.needs import Need, NeedKind
 from kitbag.policy.patterns import matcher, spellings
+from kitbag.trust.packages import split_package
 
 KINDS: tuple[NeedKind, ...] = get_args(NeedKind)
 
@@ -19,6 +21,8 @@ class NeedPattern:
         if need.kind != self.kind:
             return False
         fits = matcher(_folded(self.kind, self.value))
+        if self.kind == "packages" and fits(_folded(self.kind, split_package(need.value)[0])):
+            return True  # a package without a version is any version of it
         return all(fits(_folded(self.kind, text)) for text in spellings(need.value))
 
     def touches(self, need: Need) -> bool:
@@ -48,7 +52,12 @@ def parse_need(text: str) -> NeedPattern:
 
 def _folded(kind: NeedKind, text: str) -> str:
     # Names of hosts mean the same in either case, with or without the last dot.
-    return text.lower().rstrip(".") if kind == "host" else text
+    if kind == "host":
+        return text.lower().rstrip(".")
+    # So do those of Python packages, whatever joins their words; those of npm do not.
+    if kind == "packages" and not text.startswith("npm:"):
+        return re.sub(r"[-_.]+", "-", text).lower()
+    return text
 
 
 def _parts(need: Need) -> list[str]:
@@ -58,5 +67,7 @@ def _parts(need: Need) -> list[str]:
         host, _, port = need.value.rpartition(":")
         texts += [host.strip("[]"), host] if port.isdecimal() else []
     if need.kind == "packages":
-        texts += need.value.replace(",", " ").split()
+        texts += [split_package(need.value)[0], *need.value.replace(",", " ").split()]
+        # In doubt against the call: npm once took capitals.
+        texts += [text.lower() for text in texts]
     return texts

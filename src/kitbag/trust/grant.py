@@ -9,7 +9,7 @@ from typing import Any, get_args
 from kitbag.digest import Entry, Manifest
 from kitbag.hosts import covers_host
 from kitbag.needs import Need, NeedKind
-from kitbag.trust.packages import covers_package, with_package
+from kitbag.trust.packages import covers_package, with_packages
 from kitbag.trust.paths import covers_path
 from kitbag.trust.programs import with_pin
 
@@ -77,14 +77,15 @@ class Grant:
         lists: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
         lists["tools"] = tuple(sorted({*self.tools, *tools}))
         unconfined = self.unconfined
+        needs = list(needs)
+        packages = [need.value for need in needs if need.kind == "packages"]
+        lists["packages"] = with_packages(lists["packages"], packages)
         for need in needs:
             if need.kind == "unconfined":
                 unconfined = True
-            elif need.kind == "packages":
-                lists["packages"] = with_package(lists["packages"], need.value)
             elif need.kind == "program":
                 lists["programs"] = with_pin(lists["programs"], need.value)
-            else:
+            elif need.kind != "packages":
                 name = _KINDS[need.kind]
                 lists[name] = tuple(sorted({*lists[name], need.value}))
         return replace(self, unconfined=unconfined, **lists)

@@ -1,10 +1,14 @@
 """Packages by name: which granted one is the one that is needed."""
 
 import re
+from collections.abc import Iterable
 
 _NPM = "npm:"
 _PYTHON = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(.*)\Z", re.DOTALL)
-_JAVASCRIPT = re.compile(r"npm:((?:@[\w.~-]+/)?[a-zA-Z0-9_~][\w.~-]*)(@\S+)?\Z", re.ASCII)
+# A range may have blanks between its parts: `>=1 <3 || 4.x`.
+_JAVASCRIPT = re.compile(
+    r"npm:((?:@[\w.~-]+/)?[a-zA-Z0-9_~][\w.~-]*)(@[^\s@]+(?: [^\s@]+)*)?\Z", re.ASCII
+)
 _CLAUSE = r"\s*(?:===|[=!<>~]=|[<>])\s*[\w.*+!-]++\s*"
 _VERSION = re.compile(rf"(?:\[[\w., -]*\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?\Z", re.ASCII)
 
@@ -25,14 +29,23 @@ def split_package(text: str) -> tuple[str, str]:
 
 
 def covers_package(granted: str, needed: str) -> bool:
-    """Tell whether a package that was granted is the needed one: any version, or the one named."""
+    """Tell whether a package that was granted is the needed one.
+
+    Where either names no version, every version will do; else both must name the same.
+    """
     name, version = split_package(needed)
     granted_name, granted_version = split_package(granted)
-    return bool(name) and name == granted_name and version in ("", granted_version)
+    same = "" in (version, granted_version) or version == granted_version
+    return bool(name) and name == granted_name and same
 
 
-def with_package(packages: tuple[str, ...], package: str) -> tuple[str, ...]:
-    """Return the packages with one more; it takes the place of another version of itself."""
-    name, _ = split_package(package)
-    others = [each for each in packages if split_package(each)[0] != name]
-    return tuple(sorted([*others, package]))
+def with_packages(packages: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages with some more; they take the place of other versions of the same.
+
+    Several versions of one package that are named together stay together: two scripts of a
+    skill may declare one each.
+    """
+    wanted = set(new)
+    names = {split_package(each)[0] for each in wanted}
+    others = [each for each in packages if split_package(each)[0] not in names]
+    return tuple(sorted({*others, *wanted}))

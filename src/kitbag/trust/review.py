@@ -51,15 +51,24 @@ class Review:
         return changes_between(self.last.manifest, self.seen.manifest)
 
 
-def review_skill(skill: Skill, tools: Callable[[], Iterable[Tool]], grants: Grants) -> Review:
-    """Look at a skill. `tools` is called after its folder was seen, so that nothing comes later."""
+def review_skill(
+    skill: Skill,
+    tools: Callable[[], Iterable[Tool]],
+    grants: Grants,
+    packages: Callable[[Tool], Iterable[Need]],
+) -> Review:
+    """Look at a skill. `tools` is called after its folder was seen, so that nothing comes later.
+
+    `packages` tells which ones a tool declares.
+    """
     seen = snapshot_of(skill.home)
     found = list(tools())
     proposals = propose_packages(skill, found)
+    declared = dict.fromkeys(need for tool in found for need in packages(tool))
     return Review(
         skill=skill,
         seen=seen,
-        asks=(*asks_of(skill, found), *package_needs(proposals)),
+        asks=(*asks_of(skill, found), *declared, *package_needs(proposals)),
         proposals=proposals,
         last=grants.last(skill.name, skill.home),
         leads_out=_leads_out(str(skill.home), seen),

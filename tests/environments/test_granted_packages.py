@@ -1,4 +1,4 @@
-"""Packages that were granted besides those that a skill declares."""
+"""Of what a script declares and what was given to it: what may be installed."""
 
 import json
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from kitbag.environments.errors import RequirementRefusedError
-from kitbag.environments.extra_packages import with_packages
+from kitbag.environments.granted_packages import given_packages
 from kitbag.environments.needs import NodeNeeds, PythonNeeds
 from kitbag.environments.requirement import parse_requirement
 from kitbag.tools import Script
+from kitbag.trust.errors import UngrantedError
 
 PYTHON = Script(file="/s/x.py", language="python", convention="stdin")
 NODE = Script(file="/s/x.mjs", language="javascript", convention="stdin")
@@ -18,14 +19,14 @@ DECLARED = PythonNeeds(declared_in="requirements.txt", requirements=(parse_requi
 
 
 def test_a_python_script_gets_the_granted_python_packages() -> None:
-    found = with_packages(None, ["quokka==1.0", "npm:ws", "adder"], PYTHON)
+    found = given_packages(None, ["quokka==1.0", "npm:ws", "adder"], PYTHON, "demo")
 
     wanted = tuple(map(parse_requirement, ("adder", "quokka==1.0")))
     assert found == PythonNeeds(declared_in="its grant", requirements=wanted)
 
 
 def test_granted_packages_come_beside_the_declared_ones() -> None:
-    found = with_packages(DECLARED, ["quokka"], PYTHON)
+    found = given_packages(DECLARED, ["quokka", "numpy"], PYTHON, "demo")
 
     wanted = tuple(map(parse_requirement, ("numpy", "quokka")))
     assert found == PythonNeeds(declared_in="requirements.txt", requirements=wanted)
@@ -35,12 +36,12 @@ def test_granted_packages_come_beside_the_declared_ones() -> None:
 def test_without_packages_of_its_language_nothing_changes(script: Script) -> None:
     other = ["npm:ws"] if script is PYTHON else ["quokka"]
 
-    assert with_packages(DECLARED, [], script) is DECLARED
-    assert with_packages(None, other, script) is None
+    assert given_packages(DECLARED, ["numpy"], script, "demo") is DECLARED
+    assert given_packages(None, other, script, "demo") is None
 
 
 def test_a_node_script_gets_the_granted_packages_of_npm() -> None:
-    found = with_packages(None, ["npm:ws", "npm:@scope/x@1.2.3", "quokka"], NODE)
+    found = given_packages(None, ["npm:ws", "npm:@scope/x@1.2.3", "quokka"], NODE, "demo")
 
     assert isinstance(found, NodeNeeds)
     manifest = json.loads(found.manifest.text)
@@ -54,4 +55,18 @@ def test_a_node_script_gets_the_granted_packages_of_npm() -> None:
 @pytest.mark.promise("dep-1")
 def test_a_granted_package_is_a_name_and_a_version_and_nothing_else(package: Any) -> None:
     with pytest.raises(RequirementRefusedError):
-        with_packages(None, [package], PYTHON)
+        given_packages(None, [package], PYTHON, "demo")
+
+
+def test_a_version_that_was_granted_narrows_what_is_declared() -> None:
+    found = given_packages(DECLARED, ["numpy==2.1"], PYTHON, "demo")
+
+    wanted = tuple(map(parse_requirement, ("numpy", "numpy==2.1")))
+    assert found == PythonNeeds(declared_in="requirements.txt", requirements=wanted)
+
+
+@pytest.mark.parametrize("given", [[], ["numpy2"], ["npm:numpy"]])
+@pytest.mark.promise("call-1")
+def test_what_is_declared_and_not_given_is_refused(given: list[str]) -> None:
+    with pytest.raises(UngrantedError, match="package numpy"):
+        given_packages(DECLARED, given, PYTHON, "demo")
