@@ -47,6 +47,14 @@ def test_a_permission_for_one_program_is_none_for_another(text: str) -> None:
         *("sudo -u root rm x", "timeout 5 rm x", "xargs rm <f", "find . -exec rm {} +"),
         *("sh -c 'rm x'", 'bash -c "true; rm x"', "eval 'rm x'", "nohup sh -c 'sudo rm x' &"),
         *("if true; then rm x; fi", "while rm x; do :; done", "! rm x", "$CMD x", "r* x"),
+        *(
+            "X=rm ls",
+            "$(git push)"[:5] + "ls) x",
+            "{git,push} x",
+            "flock . r? x",
+            "a=b; $a",
+            "x/r{m,}",
+        ),
         *("echo 'x", "true " + "x" * 5000, "echo > f; rm x", 'sh -c "echo \'"', "sh <<< 'rm x'"),
     ],
 )
@@ -65,7 +73,6 @@ def test_a_refusal_minds_every_command_and_what_cannot_be_told(text: str) -> Non
         "firm x",
         "echo 'rm x'",
         "ls; pwd",
-        "X=rm ls",
     ],
 )
 def test_a_refusal_lets_other_commands_pass(text: str) -> None:
@@ -103,10 +110,46 @@ def test_what_is_no_text_is_in_doubt(value: object) -> None:
     assert REMOVE.holds(value, cautious=False) is expected
 
 
-def test_no_command_makes_a_call_wait() -> None:
-    for text in ("sudo " + "a " * 2000, "a= " * 1300, "'" + " " * 4000 + "'", "sudo '" * 600):
-        Command("a* b* c* *").holds(text, cautious=True)
-    assert REMOVE.holds("sudo " + "a " * 2000, cautious=True)
+@pytest.mark.promise("pol-7")
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "sudo ",
+            "a ",
+            "a= ",
+            "'",
+            '"',
+            "sudo '",
+            "$(",
+            "`",
+            "\\`",
+            "((",
+            "$((",
+            "{",
+            "[",
+            "${a:-",
+        ),
+        *("find -exec ", "eval ", "sh -c '", "<<a ", "<<a\n", "a=(", "f() { ", "case a in ", "\\"),
+        *("xargs ", "env -S '", "$'", "<(", "-a", "-", "*", "if ", "time ", "git -C ", "a\n", ")"),
+    ],
+)
+def test_no_command_makes_a_call_wait(piece: str) -> None:
+    text = (piece * 4096)[:4096]
+
+    # Whatever is answered, it is answered: no text is read more often than it is long.
+    for pattern in ("a* b* c* *", "rm *", "a *"):
+        for cautious in (True, False):
+            assert Command(pattern).holds(text, cautious=cautious) in (True, False)
+    assert Command("a *").holds(f"{'a ' * 2000}; rm x", cautious=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["rm -fr x", "rm -r -f x", "rm x -rf", "rm -vfr -- x", "rm $FLAGS x"]
+)
+def test_letters_of_options_are_minded_in_any_order(text: str) -> None:
+    assert Command("rm -rf *").holds(text, cautious=True)
+    assert not Command("rm -rf *").holds("rm -r x", cautious=True)
 
 
 _SOME = st.text(alphabet="rmx '\"\\;&|$(){}`*\n<>=#/", max_size=14)
@@ -125,8 +168,9 @@ def test_what_is_permitted_is_one_command_of_these_words_to_bash(text: str) -> N
         ["/bin/bash", "-c", script], capture_output=True, env={"PATH": ""}, check=True
     )
 
-    [words] = read_command(whole).commands
-    assert ran.stdout.decode() == "".join(f"<{word.text}>" for word in words[1:] or [Word("")])
+    [command] = read_command(whole).commands
+    words = command.words[1:] or [Word("")]
+    assert ran.stdout.decode() == "".join(f"<{word.text}>" for word in words)
 
 
 @settings(deadline=None, max_examples=500)

@@ -5,28 +5,20 @@ text, also behind `sudo`, `env` or `sh -c`, and whatever cannot be told without 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from kitbag.policy.argument_tests import text_of
-from kitbag.policy.command_words import CommandText, Word, read_command
-from kitbag.policy.patterns import matcher
+from kitbag.policy.command_programs import EVALUATING
+from kitbag.policy.command_runs import Candidate, is_code_in_name, what_may_run
+from kitbag.policy.command_words import ANY, ASSIGNMENT, GLOB, MARKS, SPLIT, Word, read_command
+from kitbag.policy.patterns import literal_ends, matcher
 
 # Nobody reads a longer one before saying yes to it.
 _LONGEST = 4_096
-_MOST_STARTS = 256  # past them a call would wait for its policy
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-# Words behind which another command stands, sooner or later.
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"})
-_WRAPPERS = _SHELLS | {
-    *("sudo", "doas", "env", "nice", "ionice", "timeout", "nohup", "setsid", "stdbuf", "time"),
-    *("xargs", "find", "parallel", "watch", "command", "builtin", "exec", "eval", "source", "."),
-    *("su", "ssh", "chroot", "unshare", "strace", "coproc", "function", "case", "for", "!", "{"),
-    *("if", "then", "else", "elif", "do", "while", "until"),
-}
 _REST = "*"
+_FLAGS = re.compile(r"-[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +27,10 @@ class Command:
 
     pattern: str
     _words: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)
+    _refused: tuple[Callable[[str], object] | frozenset[str], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    _program: str | None = field(init=False, repr=False, compare=False)  # None: not one name
     _goes_on: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -43,70 +39,91 @@ class Command:
             raise ValueError(f"{self.pattern!r} names no program: write 'cargo *' or 'git status'")
         goes_on = words[-1] == _REST
         fits = tuple(matcher(word) for word in (words[:-1] if goes_on else words))
+        refused = tuple(map(_letters_or, words[1:], fits[1:]))
+        name, _, is_one = literal_ends(words[0])
         object.__setattr__(self, "_words", fits)
+        object.__setattr__(self, "_refused", refused)
+        object.__setattr__(self, "_program", name if is_one else None)
         object.__setattr__(self, "_goes_on", goes_on)
 
     def holds(self, value: Any, *, cautious: bool) -> bool:
         text = text_of(value)
         if text is None or len(text) > _LONGEST:
             return cautious
-        found = read_command(text)
         if cautious:
-            starts = list(islice(_starts(found.commands), _MOST_STARTS))
-            is_too_much = len(starts) == _MOST_STARTS
-            return is_too_much or _is_in_doubt(found) or any(map(self._may_be, starts))
-        if found.is_doubtful or not found.is_single or len(found.commands) != 1:
+            found = what_may_run(text)
+            return found.is_doubtful or any(map(self._may_be, found.candidates))
+        read = read_command(text)
+        if read.is_doubtful or not read.is_single or len(read.commands) != 1:
             return False
-        return self._is(found.commands[0])
+        return self._is(read.commands[0].words)
 
     def _is(self, words: Sequence[Word]) -> bool:
         """Tell whether a command is exactly what the pattern says."""
         is_whole = len(words) == len(self._words) or (
             self._goes_on and len(words) > len(self._words)
         )
-        is_plain = all(word.is_plain for word in words) and not _ASSIGNMENT.match(words[0].text)
+        is_plain = all(word.is_plain for word in words) and not ASSIGNMENT.match(words[0].text)
+        is_plain = is_plain and not _is_evaluated(words)
         return is_whole and is_plain and all(map(_fits, self._words, words))
 
-    def _may_be(self, words: Sequence[Word]) -> bool:
+    def _may_be(self, candidate: Candidate) -> bool:
         """Tell whether a command may be what the pattern says, with more words in between."""
-        program, *rest = self._words
-        first = words[0]
-        if first.is_plain and not program(first.text) and not program(_name(first)):
-            return False
-        left = iter(words[1:])
-        return all(any(not word.is_plain or fits(word.text) for word in left) for fits in rest)
+        for place, word in enumerate(candidate.words):
+            if self._may_be_program(word):
+                left = candidate.words[place if SPLIT in word else place + 1 :]
+                return _may_follow(self._refused, left)
+            if not candidate.anywhere:
+                return False
+        return False
 
-
-def _is_in_doubt(found: CommandText) -> bool:
-    # A shell that may be given its commands by a pipe or a file runs what nobody sees here.
-    is_fed = not found.is_single and any(_name(words[0]) in _SHELLS for words in found.commands)
-    return found.is_doubtful or is_fed
-
-
-def _name(word: Word) -> str:
-    return word.text.rpartition("/")[2]
+    def _may_be_program(self, word: str) -> bool:
+        if MARKS.isdisjoint(word):
+            fits = self._words[0]
+            return bool(fits(word) or fits(word.rpartition("/")[2]))
+        if self._program is None or SPLIT in word:
+            return True
+        # What is behind the last unknown text is all that is known of the end.
+        known = re.split(f"[{ANY}]", word)[-1]
+        begins = "" if ANY not in word or "/" in known else ".*"
+        name = known.rpartition("/")[2]
+        pattern = begins + ".*".join(map(re.escape, re.split(f"{GLOB}+", name)))
+        program = self._program.rpartition("/")[2]
+        return re.fullmatch(pattern, program, re.DOTALL) is not None
 
 
 def _fits(fits: Callable[[str], object], word: Word) -> bool:
     return bool(fits(word.text))
 
 
-def _starts(commands: Sequence[Sequence[Word]]) -> Iterator[Sequence[Word]]:
-    """Yield everything that may be a command: each, and behind wrappers all that follows."""
-    for words in commands:
-        is_first, behind_wrapper = True, False
-        for place, word in enumerate(words):
-            if is_first or behind_wrapper:
-                yield words[place:]
-                yield from _inside(word, behind_wrapper=behind_wrapper)
-            behind_wrapper = behind_wrapper or (is_first and _name(word) in _WRAPPERS)
-            is_first = is_first and _ASSIGNMENT.match(word.text) is not None
+def _is_evaluated(words: Sequence[Word]) -> bool:
+    # Bash evaluates the name `x[$(rm y)]` that such a word gives to it, quoted or not.
+    return words[0].text in EVALUATING and any(map(is_code_in_name, words[1:]))
 
 
-def _inside(word: Word, *, behind_wrapper: bool) -> Iterator[Sequence[Word]]:
-    # `sh -c 'rm x'`: the word is a whole text of its own.
-    if behind_wrapper and any(letter in word.text for letter in " \t\n;&|"):
-        found = read_command(word.text)
-        yield from _starts(found.commands)
-        if found.is_doubtful:
-            yield [Word("", is_plain=False)]
+def _letters_or(
+    word: str, fits: Callable[[str], object]
+) -> Callable[[str], object] | frozenset[str]:
+    """Return the letters of `-rf`, which a refusal minds in any order and any number of words."""
+    return frozenset(word[1:]) if _FLAGS.fullmatch(word) else fits
+
+
+def _may_follow(
+    rest: Sequence[Callable[[str], object] | frozenset[str]], words: Sequence[str]
+) -> bool:
+    """Tell whether words may hold all that a pattern says, in its order."""
+    given = frozenset("".join(word[1:] for word in words if _FLAGS.fullmatch(word)))
+    left = iter(words)
+    for asked in rest:
+        if isinstance(asked, frozenset):
+            if not asked <= given and not any(not MARKS.isdisjoint(word) for word in words):
+                return False
+            continue
+        for word in left:
+            if SPLIT in word:
+                return True  # it may be all the words that are missing
+            if not MARKS.isdisjoint(word) or asked(word):
+                break
+        else:
+            return False
+    return True
