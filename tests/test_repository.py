@@ -17,7 +17,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if "_pb2" not in path.name)
 # In the order in which a skill meets them: a module imports only from lines above its own.
 LAYERS = [
     "needs stopwatch languages problems limits errors environment collector hidden_text argv hosts",
-    "untrusted_files addresses json_values clocks idle_threads outlasting workspace_files",
+    "untrusted_files removal addresses json_values clocks idle_threads outlasting workspace_files",
     "secret_forms literal_search by_identity",
     "redaction",
     "results loop_thread telemetry",

@@ -1,11 +1,12 @@
 """A new skill on disk: valid from the first moment, never over an existing one."""
 
 import re
-import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from kitbag.errors import KitbagError
+from kitbag.removal import remove_tree
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _LONGEST = 64
@@ -100,7 +101,8 @@ def write_skill(root: Path, name: str, *, language: str, description: str = "") 
     except OSError as error:
         raise ScaffoldError(f"cannot write {home}: {error.strerror or error}") from None
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(draft)
     return home
 
 

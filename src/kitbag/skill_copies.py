@@ -1,9 +1,7 @@
 """Copies of skill folders: one version of all files, for as long as somebody runs or serves it."""
 
 import atexit
-import fcntl
 import os
-import shutil
 import stat
 import tempfile
 import weakref
@@ -13,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from kitbag.removal import lock_folder, remove_left_behind, remove_tree
 from kitbag.tools import Binary, Runs, Script, Tool
 
 # Far more than skills have that are edited while they run; a bound against copying a disk.
@@ -20,7 +19,6 @@ _MOST_FILES = 5_000
 _MOST_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _PREFIX = "kitbag-copies-"
-_LOCK = "lock"
 
 
 class UncopyableError(OSError):
@@ -72,9 +70,9 @@ class SkillCopies:
     """
 
     def __init__(self) -> None:
-        _remove_left_behind()
+        remove_left_behind(_PREFIX)
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-        self._lock = _lock_in(self._folder)
+        self._lock = lock_folder(self._folder)
         self._owner = os.getpid()
         self._numbers = count(1)
         self._live: set[str] = set()
@@ -192,35 +190,5 @@ class _Copying:
 
 
 def _remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.exists(folder):  # read-only folders, for all but root
-        for below, names, _ in os.walk(folder):
-            for name in names:
-                with suppress(OSError):
-                    if not os.path.islink(f"{below}/{name}"):
-                        os.chmod(f"{below}/{name}", 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lock_in(folder: Path) -> int:
-    # Locked before it has its name: whoever finds it free may remove the folder.
-    unnamed = folder / f"{_LOCK}.new"
-    lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    unnamed.rename(folder / _LOCK)
-    return lock
-
-
-def _remove_left_behind() -> None:
-    """Remove folders of our own whose process is gone: then nobody holds their lock."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            status = folder.lstat()
-            if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
-                continue
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(str(folder))
-            finally:
-                os.close(lock)
+    with suppress(OSError):  # what cannot be removed now, the next process may
+        remove_tree(folder)

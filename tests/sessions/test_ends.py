@@ -11,6 +11,7 @@ from kitbag import SessionManager
 from kitbag.backends.exchange import process_folder
 from kitbag.sessions import SessionEndedError, UnknownSessionError
 from tests.sessions.conftest import data, files, processes_in, say, state
+from tests.test_removal import nest
 
 
 def rows() -> dict[str, int]:
@@ -164,3 +165,40 @@ async def test_workspaces_are_made_where_they_are_asked_for(tmp_path: Path) -> N
     assert not (data() / "workspaces").exists()
     await sessions.destroy_session(session)
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.promise("sess-2")
+async def test_a_session_is_destroyed_however_deep_its_folders_are(
+    sessions: SessionManager,
+) -> None:
+    session = await sessions.create_session()
+    nest(await sessions.workspace(session) / "deep", 3_000)
+
+    await sessions.destroy_session(session)
+
+    assert files() == []
+    assert rows() == {"sessions": 0, "skills": 0, "texts": 0}
+
+
+@pytest.mark.promise("sess-1")
+async def test_what_one_session_left_keeps_no_other_from_beginning(
+    sessions: SessionManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("first", "second"):
+        await sessions.create_session(name)
+    gone = await sessions.workspace("second")
+    await sessions.close()
+    with closing(sqlite3.connect(state() / "sessions.sqlite3")) as connection:
+        # Not a folder, so that nobody can remove it as one.
+        (tmp_path / "file").touch()
+        connection.execute(
+            "UPDATE sessions SET workspace = ? WHERE id = 'first'", [str(tmp_path / "file")]
+        )
+        connection.execute("UPDATE sessions SET ending = 1")
+        connection.commit()
+
+    await SessionManager().create_session("next")
+
+    assert not gone.exists()
+    assert "session first is not removed yet" in caplog.text
+    assert rows()["sessions"] == 2

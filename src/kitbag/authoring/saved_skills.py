@@ -2,13 +2,14 @@
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from kitbag.authoring.skill_files import MARK
 from kitbag.declarations.skill_md import read_skill_md
+from kitbag.removal import remove_tree
 from kitbag.text_skills.folders import Files
 from kitbag.untrusted_files import CannotReadError, ToolFaultError
 
@@ -34,7 +35,8 @@ class SavedSkills:
                 home.mkdir()
                 draft.rename(home)
             finally:
-                shutil.rmtree(draft, ignore_errors=True)
+                with suppress(OSError):
+                    remove_tree(draft)
         except FileExistsError:
             raise ToolFaultError(
                 "conflict", f"{home} is there already", hint="choose another name"

@@ -1,11 +1,18 @@
-"""A folder that the host and the tools of one skill share, out of reach of all others."""
+"""A folder that the host and the tools of one skill share, out of reach of all others.
+
+What a killed process left is removed by the next one: its lock is free.
+"""
 
 import atexit
 import os
-import shutil
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from kitbag.removal import lock_folder, remove_left_behind, remove_tree
+
+_PREFIX = "kitbag-exchange-"
 
 
 def process_folder() -> Path:
@@ -16,14 +23,17 @@ def process_folder() -> Path:
 @cache
 def _base(owner: int) -> Path:
     """Return the folder of one process; a forked child, with another number, gets another."""
-    base = Path(tempfile.mkdtemp(prefix="kitbag-exchange-")).resolve()
+    remove_left_behind(_PREFIX)
+    base = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    lock_folder(base)  # never closed: it is held until the process ends, however it ends
     atexit.register(_remove, base, owner)
     return base
 
 
 def _remove(base: Path, owner: int) -> None:
     if os.getpid() == owner:
-        shutil.rmtree(base, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(base)
 
 
 _folders: dict[tuple[str, Path, int], Path] = {}
@@ -44,4 +54,5 @@ def forget_exchange(*, home: str = "", workspace: Path | None = None) -> None:
         if key[0] == home or key[1] == workspace:
             folder = _folders.pop(key, None)
             if folder is not None and key[2] == os.getpid():
-                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):
+                    remove_tree(folder)

@@ -1,11 +1,12 @@
 """The text of an inline script, in a file that its interpreter reads and no tool writes."""
 
 import os
-import shutil
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from kitbag.backends.exchange import process_folder
+from kitbag.removal import remove_tree
 
 # Node decides by the extension what kind of module a file is.
 _EXTENSIONS = {"node": ".js", "python": ".py", "python3": ".py", "ruby": ".rb", "perl": ".pl"}
@@ -27,7 +28,8 @@ def inline_file(home: str, interpreter: str, text: str) -> Path:
 
 def forget_inline(home: str) -> None:
     """Remove the files of a skill that nobody uses any more."""
-    shutil.rmtree(_folder(home), ignore_errors=True)
+    with suppress(OSError):
+        remove_tree(_folder(home))
 
 
 def _folder(home: str) -> Path:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from kitbag.downloads.store import find_program, hash_of, keep_program, open_pro
 from kitbag.downloads.wanted import Wanted
 from kitbag.environments.locks import hold
 from kitbag.errors import KitbagError
+from kitbag.removal import remove_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ async def program_for(wanted: Wanted, terms: Terms) -> Path:
         known = await _known(root, wanted)
         if known is None:
             known = await _fetched(root, place, wanted, terms)
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(place)
         return known
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kitbag.environments.locks import try_hold
-from kitbag.environments.store import READY, USED, environments_directory, read_record, remove_tree
+from kitbag.environments.store import READY, USED, environments_directory, read_record, remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def _prune_one(place: Path, before: float) -> Kept | None:
         (place / READY).unlink(missing_ok=True)
         gone = place.with_name(f"{place.name}.gone-{os.urandom(4).hex()}")
         place.rename(gone)
-        remove_tree(gone)
+        remove([gone])
         return kept
     finally:
         os.close(descriptor)

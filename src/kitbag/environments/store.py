@@ -2,10 +2,10 @@
 
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from kitbag.environment import another_place, cache_directory
 from kitbag.environments.errors import DependencyError
 from kitbag.environments.ready import Environment, environment_at
 from kitbag.environments.recipe import FORMAT
+from kitbag.removal import remove_tree
 from kitbag.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
 
 # <store>/environments/<digest>/ready.json names the folder beside it that is the environment, or
@@ -114,13 +115,7 @@ def remove(entries: Iterable[Path]) -> None:
     """Remove files and folders."""
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():
-            remove_tree(entry)
+            with suppress(OSError):
+                remove_tree(entry)
         else:
             entry.unlink(missing_ok=True)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder, also where packages brought folders that nobody may write."""
-    for parent, _, _ in os.walk(folder):
-        Path(parent).chmod(stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)

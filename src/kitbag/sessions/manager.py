@@ -1,6 +1,7 @@
 """SessionManager: many conversations over the same skills, none of which sees another."""
 
 import asyncio
+import logging
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ from kitbag.calls import OnOutput
 from kitbag.environment import state_directory
 from kitbag.problems import Problem
 from kitbag.results import ToolResult
-from kitbag.sessions.errors import SessionNameError, UnknownSessionError
+from kitbag.sessions.errors import SessionError, SessionNameError, UnknownSessionError
 from kitbag.sessions.making import SessionMaker
 from kitbag.sessions.session import Session
 from kitbag.sessions.store import Row, SessionStore
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kitbag.secrets import Secrets
     from kitbag.telemetry import Telemetry
 
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 
@@ -217,7 +219,11 @@ class SessionManager:
         if not self._swept:
             self._swept = True
             for name, workspace in self._store.ending().items():
-                self._clear(name, workspace)
+                try:
+                    self._clear(name, workspace)
+                except (SessionError, OSError) as error:
+                    # One session's leftovers are no reason to refuse another's beginning.
+                    _log.warning("session %s is not removed yet: %s", name, error)
 
     def _use(self, session_id: str, name: str, text: str) -> list[str]:
         session = self._opened(session_id)

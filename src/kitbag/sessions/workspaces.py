@@ -2,11 +2,10 @@
 
 import os
 import secrets
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from kitbag.environment import another_place, data_directory
+from kitbag.removal import remove_tree
 from kitbag.sessions.errors import SessionError
 
 
@@ -40,12 +39,9 @@ def new_workspace(root: Path | None, session_id: str) -> Path:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder, also one in which a tool took away everybody's rights."""
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        for folder, _, _ in os.walk(path):
-            with suppress(OSError):
-                Path(folder).chmod(0o700)
-        shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        raise SessionFilesError(path, "cannot be removed", hint="look at who may write there")
+    """Remove a folder, whatever a tool left in it."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        reason = f"cannot be removed: {error.strerror or error}".lower()
+        raise SessionFilesError(path, reason, hint="look at who may write there") from None

@@ -9,7 +9,6 @@
 import atexit
 import os
 import re
-import shutil
 import stat
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kitbag.environment import another_place, state_directory
+from kitbag.removal import remove_tree
 from kitbag.text_skills.errors import SkillFolderError
 from kitbag.text_skills.holders import Holder, alone, lives
 
@@ -211,17 +211,17 @@ def _write(base: Path, key: str, home: Path, files: Files) -> None:
         if (base / key).exists():  # damaged; its users go on with what is written now
             for user in _names(base / key / _USERS):
                 (draft / _USERS / user).touch()
-            shutil.rmtree(base / key)
+            remove_tree(base / key)
         draft.rename(base / key)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
 
 
 def _sweep(base: Path) -> None:
     """Remove what processes left that were killed."""
     for name in _names(base):
         if name.startswith(".draft-"):
-            shutil.rmtree(base / name, ignore_errors=True)
+            _remove(base / name)
         elif _KEY.match(name):
             _remove_unused(base, name)
     for name in _names(base / _PROCESSES):
@@ -231,7 +231,12 @@ def _sweep(base: Path) -> None:
 def _remove_unused(base: Path, key: str) -> None:
     users = _names(base / key / _USERS)
     if not any(lives(base / _PROCESSES, user) for user in users):
-        shutil.rmtree(base / key, ignore_errors=True)
+        _remove(base / key)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):  # what cannot be removed now, the next process may
+        remove_tree(folder)
 
 
 def _names(folder: Path) -> list[str]:

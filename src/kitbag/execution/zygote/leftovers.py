@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 
 from kitbag.execution.zygote import own_view
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class OwnFolders:
@@ -56,25 +61,45 @@ def remove_folder(path: str) -> None:
 
 
 def _empty_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Delete everything in a folder, never through a symbolic link, whatever its depth.
+
+    As kitbag.removal does it, which is out of reach here: folders inside folders are first moved
+    to the top. Nothing of the call is alive, so what a name was a moment ago it still is.
+    """
+    top = _open_folder(path, None)
+    numbers = itertools.count()
     try:
-        os.fchmod(fd, 0o700)
-        _empty(fd)
+        while names := os.listdir(top):
+            for name in names:
+                _remove(name, top, numbers)
     finally:
-        os.close(fd)
+        os.close(top)
 
 
-def _empty(folder: int) -> None:
-    """Delete everything in an open folder, never through a symbolic link."""
-    for name in os.listdir(folder):
-        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            os.unlink(name, dir_fd=folder)
-            continue
-        os.chmod(name, 0o700, dir_fd=folder)
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        inner = os.open(name, flags, dir_fd=folder)
-        try:
-            _empty(inner)
-        finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=folder)
+def _remove(name: str, top: int, numbers: Iterator[int]) -> None:
+    if not _is_folder(name, top):
+        os.unlink(name, dir_fd=top)
+        return
+    folder = _open_folder(name, top)
+    try:
+        for inner in os.listdir(folder):
+            if _is_folder(inner, folder):
+                # Whoever moves a folder must be able to write it, rename(2).
+                os.chmod(inner, 0o700, dir_fd=folder)
+                moved = ".removed-%d-%d" % (os.getpid(), next(numbers))
+                os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+            else:
+                os.unlink(inner, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=top)
+
+
+def _open_folder(name: str, above: int | None) -> int:
+    os.chmod(name, 0o700, dir_fd=above)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, dir_fd=above)
+
+
+def _is_folder(name: str, above: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
