@@ -67,9 +67,51 @@ FILES = {
         "fs-2",
         "os.mknod(WORKSPACE + '/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))",
     ),
-    "mark a program setuid root for others": (
+    "give a folder away": ("proc-10", "os.chown(WORKSPACE, 12345, 12345)"),
+}
+
+# A file with one of these bits would give its owner's rights to whoever runs it, after the call.
+_NEW = "f = WORKSPACE + '/marked'; open(f, 'w').close()\n"
+MARKED_PROGRAMS = {
+    "mark a program setuid": ("proc-10", _NEW + "os.chmod(f, 0o4755)"),
+    "mark a program setgid": ("proc-10", _NEW + "os.chmod(f, 0o2755)"),
+    "mark an open program setuid": ("proc-10", _NEW + "os.fchmod(os.open(f, 0), 0o4755)"),
+    "mark a program setuid by its folder": (
         "proc-10",
-        "os.chown(WORKSPACE, 12345, 12345)",
+        _NEW + "os.chmod('marked', 0o6755, dir_fd=os.open(WORKSPACE, os.O_RDONLY))",
+    ),
+    "mark a program setuid by the newest call": (
+        "proc-10",
+        _NEW + "call(452, -100, f.encode(), 0o4755, 0)",
+    ),
+    "make a setuid file": ("proc-10", "os.open(WORKSPACE + '/s1', os.O_CREAT | 1, 0o4755)"),
+    "make a setgid file": ("proc-10", "os.open(WORKSPACE + '/s2', os.O_CREAT | 1, 0o2755)"),
+    "make a setuid file by open": (
+        "proc-10",
+        "call(2, (WORKSPACE + '/s3').encode(), 0o101, 0o4755)",
+    ),
+    "make a setuid file by creat": ("proc-10", "call(85, (WORKSPACE + '/s4').encode(), 0o4755)"),
+    "make a setuid file by openat2": (
+        "proc-10",
+        "call(437, -100, (WORKSPACE + '/s5').encode(), struct.pack('QQQ', 0o101, 0o4755, 0), 24)",
+    ),
+    "make a setuid file without a name": (
+        "proc-10",
+        "os.open(WORKSPACE, os.O_TMPFILE | os.O_WRONLY, 0o4755)",
+    ),
+    "make a setuid file by mknod": ("proc-10", "os.mknod(WORKSPACE + '/s6', 0o104755)"),
+    "make a setuid file by mknodat": (
+        "proc-10",
+        "call(259, -100, (WORKSPACE + '/s7').encode(), 0o104755, 0)",
+    ),
+    "make a setgid folder": ("proc-10", "os.mkdir(WORKSPACE + '/s8', 0o2755)"),
+    "make a setgid folder by mkdirat": (
+        "proc-10",
+        "call(258, -100, (WORKSPACE + '/s9').encode(), 0o2755)",
+    ),
+    "give a program a capability": (
+        "proc-10",
+        _NEW + "os.setxattr(f, 'security.capability', struct.pack('<5I', 0x2000001, 1, 0, 0, 0))",
     ),
 }
 
@@ -79,6 +121,11 @@ METADATA = {
     "chmod a system program": ("fs-3", "os.chmod('/usr/bin/env', 0o755)  # as it is"),
     "set an attribute outside": ("fs-3", "os.setxattr(OUTSIDE + '/secret', 'user.x', b'y')"),
     "chmod the skill": ("fs-3", "os.chmod(E['SKILL'] + '/SKILL.md', 0o777)"),
+    "chmod a device": ("fs-3", "os.chmod('/dev/null', 0o640)"),
+    "chmod another device": ("fs-3", "os.chmod('/dev/urandom', 0o640)"),
+    "chmod the device that is its input": ("fs-3", "os.fchmod(0, 0o640)"),
+    "change the time of a device": ("fs-3", "os.utime('/dev/zero', (1, 1))"),
+    "chmod what hides the kernel's memory": ("fs-3", "os.chmod('/proc/kcore', 0o640)"),
 }
 
 NETWORK = {
@@ -111,6 +158,29 @@ NETWORK = {
     "connect to an abstract unix socket": (
         "net-3",
         "socket.socket(socket.AF_UNIX).connect(E['ABSTRACT'].replace('@', chr(0)))",
+    ),
+    "send a datagram to a unix socket outside": (
+        "net-3",
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"  # noqa: ISC004
+        "    a.sendto(b'out', OUTSIDE + '/datagrams')",
+    ),
+    "send a datagram to a unix socket in the workspace": (
+        "net-3",
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"  # noqa: ISC004
+        "    a.connect(WORKSPACE + '/datagrams'); a.send(b'out')",
+    ),
+    "send a datagram by a raw unix socket": (
+        "net-3",  # the kernel takes SOCK_RAW for SOCK_DGRAM here
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)\n"  # noqa: ISC004
+        "    a.sendto(b'out', WORKSPACE + '/datagrams')",
+    ),
+    "call from a connected unix socket": (
+        "net-3",
+        "a, b = socket.socketpair(); b.close(); a.connect(WORKSPACE + '/socket')",
+    ),
+    "listen on a connected unix socket": (
+        "net-3",
+        "a, b = socket.socketpair(); a.bind(WORKSPACE + '/bound'); a.listen()",
     ),
     "use io_uring": ("net-2", "call(425, 8, ctypes.create_string_buffer(120))"),
 }
@@ -148,6 +218,25 @@ PROCESSES = {
         "proc-5",
         "import resource\n    resource.prlimit(SLOT, resource.RLIMIT_NOFILE, (3, 3))",
     ),
+    "slow the slot down": ("proc-5", "os.setpriority(os.PRIO_PROCESS, SLOT, 19)"),
+    "slow a group down": ("proc-5", "os.setpriority(os.PRIO_PGRP, 0, 19)"),
+    "slow the user down": ("proc-5", "os.setpriority(os.PRIO_USER, 0, 19)"),
+    "let the slot run last": (
+        "proc-5",
+        "os.sched_setscheduler(SLOT, os.SCHED_IDLE, os.sched_param(0))",
+    ),
+    "let the slot run last by attributes": (
+        "proc-5",
+        "call(314, SLOT, struct.pack('IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0), 0)",
+    ),
+    "set the parameters of the slot": (
+        "proc-5",
+        "os.sched_setparam(SLOT, os.sched_param(0))",
+    ),
+    "hold the slot to one processor": ("proc-5", "os.sched_setaffinity(SLOT, {0})"),
+    "let the slot read and write last": ("proc-5", "call(251, 1, SLOT, 3 << 13)"),
+    "let a group read and write last": ("proc-5", "call(251, 2, 0, 3 << 13)"),
+    "let the user read and write last": ("proc-5", "call(251, 3, os.getuid(), 3 << 13)"),
     "write to a terminal's input": (
         "proc-7",
         "try: fcntl.ioctl(0, 0x5412, b'x')\n"  # noqa: ISC004
@@ -179,6 +268,10 @@ PRIVILEGES = {
     ),
     "watch the machine": ("proc-9", "call(298, ctypes.create_string_buffer(128), 0, -1, -1, 0)"),
     "handle page faults": ("proc-9", "call(323, 0)"),
+    "take the machine's asynchronous reads": (
+        "proc-9",  # their number is the machine's, not a user's
+        "call(206, 60000, ctypes.create_string_buffer(8))",
+    ),
     "use the keyring": ("proc-9", "call(250, 0, -3, 1)"),
     "become another user": ("proc-10", "os.setuid(12345 if os.getuid() != 12345 else 12346)"),
     "hold a capability": (
@@ -222,7 +315,7 @@ PROXIED["connect to the port of the host"] = (
     "socket.create_connection(('127.0.0.1', TCP), 2)",
 )
 
-EVERYTHING = {**FILES, **METADATA, **NETWORK, **PROCESSES, **PRIVILEGES}
+EVERYTHING = {**FILES, **MARKED_PROGRAMS, **METADATA, **NETWORK, **PROCESSES, **PRIVILEGES}
 
 
 def program(name: str) -> str:

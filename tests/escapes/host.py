@@ -43,6 +43,38 @@ exec(sys.argv[1])
 NAMESPACES = ("unshare", "setns", "mount", "open_tree", "fsopen", "pivot_root")
 
 
+DEVICES = ("null", "zero", "random", "urandom")
+
+
+def lay_over_devices(tier: str) -> None:
+    """Cover the machine's devices with others like them, which the host's user owns.
+
+    In a mount namespace of this process: what an attempt does to them stays in it.
+    """
+    if os.geteuid() != 0:
+        return
+    kernel.unshare(kernel.NEWNS)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    real = {name: Path("/dev", name).stat() for name in DEVICES}
+    kernel.mount("tmpfs", "/mnt", "tmpfs", kernel.MS_NOSUID)
+    owner = 65534 if tier.startswith("user") else 0
+    for name, status in real.items():
+        os.mknod(f"/mnt/{name}", status.st_mode, status.st_rdev)
+        Path("/mnt", name).chmod(0o666)
+        os.chown(f"/mnt/{name}", owner, owner)
+        kernel.mount(f"/mnt/{name}", f"/dev/{name}", None, kernel.MS_BIND)
+
+
+def changed_devices() -> list[str]:
+    """Name the devices whose mode or time is not that of a new one."""
+    found = {name: Path("/dev", name).stat() for name in DEVICES}
+    return [
+        name
+        for name, status in found.items()
+        if status.st_mode & 0o777 != 0o666 or status.st_mtime == 1
+    ]
+
+
 def take_away(tier: str) -> None:
     """Block system calls for this process and all it starts, as a container runtime would."""
     refuse = [(0x06, 0, 0, 0x00050000 | errno.EPERM)]
@@ -90,6 +122,8 @@ class Outside:
         self.abstract = f"\0kitbag-escape-{os.getpid()}"
         names = (str(self.folder / "socket"), str(self.workspace / "socket"), self.abstract)
         self.unix = [self._listen(name) for name in names]
+        places = (self.folder / "datagrams", self.workspace / "datagrams")
+        self.datagrams = [self._receive(str(place)) for place in places]
         self.sibling = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
         self.before = self.secret.stat()
 
@@ -98,6 +132,11 @@ class Outside:
         listener.bind(name)
         listener.listen()
         return listener
+
+    def _receive(self, name: str) -> socket.socket:
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.bind(name)
+        return receiver
 
     def env(self) -> dict[str, str]:
         return {
@@ -117,21 +156,21 @@ class Outside:
     def reached(self) -> list[str]:
         """What was touched, as seen from here."""
         found = []
-        for listener in (self.tcp, self.udp, *self.unix):
+        for listener in (self.tcp, self.udp, *self.unix, *self.datagrams):
             listener.setblocking(False)
             try:
-                listener.recv(1) if listener is self.udp else listener.accept()
+                listener.recv(1) if listener.type == socket.SOCK_DGRAM else listener.accept()
                 found.append(f"connected: {listener}")
             except BlockingIOError:
                 continue
-        if self.secret.read_text() != "hunter2" or len(list(self.folder.iterdir())) != 3:
+        if self.secret.read_text() != "hunter2" or len(list(self.folder.iterdir())) != 4:
             found.append("files outside changed")
         if self.sibling.poll() is not None:
             found.append("sibling killed")
         return found
 
     def close(self) -> None:
-        for listener in (self.tcp, self.udp, *self.unix):
+        for listener in (self.tcp, self.udp, *self.unix, *self.datagrams):
             listener.close()
         self.sibling.kill()
         self.sibling.wait()
@@ -251,6 +290,7 @@ HEAVY: list[tuple[str, str, dict[str, float]]] = [
 def main() -> None:
     tier, folder, *mode = sys.argv[1:]
     tier, *ways = tier.split("+")
+    lay_over_devices(tier)
     take_away(tier)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     outside = Outside(Path(folder))
@@ -259,6 +299,7 @@ def main() -> None:
     try:
         said = asyncio.run(attempts(outside, ways))
         said["reached"] = outside.reached()
+        said["devices"] = changed_devices()
     except SandboxUnavailableError as error:
         said = {"refused": list(error.missing)}
     finally:

@@ -41,6 +41,12 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
     assert said_in(tier)[name].startswith("denied ")
 
 
+@pytest.mark.parametrize("tier", WITH_MOUNTS)
+@pytest.mark.promise("fs-3")
+def test_the_devices_of_the_machine_are_as_they_were(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["devices"] == []
+
+
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.promise("proc-9")
 def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn, tier: str) -> None:

@@ -23,6 +23,24 @@ async def test_no_signal_of_a_tool_reaches_its_slot(bash: Bash) -> None:
     assert after.stdout.text == "next\n"
 
 
+@pytest.mark.promise("proc-5")
+@pytest.mark.parametrize(
+    "slow_down",
+    ["renice -n 19 -p $PPID", "ionice -c 3 -p $PPID", "chrt -ip 0 $PPID", "taskset -p 1 $PPID"],
+)
+async def test_a_slot_that_was_slowed_down_serves_no_other_call(bash: Bash, slow_down: str) -> None:
+    # Nothing but that keeps an unconfined tool from it.
+    look = "nice; ionice -p $$; chrt -p $$ | cut -d: -f2; taskset -p $$ | cut -d: -f2"
+    off = {"sandbox": "off"}
+    before = await bash(look, confinement=off)
+
+    slowed = await bash(slow_down, confinement=off)
+    after = await bash(look, confinement=off)
+
+    assert slowed.outcome == "ok"
+    assert after.stdout.text == before.stdout.text
+
+
 async def test_stopped_processes_are_dead_when_the_call_ends(
     bash: Bash, survivors: Survivors
 ) -> None:

@@ -53,7 +53,8 @@ class PlainSlot:
     def start(self, command: Command, streams: Streams) -> Outlasting[Reply]:
         answer: Outlasting[Reply] = Outlasting(self._loop)
         env = dict(command.env)
-        stdin, stdout, stderr, *extra = streams.theirs  # the answer's keeps its number
+        theirs = streams.theirs if streams.feeds else (subprocess.DEVNULL, *streams.theirs)
+        stdin, stdout, stderr, *extra = theirs  # the answer's keeps its number
         if extra:
             env["KITBAG_ANSWER"] = str(extra[0])
         try:

@@ -95,7 +95,8 @@ class Slot:
         self._answer = Outlasting(self._loop)
         try:
             if self._jobs is None:
-                wire.send_value(self._sock, wire.RUN, self._job(command), streams.theirs)
+                job = self._job(command, feeds=streams.feeds)
+                wire.send_value(self._sock, wire.RUN, job, streams.theirs)
             else:
                 self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
         except ValueError:
@@ -105,11 +106,13 @@ class Slot:
             self.drop()
         return self._answer
 
-    def _job(self, command: Command) -> tuple[int, list[str], dict[str, str], str]:
+    def _job(
+        self, command: Command, *, feeds: bool
+    ) -> tuple[int, list[str], dict[str, str], str, bool]:
         env = dict(command.env)
         if self.temporary is not None:
             env.setdefault("TMPDIR", self.temporary)
-        return self._calls, list(command.argv), env, str(command.cwd)
+        return self._calls, list(command.argv), env, str(command.cwd), feeds
 
     def give_back(self, *, reusable: bool) -> None:
         self._owner.give_back(self, reusable=reusable)

@@ -10,6 +10,7 @@ class Streams:
     """Both ends, until the program has been given its own."""
 
     def __init__(self, *, feeds: bool, answers: bool, ordered: bool = False) -> None:
+        self.feeds = feeds
         self._theirs: list[int] = []
         self.stdin = self.stdout = self.stderr = self._answer = -1
         self._orders: socket.socket | None = None  # to a program that waits for its call
@@ -29,8 +30,7 @@ class Streams:
 
     def _open_stdin(self, *, feeds: bool) -> None:
         if not feeds:
-            self._theirs.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-            return
+            return  # who starts the program opens the null device, as the program sees it
         read_end, self.stdin = os.pipe()
         self._theirs.append(read_end)
         os.set_blocking(self.stdin, False)
@@ -48,7 +48,11 @@ class Streams:
 
     @property
     def theirs(self) -> tuple[int, ...]:
-        """The program's ends, in the order of its descriptors."""
+        """The program's ends, in the order of its descriptors; of its input only if it has one.
+
+        A descriptor of the null device would be opened through the host's mount, and its mode,
+        the machine's, could be changed by it.
+        """
         return tuple(self._theirs)
 
     def take_orders(self) -> socket.socket:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 from _socket import timeout
-from posix import _exit, chdir, closerange, setsid
+from posix import O_RDONLY, _exit, chdir, closerange, setsid
+from posix import open as open_file
 
 from kitbag.execution.nursery.descriptors import FIRST_FREE, NEST
 from kitbag.execution.nursery.dress_rehearsal import rehearse_call
@@ -84,6 +85,8 @@ class Child:
         if in_crowd != self._in_crowd:
             self._seen[0] = in_crowd
         jobs.close()
+        if not feeds:
+            message.fds.insert(0, open_file("/dev/null", O_RDONLY))
         take_streams(message.fds, feeds=feeds)
         chdir(folder)
         if not self.allows(changed, removed):

@@ -28,6 +28,8 @@ _CAPABILITY_VERSION = 0x20080522
 # Calls newer than 2019 have one number on every architecture.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
+_IOPRIO_PROCESS = 1
 
 
 def syscall(number: int, *arguments: object) -> int:
@@ -107,6 +109,12 @@ def setns(fd: int, kind: int) -> None:
 def control(fd: int, request: int, argument: bytes) -> None:
     # The module fcntl is out of sight where this is called.
     _check(_libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument), f"ioctl {request:#x}")
+
+
+def io_priority() -> int:
+    """Return how this process's reads and writes are queued; 0 where the call is not known."""
+    number = _IOPRIO_GET.get(os.uname().machine)
+    return 0 if number is None else syscall(number, _IOPRIO_PROCESS, 0)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

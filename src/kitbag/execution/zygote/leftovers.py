@@ -1,4 +1,4 @@
-"""What a call left in the temporary folders, and whether the slot may serve another after it."""
+"""What a call left in its slot, and whether the slot may serve another after it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import itertools
 import os
 import stat
 
-from kitbag.execution.zygote import own_view
+from kitbag.execution.zygote import kernel, own_view
+
+
+class Priorities:
+    """How the kernel treats a slot; what it starts inherits that.
+
+    A slot that was slowed down ends: without privileges it could not set most of it back.
+    """
+
+    def __init__(self) -> None:
+        self._at_start = self._now()
+
+    def are_unchanged(self) -> bool:
+        return self._now() == self._at_start
+
+    def _now(self) -> tuple[object, ...]:
+        nice, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+        return nice, policy, os.sched_getaffinity(0), kernel.io_priority()
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ _ATTRIBUTES = {
     "read": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC,
     "run": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV,
     "write": ATTR_NOSUID | ATTR_NODEV,
-    "device": ATTR_NOSUID | ATTR_NOEXEC,
+    # Read-only: its mode and times are the machine's. What is written goes to the driver all the
+    # same, for that is no change to the file.
+    "device": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
 }
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 # Where the new root is put together: any folder will do, for all that is granted is open by then.

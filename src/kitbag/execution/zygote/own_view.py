@@ -50,6 +50,7 @@ def _mask(path: str) -> None:
         kernel.mount("tmpfs", path, "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,mode=555")
     else:
         kernel.mount("/dev/null", path, None, kernel.MS_BIND)
+        kernel.set_attributes_at(path, kernel.ATTR_RDONLY)
 
 
 def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> None:

@@ -18,15 +18,30 @@ _SET_MODE_FILTER = 1
 _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-# SOCK_STREAM, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
+# SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
 _STREAMS = (1, 0x801, 0x80001, 0x80801)
+_PACKETS = (5, 0x805, 0x80005, 0x80805)
 _TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
 _CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_PRIO_PROCESS, _PRIO_USER = 0, 2
+_PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1
 _ONESELF = (0,)
+# Set-user-ID and set-group-ID: who runs such a file has the rights of its owner.
+_MARKS = 0o6000
+_MODE_PLACES = {
+    "chmod": 1,
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "creat": 1,
+    "mkdir": 1,
+    "mkdirat": 2,
+    "mknod": 1,
+    "mknodat": 2,
+}
+_CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them there is no mode
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 
 TYPE_CHECKING = False
@@ -67,6 +82,16 @@ def _without(index: int, bits: int, code: int) -> list[Instruction]:
     return [*body, *_refuse(code), (_RETURN, 0, 0, _ALLOW)]
 
 
+def _made_without(flags: int, mode: int) -> list[Instruction]:
+    """Refuse to open a file that is made with marks, whose flags and mode are these arguments."""
+    return [
+        (_LOAD, 0, 0, _argument(flags)),
+        (_ANY_BIT, 1, 0, _CREATES),
+        (_RETURN, 0, 0, _ALLOW),
+        *_without(mode, _MARKS, errno.EPERM),
+    ]
+
+
 # Which sockets may be made: the family, the type, the protocol.
 _SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
     "none": ((),),
@@ -75,10 +100,30 @@ _SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 
 
-def _alter(guarded: tuple[int, ...] | None) -> list[Instruction]:
-    if guarded is None:
-        return _only(errno.EPERM, _ONESELF)
-    return _never(0, guarded, errno.EPERM)
+def _for_files() -> dict[str, list[Instruction]]:
+    """Return what is done about calls that make files, the most frequent first.
+
+    As systemd's RestrictSUIDSGID, and for files without a name too.
+    """
+    table = {"openat": _made_without(2, 3), "open": _made_without(1, 2)}
+    for name, place in _MODE_PLACES.items():
+        table[name] = _without(place, _MARKS, errno.EPERM)
+    # Its mode is behind a pointer; who asks for it knows older kernels, too.
+    table["openat2"] = _refuse(errno.ENOSYS)
+    return table
+
+
+def _for_priorities() -> dict[str, list[Instruction]]:
+    """Let a process change its own priorities, limits and processors, and nobody else's.
+
+    A slot that a call has slowed down would be slow for the next one, too.
+    """
+    table = {"setpriority": _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)}
+    table["ioprio_set"] = _only(errno.EPERM, (_IOPRIO_PROCESS,), _ONESELF)
+    for name in ("setaffinity", "setattr", "setscheduler", "setparam"):
+        table["sched_" + name] = _only(errno.EPERM, _ONESELF)
+    table["prlimit64"] = _only(errno.EPERM, _ONESELF)
+    return table
 
 
 def arms(
@@ -86,23 +131,21 @@ def arms(
 ) -> dict[str, list[Instruction]]:
     """Return what is done about each system call by name.
 
-    `guarded` are processes a tool must not touch, None all but itself; with `shared_pids` it
-    could also name them, or everybody, as the target of a signal.
+    With `shared_pids` a tool could name `guarded` processes, or everybody, as the target of a
+    signal.
     """
-    table = {name: _refuse(errno.EPERM) for name in DENIED}
+    table = _for_files()
+    table.update({name: _refuse(errno.EPERM) for name in DENIED})
+    table.update(_for_priorities())
     table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
-    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,))
+    # Both are connected for good. A datagram could be sent to whoever has a name in sight.
+    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,), (*_STREAMS, *_PACKETS))
     if network == "hosts":
         table["listen"] = _refuse(errno.EACCES)
     # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
-    table["setpriority"] = _never(0, (_PRIO_USER,), errno.EPERM)
-    if guarded is None:
-        table["setpriority"] = _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)
-    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
-        table[name] = _alter(guarded)
     if shared_pids and guarded is not None:
         targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):

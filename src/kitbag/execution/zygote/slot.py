@@ -8,6 +8,7 @@ import select
 import time
 
 from kitbag.execution.zygote import alarm, signals, wire
+from kitbag.execution.zygote.leftovers import Priorities
 from kitbag.execution.zygote.spawn import Job
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ class Slot:
         self._starter = starter
         self._tree = tree
         self._leftovers = leftovers
+        self._priorities = Priorities()
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
@@ -55,8 +57,10 @@ class Slot:
 
     def _run(self, message: wire.Message) -> bool:
         """Run one program; whether this slot is as good as new afterwards."""
-        call, argv, env, cwd = message.value()
+        call, argv, env, cwd, feeds = message.value()
         try:
+            if not feeds:
+                message.fds.insert(0, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             pid = self._starter.start(Job(argv, env, cwd), message.fds)
         except (OSError, ValueError) as error:
             # ValueError: a word with a zero byte, a variable with an equals sign.
@@ -70,12 +74,16 @@ class Slot:
         self._tree.end()
         if ended is None:
             return False
-        clean = self._leftovers.clean() and time.process_time() < self._worn_after
+        clean = self._is_as_new()
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
         figures = (call, status, *microseconds, usage.ru_maxrss, clean)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
+
+    def _is_as_new(self) -> bool:
+        is_worn = time.process_time() >= self._worn_after
+        return not is_worn and self._priorities.are_unchanged() and self._leftovers.clean()
 
     def _answer(self, packet: bytes) -> None:
         try:
