@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from kitbag.environment import cache_directory
 from kitbag.removal import lock_folder, remove_left_behind, remove_tree
 from kitbag.tools import Binary, Runs, Script, Tool
 
@@ -70,8 +71,9 @@ class SkillCopies:
     """
 
     def __init__(self) -> None:
-        remove_left_behind(_PREFIX)
-        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        copies = _all_copies()
+        remove_left_behind(_PREFIX, copies)
+        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=copies)).resolve()
         self._lock = lock_folder(self._folder)
         self._owner = os.getpid()
         self._numbers = count(1)
@@ -187,6 +189,20 @@ class _Copying:
         self._bytes += size
         if self._bytes > _MOST_BYTES:
             raise UncopyableError(f"more than {_MOST_BYTES:,} bytes")
+
+
+def _all_copies() -> Path:
+    """Return where processes keep their copies, not below /tmp if that can be helped.
+
+    Calls write a /tmp of their own, all around what is shown to them there.
+    """
+    cache = cache_directory()
+    if cache is not None:
+        copies = cache / "copies"
+        with suppress(OSError):
+            copies.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return copies
+    return Path(tempfile.gettempdir())
 
 
 def _remove(folder: str) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,7 @@ async def test_a_forked_call_and_what_it_starts_have_exactly_its_variables(
         "os.mkdir('/tmp/left')",
         "os.chmod('/tmp', 0o500); os.chmod('/dev/shm', 0)",
         "os.setxattr('/tmp', 'user.left', b'x')",
+        "os.utime('/tmp', (1, 1))",
     ],
 )
 async def test_temporary_folders_are_as_new_for_every_call(
@@ -162,6 +164,7 @@ if sys.argv[1] == "leave":
 else:
     open("/tmp/new", "w").close(); open("/dev/shm/new", "w").close()
     found = [oct(stat.S_IMODE(os.stat(f).st_mode)) for f in ("/tmp", "/dev/shm")]
+    if os.stat("/tmp").st_atime == 1: found = "the time that was left"
     print(found, "left" in os.listdir("/tmp"), os.listdir("/dev/shm"), os.listxattr("/tmp"))
 """
     await warm(script, "leave", warm=path == "warm")
@@ -169,6 +172,23 @@ else:
 
     assert ended.stderr.text == ""
     assert ended.stdout.text == "['0o1777', '0o1777'] False ['new'] []\n"
+
+
+@pytest.mark.promise("warm-5")
+async def test_no_memory_that_calls_share_holds_what_one_of_them_left(warm: Warm) -> None:
+    script = """
+import ctypes
+for line in open("/proc/self/maps"):
+    if " rw-s " in line:
+        start, end = (int(number, 16) for number in line.split()[0].split("-"))
+        memory = (ctypes.c_char * (end - start)).from_address(start)
+        if memory.raw.strip(b"\\0"): print("found", memory.raw.strip(b"\\0")[:20])
+        ctypes.memmove(start, b"left" * ((end - start) // 4), end - start)
+import os, sys; sys.stdout.flush(); os._exit(0)
+"""
+    ended = [await warm(script) for _ in range(9)]
+
+    assert {(each.warm, each.stdout.text) for each in ended} == {(True, "")}
 
 
 async def test_rubbish_in_the_memory_a_call_shares_with_its_nursery_is_only_a_bad_hint(
@@ -187,6 +207,75 @@ import os; os._exit(0)
     written = [await warm(script) for _ in range(6)]
 
     assert {(ended.outcome, ended.warm) for ended in written} == {("ok", True)}
+
+
+_SWAP = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def swap(one, other):
+    if libc.renameat2(-100, one.encode(), -100, other.encode(), 2):
+        raise OSError(ctypes.get_errno(), "cannot be swapped")
+"""
+
+
+@pytest.mark.promise("watch-1")
+@pytest.mark.promise("limit-6")
+@pytest.mark.parametrize("path", ["warm", "cold"])
+@pytest.mark.parametrize(
+    "move",
+    [
+        "os.rename(above, above + '-aside'); os.symlink(work, above)",
+        "os.rename(above, '/tmp/aside'); os.symlink(work, above)",
+        "os.rename(top, '/tmp/aside'); os.symlink(work, top)",
+        "os.rename(top, '/tmp/aside'); os.makedirs(above)",
+        "os.mkdir('/tmp/other'); swap(top, '/tmp/other')",
+        "os.mkdir(top + '/other'); swap(above, top + '/other')",
+        "os.rmdir(top)",
+        "os.symlink(work, top + '/link')",
+        "open(above + '/planted.py', 'w')",
+        "swap(skill, work)",
+    ],
+)
+async def test_nothing_above_a_skill_in_a_temporary_folder_can_be_moved(
+    warm: Warm, skill: Skill, move: str, path: str
+) -> None:
+    script = f"""{_SWAP}
+work, skill = os.getcwd(), os.path.dirname(__file__)
+above, top = os.path.dirname(skill), "/".join(skill.split("/")[:3])
+try:
+    {move}
+except OSError as error:
+    print("refused", error.errno)
+"""
+    assert str(skill.home).startswith("/tmp/")
+    ended = [await warm(script, warm=path == "warm") for _ in range(3)]
+
+    assert {each.stderr.text for each in ended} == {""}
+    assert {each.stdout.text[:7] for each in ended} == {"refused"}
+
+
+@pytest.mark.promise("limit-6")
+@pytest.mark.parametrize("path", ["warm", "cold"])
+async def test_what_a_call_puts_in_the_place_of_something_is_not_there_for_the_next(
+    skill: Skill, engine: Engine, tmp_path: Path, path: str
+) -> None:
+    # A link right below /tmp is nothing that could be mounted; as many files as before.
+    link = Path("/tmp", f"kitbag-link-{tmp_path.parent.name}-{tmp_path.name}")
+    link.symlink_to(tmp_path)
+    script = f"""
+import os, sys
+print(os.readlink({str(link)!r}))
+os.unlink({str(link)!r}); os.symlink(os.getcwd(), {str(link)!r})
+"""
+    (tmp_path / "programs").mkdir()
+    sees_link = replace(skill.confinement, interpreters=(link / "programs",))
+    command = skill.command(skill.write("swap", script), warm=path == "warm")
+    try:
+        ended = [await engine.run(command, sees_link) for _ in range(3)]
+    finally:
+        link.unlink()
+
+    assert {(each.stdout.text, each.stderr.text) for each in ended} == {(f"{tmp_path}\n", "")}
 
 
 @pytest.mark.promise("proc-5")

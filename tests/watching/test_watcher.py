@@ -259,14 +259,13 @@ def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> No
         "    print(manager.call('demo.say').structured, flush=True)\n"
         "    sys.stdin.read(1) and exit()\n"
     )
-    own = tmp_path / "temporary"
-    own.mkdir()
+    own = tmp_path / "cache" / "kitbag" / "copies"
     for end in (b"\n", None):
         running = subprocess.Popen(
             [sys.executable, "-c", program, str(root), str(root.parent / "work")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "TMPDIR": str(own)},
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
         )
         assert running.stdin
         assert running.stdout
@@ -282,7 +281,7 @@ def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> No
         [sys.executable, "-c", program, str(root), str(root.parent / "work")],
         input=b"\n",
         capture_output=True,
-        env={**os.environ, "TMPDIR": str(own)},
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
         check=True,
     )
     assert again.stdout == b"[1, 1]\n"

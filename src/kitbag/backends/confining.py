@@ -64,8 +64,9 @@ def confinement_of(
         workspace=workspace,
         skill=skill,
         interpreters=programs,
-        readable=(RUNNERS, PROGRAM.parents[1], *reach.readable, *inside),
-        writable=(exchange, *reach.writable, *around(inside, workspace)),
+        # Of the exchange folder too nothing is written: the next call would find it there.
+        readable=(RUNNERS, PROGRAM.parents[1], exchange, *reach.readable, *inside),
+        writable=(*reach.writable, *around(inside, workspace)),
         network="hosts" if reach.hosts else "none",
         hosts=reach.hosts,
         skill_name=reach.skill if reach.hosts else "",

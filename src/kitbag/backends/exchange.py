@@ -1,4 +1,4 @@
-"""A folder that the host and the tools of one skill share, out of reach of all others.
+"""A folder that the host writes and the tools of one skill read, out of reach of all others.
 
 What a killed process left is removed by the next one: its lock is free.
 """

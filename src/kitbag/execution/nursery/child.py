@@ -70,6 +70,7 @@ class Child:
         if self._pages.wanted:
             self._pages.watch()
         self.begin(self._jobs)
+        self._seen.close()  # before the call's own code runs, which could leave something there
         return self._program
 
     def allows(self, changed: dict[bytes, bytes], removed: list[bytes]) -> bool:

@@ -1,6 +1,7 @@
 """What the first calls imported besides what could be read from the script: loaded for the next.
 
-A call writes names into memory that it shares with its nursery; they are hints, never trusted.
+A call writes names into memory that it shares with its nursery alone; they are hints, never
+trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Lessons:
     """Tells a nursery which modules its children had to load themselves."""
 
     def __init__(self) -> None:
-        self._board = mmap.mmap(-1, _BOARD_BYTES)
+        self._board: mmap.mmap | None = None
         self.left = _CALLS
         self.known = frozenset[str]()
 
@@ -35,9 +36,14 @@ class Lessons:
         """Remember what is loaded before a child is forked, but for what it will not find."""
         self.known = frozenset(sys.modules) - {hidden}
 
+    def expect(self) -> None:
+        """In the nursery, before a child is forked: have memory for what this one writes."""
+        if self.left:
+            self._board = mmap.mmap(-1, _BOARD_BYTES)
+
     def write(self) -> None:
         """In a child, at its end: leave the names of what it loaded from outside the skill."""
-        if not self.left:
+        if self._board is None:
             return
         names = [name for name, module in list(sys.modules.items()) if self._is_new(name, module)]
         text = "\n".join(names).encode()[:_BOARD_BYTES]
@@ -53,11 +59,13 @@ class Lessons:
 
     def learn(self, load: Callable[[list[str]], bool]) -> bool:
         """In the nursery: load what the last call wrote, if a trial shows no harm; whether so."""
-        if not self.left:
+        if self._board is None:
             return False
         self.left -= 1
         text = self._board[:].rstrip(b"\0").decode(errors="replace")
-        self._board[:] = bytes(_BOARD_BYTES)
+        # The next child must not read what this one left.
+        self._board.close()
+        self._board = None
         names = [name for name in text.split("\n") if name]
         return bool(names) and _in_a_child(lambda: load(names)) and load(names)
 

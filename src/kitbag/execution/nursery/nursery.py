@@ -83,6 +83,7 @@ class Nursery:
 
     def _fork(self) -> int:
         self._child.expect()
+        self._lessons.expect()
         gc.freeze()
         return os.fork()
 

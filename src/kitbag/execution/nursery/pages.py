@@ -31,10 +31,10 @@ _madvise = c_function("madvise")
 
 
 class Pages:
-    """Shared by a nursery and its children; only the last child's note is read."""
+    """Shared by a nursery and the one child that notes."""
 
     def __init__(self) -> None:
-        self._board = mmap.mmap(-1, _BOARD_BYTES)
+        self._board: mmap.mmap | None = None
         self._ranges: list[Range] = []
         self.wanted = False  # whether the next child notes what it touches
 
@@ -43,8 +43,8 @@ class Pages:
         return bool(self._ranges)
 
     def want(self) -> None:
-        """In the nursery: have the next child note; what others left on the board goes."""
-        self._board[:] = bytes(_BOARD_BYTES)
+        """In the nursery: have the next child note."""
+        self._board = mmap.mmap(-1, _BOARD_BYTES)
         self.wanted = True
 
     def watch(self) -> None:
@@ -62,7 +62,7 @@ class Pages:
 
     def note(self) -> None:
         """In a child, at its very end: leave what it touched."""
-        if not self.wanted or not _madvise:
+        if not self.wanted or not _madvise or self._board is None:
             return
         try:
             text = b"".join(b"%d %d %d\n" % each for each in _touched())
@@ -73,11 +73,12 @@ class Pages:
 
     def learn(self) -> None:
         """In the nursery: take over what the last child noted."""
-        if not self.wanted:
+        if self._board is None:
             return
         self.wanted = False
         lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
         self._board.close()
+        self._board = None
         try:
             ranges = [_range(*line.split()) for line in lines if line]
         except (TypeError, ValueError):

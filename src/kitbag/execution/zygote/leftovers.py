@@ -8,6 +8,10 @@ import stat
 
 from kitbag.execution.zygote import kernel, own_view
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class Priorities:
     """How the kernel treats a slot; what it starts inherits that.
@@ -25,26 +29,29 @@ class Priorities:
         nice, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
         return nice, policy, os.sched_getaffinity(0), kernel.io_priority()
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 class OwnFolders:
     """Folders mounted for this slot alone.
 
-    A slot in which a file was left ends, and its folders with it, so that nothing is ever
+    A slot in which anything was left ends, and its folders with it, so that nothing is ever
     deleted by walking a tree that may have a workspace inside.
     """
 
     def __init__(self, granted: list[str]) -> None:
-        self._granted = granted
-        self._at_start = own_view.used_inodes(granted)
+        self._folders = [path for path in own_view.TEMPORARY if path not in granted]
+        self._at_start = [own_view.look_at(path) for path in self._folders]
+        self._times = [os.stat(path) for path in self._folders]
 
     def clean(self) -> bool:
-        if own_view.used_inodes(self._granted) > self._at_start:
-            return False
-        return not own_view.changed_folders(self._granted)
+        try:
+            if [own_view.look_at(path) for path in self._folders] != self._at_start:
+                return False
+            for path, status in zip(self._folders, self._times):
+                # Files that came and went have changed them, and a call can choose them.
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        except OSError:
+            return False  # it may not be listed any more
+        return True
 
     def remove(self) -> None:
         """Nothing to do: they go with the last process that sees them."""
@@ -60,9 +67,10 @@ class SharedFolder:
     def clean(self) -> bool:
         try:
             _empty_folder(self._path)
+            os.utime(self._path, (0, 0))
+            return not os.listxattr(self._path)
         except OSError:
             return False
-        return True
 
     def remove(self) -> None:
         remove_folder(self._path)

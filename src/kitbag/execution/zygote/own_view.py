@@ -14,6 +14,7 @@ _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "tim
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
 _EVERYBODYS = 0o1777
+_PAGE = 4096
 
 
 def mount_processes(limit: int | None) -> None:
@@ -54,20 +55,43 @@ def _mask(path: str) -> None:
 
 
 def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> None:
-    """Mount an empty folder over each temporary one, and what was granted below it back on top."""
+    """Mount an empty folder over each temporary one, and what was granted below it back on top.
+
+    Whatever is above that is mounted too, read-only: a call that could move it would decide what
+    the next one finds at a path.
+    """
     for target in TEMPORARY:
         if target in granted:
             continue
         below = [path for path in granted if path.startswith(target + "/")]
+        inside = {link: links[link] for link in links if link.startswith(target + "/")}
         trees = [(path, kernel.clone_tree(path), os.path.isdir(path)) for path in below]
-        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, "size=%d,mode=%o" % (size, _EVERYBODYS))
+        # As many files as pages: each takes memory of the kernel's, however empty it is.
+        room = "size=%d,nr_inodes=%d,mode=%o" % (size, size // _PAGE + 1, _EVERYBODYS)
+        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, room)
+        holders = _mount_holders(target, [*below, *inside])
         for path, tree, folder in sorted(trees):
             make_mount_point(path, folder)
             kernel.attach_tree(tree, path)
             os.close(tree)
-    for link, destination in links.items():
-        if link.startswith(tuple(target + "/" for target in TEMPORARY)):
+        for link, destination in inside.items():
             make_link(link, destination)
+        for holder in holders:
+            kernel.set_attributes_at(holder, kernel.ATTR_RDONLY)
+
+
+def _mount_holders(target: str, paths: list[str]) -> list[str]:
+    """Mount a folder for all that lies deeper than right below the target; return which."""
+    holders = set()
+    for path in paths:
+        first, _, deeper = path[len(target) + 1 :].partition("/")
+        holder = target + "/" + first
+        if deeper and holder not in paths:
+            holders.add(holder)
+    for holder in holders:
+        os.mkdir(holder)
+        kernel.mount("tmpfs", holder, "tmpfs", _PLAIN, "size=1m,mode=755")
+    return sorted(holders)
 
 
 def make_mount_point(path: str, folder: bool) -> None:
@@ -85,21 +109,15 @@ def make_link(path: str, target: str) -> None:
         os.symlink(target, path)
 
 
-def changed_folders(granted: list[str]) -> list[str]:
-    """Return the temporary folders that are not as they were mounted; what is in them aside."""
-    return [
-        target
-        for target in TEMPORARY
-        if target not in granted
-        and (stat.S_IMODE(os.stat(target).st_mode) != _EVERYBODYS or os.listxattr(target))
-    ]
+def look_at(folder: str) -> tuple[object, ...]:
+    """Return what a temporary folder is and which things are in it, right below.
 
-
-def used_inodes(granted: list[str]) -> int:
-    """Count the files in the temporary folders: more than at the start means something was left."""
-    used = 0
-    for target in TEMPORARY:
-        if target not in granted:
-            room = os.statvfs(target)
-            used += room.f_files - room.f_ffree
-    return used
+    Deeper there is nothing of its own: what is mounted in it is read-only, or granted.
+    """
+    status = os.stat(folder)
+    itself = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, os.listxattr(folder))
+    found = []
+    for name in sorted(os.listdir(folder)):
+        each = os.lstat(folder + "/" + name)
+        found.append((name, each.st_dev, each.st_ino))
+    return itself, found
