@@ -115,7 +115,7 @@ async def test_a_needed_secret_without_a_value_is_an_error(
 
 
 async def test_a_rule_that_gives_a_need_is_named_on_record(call_of: MakeCall) -> None:
-    rule = Rule(verdict="allow", tools=["demo.*"], needs=["secret:K_1"], name="keys")
+    rule = Rule(verdict="allow", tools=["demo.*"], needs=["secret:K_1"], path="/", name="keys")
     call = call_of(kitbag_block(secrets="[K_1]"))
 
     permit = await Permits(policy=Policy(rules=[rule]), secrets=vault).permit(call)

@@ -23,6 +23,7 @@ from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChange
 from kitbag.trust.grant import Grant, missing
 from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
+from kitbag.trust.paths import real_path
 from kitbag.trust.programs import pin_of, pinned_hash
 from kitbag.what_runs import what_runs
 
@@ -162,6 +163,7 @@ class Permits:
         grant = self._grant(tool, digest) if seen else None
         needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
         said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
+        places = self.policy.minds_places and not is_ours
         request = Request(
             tool=tool.id,
             skill=tool.skill,
@@ -173,6 +175,8 @@ class Permits:
             granted=(*self._needs.granted(tool, digest, grant), *said, *_configured(tool)),
             digest=digest,
             name=tool.name,
+            home=real_path(tool.place) if places else "",
+            workspace=real_path(str(call.terms.workspace)) if places else "",
             roots=self._roots,
         )
         return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)

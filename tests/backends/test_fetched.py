@@ -197,7 +197,7 @@ def test_a_skill_that_changes_while_somebody_is_asked_is_not_run(manager_of: Mak
 def test_a_rule_can_vouch_or_forbid(download: Download, manager_of: MakeManager) -> None:
     asked = Asked()
     deny = Rule(verdict="deny", needs=["program"])
-    allow = Rule(verdict="allow", needs=[f"program:https://{download.host}/*"])
+    allow = Rule(verdict="allow", needs=[f"program:https://{download.host}/*"], path="/")
 
     with pytest.raises(CallDeniedError, match="denies it"):
         manager_of(policy=with_rule(deny), approver=asked).call("x", {})

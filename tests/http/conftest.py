@@ -16,7 +16,7 @@ from tests.conftest import WriteSkill
 from tests.http.servers import Answer, Server, reply
 
 # The servers of these tests are on loopback, which nobody is trusted with for declaring it.
-LOCAL = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"])])
+LOCAL = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"], path="/")])
 Serve = Callable[..., Server]
 MakeManager = Callable[..., SkillManager]
 Call = Callable[..., ToolResult]

@@ -114,7 +114,7 @@ def test_nobody_can_say_yes_to_writing_what_kitbag_keeps(
 ) -> None:
     path = str(Path.home() / folder) if folder != "/" else "/"
     Path(path).mkdir(parents=True, exist_ok=True)
-    rules = [Rule(verdict="allow", tools=["*"], needs=["write"])] if how == "rule" else []
+    rules = [Rule(verdict="allow", tools=["*"], needs=["write"], path="/")] if how == "rule" else []
 
     def say_yes(_: Question) -> Answer:
         return Answer(yes=True, remember="once" if how == "rule" else how)

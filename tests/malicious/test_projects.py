@@ -36,7 +36,7 @@ def project(manager_of: MakeManager, workspace: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "text",
     [
-        '[[rules]]\nverdict = "allow"\ntools = ["*"]\nneeds = ["secret"]\n',
+        '[[rules]]\nverdict = "allow"\ntools = ["*"]\nneeds = ["secret"]\npath = "/"\n',
         '[grants]\nbad = ["API_KEY"]\n',
         'secrets = ["API_KEY"]\n',
         'mode = "trusting"\n',
@@ -76,7 +76,7 @@ def test_files_that_look_like_the_users_own_count_for_nothing(
             (base / folder / record.name).write_bytes(record.read_bytes())
             (base / folder / "unconfined.json").write_text(json.dumps({"when": "", "by": "me"}))
     Grants().forget("bad", str(home))
-    allow = 'mode = "trusting"\n[[rules]]\nverdict = "allow"\nneeds = ["secret"]\n'
+    allow = 'mode = "trusting"\n[[rules]]\nverdict = "allow"\nneeds = ["secret"]\npath = "/"\n'
     for name in ("policy.toml", ".config/kitbag/policy.toml", "skills/bad/policy.toml"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(allow)

@@ -10,6 +10,7 @@ from kitbag.needs import Need
 from kitbag.policy import Condition, Decision, Equals, Request, Rule
 from kitbag.tools import Effect
 
+HOME = "/home/ada/.claude/skills/web"
 PLAIN: tuple[Effect, ...] = ("read", "write", "execute")
 SECRET = Need(kind="secret", value="API_KEY", asked_in="metadata")
 HOST = Need(kind="host", value="api.example.com")
@@ -19,12 +20,13 @@ UNCONFINED = Need(kind="unconfined")
 
 
 def request(tool: str = "web.fetch", **facts: Any) -> Request:
-    usual = {"effects": PLAIN, "confined": True, "first_use": False}
+    usual = {"effects": PLAIN, "confined": True, "first_use": False, "home": HOME}
     return Request(tool=tool, skill=tool.partition(".")[0], **{**usual, **facts})
 
 
 def allow(*tools: str, **facts: Any) -> Rule:
-    return Rule(verdict="allow", tools=tools, **facts)
+    path = [HOME] if "needs" in facts else []
+    return Rule(verdict="allow", tools=tools, path=path, **facts)
 
 
 @pytest.mark.promise("pol-1")

@@ -82,6 +82,7 @@ def rules_that(*verdicts: str) -> st.SearchStrategy[list[Rule]]:
             skills=st.lists(st.sampled_from(["a", "b", "*", "p:*"]), max_size=1),
             effects=effects,
             needs=need_patterns,
+            path=st.lists(st.sampled_from(["/s", "/s/a", "/w/x"]), min_size=1, max_size=2),
             when=conditions,
             unless=conditions,
         ),
@@ -101,6 +102,8 @@ requests = st.builds(
     arguments=st.dictionaries(st.sampled_from("kl"), anything),
     needs=needs,
     granted=needs,
+    home=st.sampled_from(["", "/s/a", "/s/b", "/w/x", "/w/y"]),
+    workspace=st.just("/w"),
 )
 
 

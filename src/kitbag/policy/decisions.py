@@ -16,7 +16,8 @@ class Request:
 
     `needs` are those that nobody granted yet, `granted` those that somebody did. `confined` is
     false when nothing will hold the call; `first_use` is true when no call of this digest was
-    ever approved.
+    ever approved. `home` is the folder of the skill and `workspace` what tools may write, both
+    without links; "" where no rule minds places.
     """
 
     tool: str  # its id
@@ -29,6 +30,8 @@ class Request:
     granted: tuple[Need, ...] = ()
     digest: str = ""
     name: str = ""  # by which models call the tool; a rule that refuses may say that, too
+    home: str = ""
+    workspace: str = ""
     roots: tuple[str, ...] = ()  # where the skill was found, when that had to be said
 
 

@@ -20,8 +20,8 @@ class Example:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
 
-    def request(self) -> Request:
-        """Return the call that this example stands for."""
+    def request(self, home: str = "") -> Request:
+        """Return the call that this example stands for, of a skill that lies in `home`."""
         needs = tuple(_need(text) for text in self.needs)
         return Request(
             tool=self.tool,
@@ -31,6 +31,7 @@ class Example:
             needs=needs,
             confined=all(need.kind != "unconfined" for need in needs),
             first_use=False,
+            home=home,
         )
 
 

@@ -35,6 +35,7 @@ class Policy:
     require_journal: bool = False
     answer_seconds: float = 300.0
     _index: RuleIndex = field(init=False, repr=False, compare=False)
+    _places: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -45,6 +46,7 @@ class Policy:
         for layer in self.require:
             _refuse(layer, get_args(Layer), "require")
         object.__setattr__(self, "_index", RuleIndex(self.rules))
+        object.__setattr__(self, "_places", any(rule.path for rule in self.rules))
 
     @classmethod
     def trusting(cls) -> "Policy":
@@ -76,6 +78,11 @@ class Policy:
     def minds_arguments(self, request: Request) -> bool:
         """Tell whether other arguments of the same tool might be decided otherwise."""
         return self._index.minds_arguments(request)
+
+    @property
+    def minds_places(self) -> bool:
+        """Whether a rule looks at where a skill lies."""
+        return self._places
 
     def limits_for(self, tool: str, skill: str, limits: Limits) -> Limits:
         """Return the limits of a tool: the rules in order, the later one winning."""

@@ -35,6 +35,7 @@ def read_rule(table: Table, origin: str) -> Rule | None:
         "skills": table.take_texts("skills"),
         "effects": _effects(table),
         "needs": table.take_texts("needs"),
+        "path": table.take_texts("path"),
         "when": _conditions(table, "when"),
         "unless": _conditions(table, "unless"),
         "reason": table.take_text("reason"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import get_args
 
 from kitbag.needs import Need
@@ -11,7 +12,9 @@ from kitbag.policy.examples import Example
 from kitbag.policy.need_patterns import NeedPattern, parse_need
 from kitbag.policy.patterns import any_fits
 from kitbag.tools import Effect
+from kitbag.trust.paths import is_below, real_path
 
+_LISTS = ("tools", "skills", "effects", "needs", "path", "when", "unless", "match", "no_match")
 UNCONFINED = Need(kind="unconfined")
 
 
@@ -29,8 +32,9 @@ class Rule:
 
     A rule that refuses (`ask`, `deny`) is about a call with *any* of the `effects` and `needs`
     it names. A rule that allows is about a call with *no other* effects, and settles only the
-    needs it names. `when` lists conditions that must all hold; when all of `unless` hold, the
-    rule is not about the call.
+    needs it names. Such a rule says by `path` in which folder the skill lies: a name is taken by
+    whoever writes a folder of that name. `when` lists conditions that must all hold; when all
+    of `unless` hold, the rule is not about the call.
     """
 
     verdict: Verdict
@@ -39,6 +43,7 @@ class Rule:
     skills: Sequence[str] = ()
     effects: Sequence[Effect] = ()
     needs: Sequence[str] = ()
+    path: Sequence[str] = ()  # folders in which, or below which, the skill lies
     when: Sequence[Condition] = ()
     unless: Sequence[Condition] = ()
     reason: str = ""
@@ -48,11 +53,13 @@ class Rule:
     need_patterns: tuple[NeedPattern, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("tools", "skills", "effects", "needs", "when", "unless", "match", "no_match"):
+        for name in _LISTS:
             value = getattr(self, name)
             # A single text would be taken for a list of letters, and the rule for another one.
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        problems = _wrong_words(self)
+        problems = [*_wrong_words(self), *_unbound(self)]
+        # Where they lead now: a link that is put there later leads to what nobody named.
+        object.__setattr__(self, "path", tuple(map(_plain, self.path)))
         object.__setattr__(self, "need_patterns", _patterns(self.needs, problems))
         if not problems:
             problems = list(_failed_examples(self))
@@ -86,8 +93,16 @@ class Rule:
         return (
             (not self.effects or self._minds_effects(request.effects))
             and (not self.need_patterns or self.allows or self._minds_needs(request))
+            and (not self.path or self._minds_place(request))
             and self._minds_arguments(request)
         )
+
+    def _minds_place(self, request: Request) -> bool:
+        above = [path for path in self.path if _lies_in(request.home, path)]
+        if not self.allows or not _lies_in(request.home, request.workspace):
+            return bool(above)
+        # What tools may write is named itself, not by a folder in which all of it lies.
+        return any(is_below(path, request.workspace) for path in above)
 
     def _minds_effects(self, effects: tuple[Effect, ...]) -> bool:
         if self.allows:
@@ -130,6 +145,26 @@ def _wrong_words(rule: Rule) -> list[str]:
     return problems
 
 
+def _unbound(rule: Rule) -> Iterable[str]:
+    for path in rule.path:
+        if not _plain(path):
+            yield f"path {path!r} is no absolute path: write '/…' or '~/…'"
+    if rule.verdict == "allow" and rule.needs and not rule.path:
+        yield (
+            f"it would give {', '.join(rule.needs)} to every skill that takes the name:"
+            " add path, the folder of the skill or one above it"
+        )
+
+
+def _plain(path: str) -> str:
+    """Return where a path of a rule really leads, "" for one that begins nowhere."""
+    return real_path(str(Path(path).expanduser()) if path.startswith("~/") else path)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return bool(path and folder) and (path == folder or is_below(path, folder))
+
+
 def _patterns(needs: Sequence[str], problems: list[str]) -> tuple[NeedPattern, ...]:
     found = []
     for text in needs:
@@ -146,6 +181,6 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
         ("no_match", rule.no_match, False),
     ):
         for number, example in enumerate(examples, 1):
-            if rule.is_about(example.request()) is not wanted:
+            if rule.is_about(example.request(rule.path[0] if rule.path else "")) is not wanted:
                 does = "does not match" if wanted else "matches"
                 yield f"the rule {does} examples.{kind} {number} ({example.tool})"
