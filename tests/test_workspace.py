@@ -5,14 +5,18 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from kitbag import SkillManager
 from kitbag.errors import WorkspaceError
+from kitbag.hidden_text import clean
 from kitbag.results import ChangedFile
+from kitbag.servers.mcp.links import Links
 from kitbag.workspace import changed_files, check_workspace
 from tests.conftest import WriteSkill
+from tests.swaps import ROUNDS, swapped
 
 MakeManager = Callable[[str], SkillManager]
 
@@ -164,3 +168,52 @@ def test_the_folder_of_keys_is_no_workspace(
 
     with pytest.raises(WorkspaceError, match="keys"):
         check_workspace(str(tmp_path / ".ssh" / "deep"))
+
+
+ODD = ["../key", "a/../../key", "/key", "", ".", "a//b", "a\u200b", "a\\b"]
+HIDDEN = [".\u200b.", "a\u202eb", "a\u200bb", "line\nend", "tab\tstop", "back\\slash", "x\x1b[31my"]
+
+
+@pytest.mark.promise("mcp-3")
+@pytest.mark.parametrize("name", HIDDEN)
+def test_no_hidden_character_turns_a_name_into_another_path(name: str, workspace: Path) -> None:
+    folders = {name, clean(name).replace("..", "dots")}  # the second is what the first looks like
+    for folder in folders:
+        (workspace / folder).mkdir()
+        (workspace / folder / "file").touch()
+
+    files, _ = changed_files(workspace, 0)
+    links = Links(workspace, "file").to(files)
+
+    assert len({file.path for file in files}) == len(files) == len(folders)
+    assert not any(part in ("", ".", "..") for file in files for part in file.path.split("/"))
+    assert all(clean(file.path) == file.path for file in files)
+    for link in links:
+        assert Path(unquote(link.uri.removeprefix("file://"))).is_file()
+
+
+@pytest.mark.promise("mcp-3")
+@pytest.mark.parametrize("path", ODD)
+def test_a_path_that_is_no_name_in_the_workspace_is_not_linked(path: str, workspace: Path) -> None:
+    file = ChangedFile(path=path, type="text/plain", size=1)
+
+    assert Links(workspace, "workspace").to([file]) == []
+
+
+@pytest.mark.promise("fs-1")
+def test_a_folder_that_turns_into_a_link_is_not_looked_through(
+    workspace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret-name").touch()
+    (workspace / "inner").mkdir()
+    (workspace / "inner/file").touch()
+    (workspace / "link").symlink_to(tmp_path / "outside")
+
+    found = set[str]()
+    with swapped(workspace / "inner", workspace / "link", pause=0.0001):
+        for _ in range(ROUNDS * 20):
+            files, _ = changed_files(workspace, 0)
+            found |= {file.path for file in files}
+
+    assert found <= {"inner/file", "link/file"}

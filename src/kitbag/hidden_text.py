@@ -59,6 +59,10 @@ _SUSPECT = re.compile(
 _ALWAYS = rf"(?P<flag>{_FLAG})|{_ESCAPE}|[{_CONTROL}{_INVISIBLE}]++"
 _SELECTED = rf"(?P<needed>{_NEEDED})|[{_SELECTORS}]++"
 
+# How Python holds the bytes of a name that is no text (PEP 383).
+_FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
+_LAST_OF_FOUR = 0xFFFF
+
 # Compiling costs more than most calls: only the pattern that is needed, once.
 _compiled = cache(re.compile)
 
@@ -86,3 +90,29 @@ def find_hidden(text: str) -> Iterator[tuple[int, str]]:
     for match in _compiled(rf"{_ALWAYS}|{_SELECTED}|\r(?=[^\r\n])").finditer(text):
         if match.lastgroup is None:
             yield match.start(), match[0]
+
+
+def escape_hidden(name: str) -> str:
+    r"""Return a file name with what is not seen in it written out, such as `\u200b`.
+
+    Two names never become one, and none becomes another path: a backslash is doubled, so that
+    what it stands for can always be told.
+    """
+    if name.isascii() and name.isprintable() and "\\" not in name:
+        return name
+    pieces = ((place, len(piece)) for place, piece in find_hidden(name))
+    hidden = {place + step for place, length in pieces for step in range(length)}
+    shown = "".join(_escaped(each, place in hidden) for place, each in enumerate(name))
+    # A selector may be needed by what stood beside it before that was written out.
+    return shown if clean(shown) == shown else "".join(_escaped(c, not c.isascii()) for c in name)
+
+
+def _escaped(character: str, hidden: bool) -> str:
+    number = ord(character)
+    if character == "\\":
+        return "\\\\"
+    if _FIRST_BYTE <= number <= _LAST_BYTE:
+        return f"\\x{number - 0xDC00:02x}"
+    if not hidden and character not in "\t\r\n":
+        return character
+    return f"\\u{number:04x}" if number <= _LAST_OF_FOUR else f"\\U{number:08x}"

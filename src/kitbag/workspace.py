@@ -9,11 +9,14 @@ from pathlib import Path
 
 from kitbag.environment import config_directory, home_directory, state_directory
 from kitbag.errors import WorkspaceError
-from kitbag.hidden_text import clean
+from kitbag.hidden_text import escape_hidden
 from kitbag.results import ChangedFile
+from kitbag.untrusted_files import open_plain
 
 _MOST_ENTRIES = 2_000
 _MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
+_MOST_DEPTH = 100  # a descriptor is held for each level
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = ".kitbag"
 _CLOCK_REALTIME_COARSE = 5  # Python does not name it
 _MOST_CHECKED = 10_000
@@ -93,34 +96,69 @@ def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ..
         _left.clear()
     _left[workspace] = found
     changed = [path for path in sorted(found) if before.get(path) != found[path]]
-    return tuple(_file(path, found[path][2]) for path in changed), complete
+    return tuple(changed_file(path, found[path][2]) for path in changed), complete
 
 
 def _walk(workspace: Path, since_ns: int, found: dict[str, tuple[int, int, int]]) -> bool:
-    deadline = time.monotonic() + _MOST_SECONDS
-    pending = [""]
-    entries = 0
-    while pending:
-        prefix = pending.pop()
-        with suppress(OSError), os.scandir(f"{workspace}/{prefix}") as listing:
+    """Note the files that changed; whether everything was seen."""
+    search = _Search(since_ns, found)
+    try:
+        root = open_plain(str(workspace))
+    except OSError:
+        return False
+    try:
+        search.enter(root, ".", "")
+    finally:
+        os.close(root)
+    return search.complete
+
+
+class _Search:
+    """A look through folders that other calls may be renaming: by descriptors, never by name."""
+
+    def __init__(self, since_ns: int, found: dict[str, tuple[int, int, int]]) -> None:
+        self._since_ns = since_ns
+        self._found = found
+        self._entries = 0
+        self._deadline = time.monotonic() + _MOST_SECONDS
+        self.complete = True
+
+    def enter(self, above: int, name: str, prefix: str) -> None:
+        try:
+            # Without following: what was a folder a moment ago may be a link by now.
+            folder = os.open(name, _FOLDER, dir_fd=above)
+        except OSError:
+            return
+        try:
+            self._look(folder, prefix)
+        finally:
+            os.close(folder)
+
+    def _look(self, folder: int, prefix: str) -> None:
+        inner: list[str] = []
+        with suppress(OSError), os.scandir(folder) as listing:
             for entry in listing:
-                entries += 1
-                if entries > _MOST_ENTRIES or time.monotonic() > deadline:
-                    return False
-                relative = f"{prefix}{entry.name}"
-                if relative == _OURS:
-                    continue
+                self._entries += 1
+                if self._entries > _MOST_ENTRIES or time.monotonic() > self._deadline:
+                    self.complete = False
+                    return
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(f"{relative}/")
-                    continue
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
-                    found[relative] = (status.st_ino, status.st_ctime_ns, status.st_size)
-    return True
+                    inner.append(entry.name)
+                else:
+                    self._note(f"{prefix}{entry.name}", entry.stat(follow_symlinks=False))
+        if inner and prefix.count("/") >= _MOST_DEPTH:
+            self.complete = False
+            return
+        for name in inner:
+            if prefix or name != _OURS:
+                self.enter(folder, name, f"{prefix}{name}/")
+
+    def _note(self, path: str, status: os.stat_result) -> None:
+        if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= self._since_ns:
+            self._found[path] = (status.st_ino, status.st_ctime_ns, status.st_size)
 
 
-def _file(path: str, size: int) -> ChangedFile:
+def changed_file(path: str, size: int) -> ChangedFile:
+    """Return a file as a result names it, with its type guessed from its name."""
     kind = guess_type(path)[0] or "application/octet-stream"
-    # A name need not be text; whoever writes it down needs it to be.
-    name = clean(os.fsencode(path).decode("utf-8", "backslashreplace"))
-    return ChangedFile(path=name, type=kind, size=size)
+    return ChangedFile(path=escape_hidden(path), type=kind, size=size)

@@ -5,9 +5,9 @@ from typing import Any
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
 from kitbag.untrusted_files import ToolFaultError
+from kitbag.workspace import changed_file
 from kitbag.workspace_files import OpenFile, changed
 from kitbag.workspace_tools.answer import Answer
-from kitbag.workspace_tools.changes import changed_file
 from kitbag.workspace_tools.definition import Definition, number, switch, text
 from kitbag.workspace_tools.hunks import Change, short_diff
 from kitbag.workspace_tools.near_misses import why_not_found
@@ -57,7 +57,9 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     session.saw(call.terms.workspace, written.path, written.stamp)
     times = "" if len(changes) == 1 else f" in {len(changes):,} places"
     return Answer(
-        text=f"changed {path}{times}:\n{diff}", structured=facts, files=(changed_file(written),)
+        text=f"changed {path}{times}:\n{diff}",
+        structured=facts,
+        files=(changed_file(written.path, written.size),),
     )
 
 

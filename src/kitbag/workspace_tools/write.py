@@ -4,9 +4,9 @@ from hashlib import file_digest
 
 from kitbag.calls import ToolCall
 from kitbag.untrusted_files import ToolFaultError
+from kitbag.workspace import changed_file
 from kitbag.workspace_files import Stamp, Written, changed
 from kitbag.workspace_tools.answer import Answer
-from kitbag.workspace_tools.changes import changed_file
 from kitbag.workspace_tools.definition import Definition, switch, text
 from kitbag.workspace_tools.protected import files_of
 from kitbag.workspace_tools.session import WorkspaceSession
@@ -39,7 +39,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     return Answer(
         text=f"{verb} {path}: {len(data):,} bytes",
         structured={**facts, "size": written.size},
-        files=(changed_file(written),),
+        files=(changed_file(written.path, written.size),),
     )
 
 

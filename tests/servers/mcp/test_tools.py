@@ -281,3 +281,50 @@ async def test_only_tools_that_were_named_are_offered_and_called(new_manager: Ne
 
 def text_of(result: Any) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+LONG = "for number in range(3000): print('a line of text, and which one it is:', number)\n"
+
+
+@pytest.mark.promise("mcp-10")
+async def test_over_http_long_output_is_at_an_address_that_can_be_read(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    write_skill(files={"scripts/long.py": LONG})
+    manager = SkillManager(tmp_path / "skills", workspace=workspace)
+
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        result = await client.call_tool("demo__long", {})
+        text = result.content[0].text  # type: ignore[union-attr]
+        address = text.rpartition("[all of it: ")[2].rstrip("]")
+        whole = await client.read_resource(address)
+
+    assert str(tmp_path) not in text
+    assert address.startswith("workspace:///.kitbag/output/")
+    assert whole.contents[0].text.count("\n") == 3000  # type: ignore[union-attr]
+
+
+@pytest.mark.promise("mcp-10")
+async def test_over_http_nothing_that_kitbag_says_names_a_folder_of_the_machine(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    asks = f"metadata: {{kitbag: {{read: [{tmp_path}/data/in]}}}}\n"
+    front = f"name: asks\ndescription: Asks.\n{asks}"
+    write_skill("asks", front, files={"scripts/go.py": "print(1)\n"})
+    (tmp_path / "data/in").mkdir(parents=True)
+    manager = SkillManager(
+        tmp_path / "skills", workspace=workspace, builtins=True, define_tools=True
+    )
+    arguments = {"name": "count", "description": "Counts.", "code": "return 1", "persistent": True}
+
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        said = [
+            await client.call_tool("asks__go", {}),
+            await client.call_tool("read", {"path": f"{workspace}/../x"}),
+            await client.call_tool("define_tool", arguments),
+            await client.call_tool("remove_tool", {"name": "count"}),
+        ]
+
+    for result in said:
+        assert str(tmp_path) not in result.model_dump_json()
+    assert [result.is_error for result in said] == [True, True, False, False]

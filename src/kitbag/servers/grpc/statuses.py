@@ -13,6 +13,7 @@ from google.rpc.status_pb2 import Status
 from kitbag.errors import InvalidArgumentsError, KitbagError
 from kitbag.servers.faults import Fault, fault_of
 from kitbag.servers.grpc.errors import MessageError
+from kitbag.servers.local_paths import shorten_error
 
 DOMAIN = "kitbag"
 
@@ -51,13 +52,14 @@ def status_of(error: Exception) -> tuple[grpc.StatusCode, str, list[Message]]:
         _log.error("a request failed", exc_info=error)
         info = ErrorInfo(reason="internal", domain=DOMAIN)
         return _CODES["internal"], "something went wrong; the log of the server says what", [info]
-    hint = {"hint": _cut(error.hint, _LONGEST_HINT)} if error.hint else {}
+    # A client may be anywhere: where things are on this machine is nothing to it.
+    hint = {"hint": _cut(shorten_error(error.hint, error), _LONGEST_HINT)} if error.hint else {}
     details: list[Message] = [ErrorInfo(reason=error.code, domain=DOMAIN, metadata=hint)]
     if violations := _violations(error):
         details.append(BadRequest(field_violations=violations))
     if fault in ("busy", "stopping"):
         details.append(RetryInfo(retry_delay=Duration(seconds=_RETRY_SECONDS)))
-    return _CODES[fault], _cut(str(error), _LONGEST_MESSAGE), details
+    return _CODES[fault], _cut(shorten_error(str(error), error), _LONGEST_MESSAGE), details
 
 
 def _violations(error: KitbagError) -> list[BadRequest.FieldViolation]:

@@ -12,7 +12,7 @@ from kitbag.errors import KitbagError, UnknownToolError
 from kitbag.results import ToolResult
 from kitbag.servers.admission import Admission
 from kitbag.servers.cancelling import run_to_its_end
-from kitbag.servers.faults import fault_of, said
+from kitbag.servers.faults import fault_of
 from kitbag.servers.mcp.eras import Context, is_modern
 from kitbag.servers.mcp.links import Links
 from kitbag.servers.mcp.offer import Offer
@@ -37,6 +37,7 @@ class Calls:
     async def answer(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Run a tool. What it did wrong is a result; a tool that there is not, an error."""
         started = time.monotonic()
+        tool = None
         try:
             tool = self._tool(params.name)
             async with self._admission.admitted():
@@ -45,8 +46,9 @@ class Calls:
             fault = fault_of(error)
             self._metrics.refused(fault)
             if fault in _CODES:
-                raise MCPError(_CODES[fault], said(error), {"code": error.code}) from None
-            return error_as_mcp(error)
+                words = self._links.error_words(error, tool)
+                raise MCPError(_CODES[fault], words, {"code": error.code}) from None
+            return error_as_mcp(error, self._links, tool)
         self._metrics.ended(result.outcome, time.monotonic() - started)
         return as_mcp(tool, result, self._links, modern=is_modern(context))
 

@@ -15,6 +15,7 @@ from mcp_types import (
 
 from kitbag.errors import KitbagError
 from kitbag.servers.faults import said
+from kitbag.servers.local_paths import shorten_error
 from kitbag.servers.mcp.eras import Context
 from kitbag.servers.mcp.links import Scheme
 from kitbag.servers.mcp.offer import Offer
@@ -55,7 +56,8 @@ class Prompts:
             home = root_uri(skill) if self._is_elsewhere else ""
             text = await self._offer.activate(skill.name, words, home)
         except KitbagError as error:
-            raise MCPError(INVALID_PARAMS, said(error), {"code": error.code}) from None
+            words = shorten_error(said(error), error) if self._is_elsewhere else said(error)
+            raise MCPError(INVALID_PARAMS, words, {"code": error.code}) from None
         message = PromptMessage(role="user", content=TextContent(text=text))
         return GetPromptResult(description=skill.description, messages=[message])
 

@@ -14,8 +14,8 @@ from mcp_types import (
 )
 
 from kitbag.errors import KitbagError
+from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import Attachment, ToolResult
-from kitbag.servers.faults import said
 from kitbag.servers.mcp.links import Links
 from kitbag.servers.mcp.output_checks import complaint_about
 from kitbag.tools import Tool
@@ -25,7 +25,7 @@ ERROR_KEY = "kitbag/error"
 
 def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> CallToolResult:
     """Return a result for the wire; a value that breaks the tool's own promise is a failure."""
-    blocks: list[ContentBlock] = [TextContent(text=_text(result))]
+    blocks: list[ContentBlock] = [TextContent(text=_text(tool, result, links))]
     blocks += [_attached(each) for each in result.attachments]
     blocks += links.to(result.files)
     complaint = None if result.is_error else complaint_about(tool, result)
@@ -35,27 +35,39 @@ def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> Cal
     is_error = result.is_error or bool(complaint)
     return CallToolResult(
         content=blocks,
-        structured_content=None if is_error else _value(result.structured, modern),
+        structured_content=None if is_error else _value(tool, result, links, modern),
         is_error=is_error,
         _meta={ERROR_KEY: code} if is_error else None,
     )
 
 
-def error_as_mcp(error: KitbagError) -> CallToolResult:
+def error_as_mcp(error: KitbagError, links: Links, tool: Tool | None) -> CallToolResult:
     """Return an error that a model can do something about as the result of its call."""
+    text = links.error_words(error, tool)
     return CallToolResult(
-        content=[TextContent(text=said(error))], is_error=True, _meta={ERROR_KEY: error.code}
+        content=[TextContent(text=text)], is_error=True, _meta={ERROR_KEY: error.code}
     )
 
 
-def _text(result: ToolResult) -> str:
-    if not result.saved:
-        return result.content
-    places = ", ".join(str(path) for path in result.saved)
-    return f"{result.content}\n[all of it: {places}]"
+def _text(tool: Tool, result: ToolResult, links: Links) -> str:
+    text = result.content
+    places = {str(path): links.to_saved(path) for path in result.saved}
+    for path, place in places.items():
+        text = text.replace(path, place)
+    if _is_of_kitbag(tool, result):
+        text = links.words(text, tool)
+    return f"{text}\n[all of it: {', '.join(places.values())}]" if places else text
 
 
-def _value(value: Any, modern: bool) -> Any:
+def _is_of_kitbag(tool: Tool, result: ToolResult) -> bool:
+    """Tell whether a text is Kitbag's own: why a call failed, or what became of a skill."""
+    return result.is_error or tool.name in AUTHORING_NAMES
+
+
+def _value(tool: Tool, result: ToolResult, links: Links, modern: bool) -> Any:
+    value = result.structured
+    if tool.name in AUTHORING_NAMES and isinstance(value, dict):
+        value = {key: links.words(v, tool) if isinstance(v, str) else v for key, v in value.items()}
     # Clients of the older protocol refuse a value that is no object; the text says it, too.
     return value if modern or isinstance(value, dict) else None
 
