@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from kitbag import SkillManager
+from kitbag.errors import SkillUnreadableError
+from tests.conftest import WriteSkill
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\n\nDo it.\n"
 
@@ -197,3 +199,37 @@ def test_a_scripts_folder_that_links_out_of_the_skill_is_not_searched(tmp_path: 
 
     assert manager.get_skill_tools("greet") == []
     assert {problem.path for problem in manager.problems} == {str(home / "scripts")}
+
+
+@pytest.mark.promise("read-2")
+def test_a_link_that_takes_the_place_of_a_skill_file_later_is_not_followed(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill("demo")
+    (tmp_path / "key").write_text("hunter2")
+    manager = SkillManager(tmp_path / "skills", cache=False)
+    manager.list_skills()
+
+    # As a tool can where skills lie in its workspace.
+    (home / "SKILL.md").unlink()
+    (home / "SKILL.md").symlink_to(tmp_path / "key")
+
+    with pytest.raises(SkillUnreadableError, match="outside the skill"):
+        manager.invoke_skill("demo")
+
+
+@pytest.mark.promise("read-2")
+def test_a_skill_file_that_was_a_link_leads_where_it_did_when_it_was_found(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill("demo")
+    (tmp_path / "key").write_text("hunter2")
+    (home / "SKILL.md").rename(tmp_path / "skills/shared.md")
+    (home / "SKILL.md").symlink_to(tmp_path / "skills/shared.md")
+    manager = SkillManager(tmp_path / "skills", cache=False)
+    before = manager.invoke_skill("demo")
+
+    (home / "SKILL.md").unlink()
+    (home / "SKILL.md").symlink_to(tmp_path / "key")
+
+    assert manager.invoke_skill("demo") == before

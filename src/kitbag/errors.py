@@ -230,6 +230,21 @@ class CommandStartError(KitbagError):
         super().__init__(f"cannot start {program}: {reason}", hint=hint)
 
 
+class PathReplacedError(CommandStartError):
+    """A path that a call may use is not what was checked, or is not there; nothing ran."""
+
+    code = "path_replaced"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            "the tool",
+            f"{path} cannot be given to it: {reason}",
+            hint="somebody moves it, or puts a link in its place: see what writes there, and call "
+            "again",
+        )
+
+
 class ToolSchemaError(CommandStartError):
     """A tool whose own schema is none, so that nothing can be checked: `program` is its id."""
 

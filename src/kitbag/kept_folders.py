@@ -13,7 +13,8 @@ from kitbag.environments.store import environments_directory
 def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
     """Return the folders below the workspace that stay as they are."""
     stores = [*filter(None, (environments_directory(), programs_directory()))]
-    kept = [*more, Path(sys.prefix).resolve(), *stores, *terms.read_only]
+    own = [path.resolve() for path in (*more, Path(sys.prefix))]
+    kept = [*own, *stores, *terms.read_only]
     below = [path for path in dict.fromkeys(kept) if terms.workspace in path.parents]
     for store in stores:
         # What is not there yet cannot be protected, and a tool could make it first.

@@ -7,7 +7,7 @@ from pathlib import Path
 from kitbag.calls import NO_SECRETS, NOTHING_GIVEN, Given, ToolCall
 from kitbag.needs import Need
 from kitbag.redaction import Redactor
-from kitbag.trust.paths import real_path
+from kitbag.untrusted_files import is_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def _existing(paths: Iterable[str]) -> list[Path]:
     """Return the paths that are there and lead to themselves.
 
     They are kept without links: a link that was put in the place of one, perhaps by the very
-    tool that may write beside it, leads to what nobody granted.
+    tool that may write beside it, leads to what nobody granted. It may still come later:
+    whoever starts the tool opens each path once, in the same way, and uses what it opened.
     """
-    same = [path for path in paths if real_path(path) == path]
-    return [Path(path) for path in same if Path(path).exists()]
+    return [Path(path) for path in paths if is_plain(path)]

@@ -19,21 +19,23 @@ _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # can be held without the right
 _LOCK = "lock"
 
 
-def remove_tree(path: str | Path) -> None:
+def remove_tree(path: str | Path, *, within: int | None = None) -> None:
     """Remove a folder with all that is in it; what is not there is no error.
+
+    A relative path is one below `within`, a folder that is held open.
 
     Raises:
         OSError: something could not be removed; the rest is gone.
     """
     try:
-        folder = _open(str(path), None)
+        folder = _open(str(path), within)
     except FileNotFoundError:
         return
     try:
         _Removal(folder).run()
     finally:
         os.close(folder)
-    os.rmdir(path)
+    os.rmdir(path, dir_fd=within)
 
 
 class _Removal:

@@ -6,10 +6,11 @@ walked in the same way. So no rename and no link that appears meanwhile leads so
 is read is a regular file, and never more of it than a bound.
 """
 
+import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,17 @@ DECLARATION_BYTES = _MIB
 SCRIPT_BYTES = 4 * _MIB
 # Frontmatter is 2 kB at most in practice: one read nearly always has all of it.
 _HEAD_BYTES = 16 * 1024
+_NO_FILE = ("absent", "there is no such file")
+_NOT_A_FILE = ("not-a-file", "it is not a regular file")
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40  # as the kernel has it
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # enough to walk on; needs no right to list
+
+
+_MOST_TRUSTED = 10_000
+_trusted_links: dict[str, str] = {}
 
 
 class CannotReadError(OSError):
@@ -42,7 +54,7 @@ class CannotReadError(OSError):
         if isinstance(error, cls):
             return error
         if isinstance(error, FileNotFoundError):
-            return cls("absent", "there is no such file")
+            return cls(*_NO_FILE)
         strerror = error.strerror if isinstance(error, OSError) else None
         return cls("unreadable", (strerror or str(error)).lower())
 
@@ -62,8 +74,33 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def read_head(path: str, most: int = SKILL_FILE_BYTES) -> FileContent:
-    """Read the beginning of a file; refuse one that is longer than `most` altogether."""
-    return _read(path, most, _HEAD_BYTES)
+    """Read the beginning of a SKILL.md; refuse one that is longer than `most` altogether."""
+    return _read(path, most, _HEAD_BYTES, _open_skill_file)
+
+
+def read_skill_text(path: str) -> FileContent:
+    """Read a SKILL.md, unless a link in its place leads where nobody looked."""
+    return _read(path, SKILL_FILE_BYTES, SKILL_FILE_BYTES, _open_skill_file)
+
+
+def trust_link(path: str, target: str) -> None:
+    """Remember where a SKILL.md that is a link may lead: it was seen to stay inside the roots."""
+    if len(_trusted_links) >= _MOST_TRUSTED:
+        _trusted_links.clear()
+    _trusted_links[path] = target
+
+
+def _open_skill_file(path: str) -> int:
+    try:
+        return os.open(path, _READ | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    found = _trusted_links.get(path, path)
+    # One inside the skill's own folder may come and go. Any other leads where it did when it was
+    # seen: a tool that can write the folder could point it at every file of this machine.
+    with _inside(found, found.rpartition("/")[0]) as place:
+        return os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
 
 
 def read_whole(path: str, most: int) -> FileContent:
@@ -72,36 +109,174 @@ def read_whole(path: str, most: int) -> FileContent:
 
 
 def read_inside(path: str, home: str, most: int) -> FileContent:
-    """Read a file of a skill, unless a link leads outside the skill's folder."""
-    require_inside(path, home)
-    return _read(path, most, most)
+    """Read a file below a folder, unless a link on the way leads out of it."""
+    with _inside(path, home) as place:
+        if place.missing or not place.name:
+            raise CannotReadError(*_NO_FILE if place.missing else _NOT_A_FILE)
+        descriptor = os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
+        try:
+            return _read_regular(descriptor, most, most)
+        finally:
+            os.close(descriptor)
 
 
-def require_inside(path: str, home: str) -> None:
-    """Refuse a path whose links lead outside a folder, or nowhere."""
+def require_inside(path: str, home: str) -> os.stat_result:
+    """Refuse a path whose links lead outside a folder, or nowhere; return what it leads to."""
+    with _inside(path, home) as place:
+        if place.status is None:
+            raise CannotReadError(*_NO_FILE)
+        return place.status
+
+
+@contextmanager
+def _inside(path: str, home: str) -> Iterator["Place"]:
+    """Walk to where a path below a folder leads, and hold its folder open."""
+    root = real_home(home)
+    walk = _Walk(Path(root), path[len(home) + 1 :] if path.startswith(f"{home}/") else path)
     try:
-        real, base = os.path.realpath(path, strict=True), _real_home(home)
+        yield walk.run()
+    except OutsideWorkspaceError:
+        raise CannotReadError("outside", f"it leads outside the skill{_whereto(path)}") from None
+    except ToolFaultError as fault:
+        code = "absent" if fault.kind == "not_found" else "unreadable"
+        raise CannotReadError(code, str(fault)) from None
     except (OSError, ValueError) as error:
         raise CannotReadError.of(error) from None
-    if real != base and not real.startswith(f"{base}/"):
-        raise CannotReadError("outside", f"it leads outside the skill, to {real}")
+    finally:
+        walk.close()
+
+
+def _whereto(path: str) -> str:
+    """Say where a path leads, for people: it may lead elsewhere already."""
+    with suppress(OSError, ValueError):
+        return f", to {os.path.realpath(path)}"
+    return ""
 
 
 def follow_links_anew() -> None:
     """Forget where folders led: whoever looks for skills again decides again what is inside."""
-    _real_home.cache_clear()
+    real_home.cache_clear()
 
 
 @lru_cache(maxsize=1024)
-def _real_home(home: str) -> str:
+def real_home(home: str) -> str:
+    """Return where the folder of a skill really is, as it was when it was first asked for."""
     # Once: a folder that is swapped for a link later no longer holds what is read through it.
     return os.path.realpath(home)
 
 
-def _read(path: str, most: int, wanted: int) -> FileContent:
+def open_plain(path: str) -> int:
+    """Open a file or folder by an absolute path in which nothing is a link, as O_PATH.
+
+    Raises OSError: ELOOP where a component is a link, however briefly.
+    """
+    folder = os.open("/", _FOLDER | _PATH_ONLY)
+    *above, name = _components(path) or ["."]
+    try:
+        for part in above:
+            inner = _enter(part, folder)
+            os.close(folder)
+            folder = inner
+        found = os.open(name, os.O_NOFOLLOW | os.O_CLOEXEC | _PATH_ONLY, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if stat.S_ISLNK(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError(errno.ELOOP, "it is a link", path)
+    return found
+
+
+def _enter(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER | _PATH_ONLY, dir_fd=folder)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
+            raise OSError(errno.ELOOP, "it leads through a link", name) from None
+        raise
+
+
+def make_folder(path: str) -> int:
+    """Open a folder by an absolute path in which nothing is a link; make what is missing of it.
+
+    Raises OSError: ELOOP where a component is a link, however briefly.
+    """
+    folder = os.open("/", _FOLDER | _PATH_ONLY)
+    for name in _components(path):
+        try:
+            inner = make_folder_in(folder, name)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def make_folder_in(folder: int, name: str) -> int:
+    """Open a folder in an open one, as O_PATH; make it when it is not there."""
+    try:
+        return _enter(name, folder)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+    return _enter(name, folder)
+
+
+def write_new(folder: int, path: str, data: bytes) -> None:
+    """Write a file below an open folder, where nothing may be yet; it is on the disk afterwards."""
+    *above, name = _components(path)
+    opened = [os.dup(folder)]
+    try:
+        for part in above:
+            opened.append(make_folder_in(opened[-1], part))
+        descriptor = os.open(name, _NEW, 0o666, dir_fd=opened[-1])
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    finally:
+        for each in opened:
+            os.close(each)
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether there is a file or folder at an absolute path in which nothing is a link."""
+    try:
+        os.close(open_plain(path))
+    except (OSError, ValueError):  # ValueError: a NUL
+        return False
+    return path == os.path.normpath(path) and path.startswith("/")
+
+
+def follow_trusted_links(path: str, changeable: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """Return where an absolute path leads, and the links on its way with what they say.
+
+    Raises OSError: ELOOP for a link in or below one of `changeable`, where a tool may have put it.
+    """
+    links: dict[str, str] = {}
+    distrusted = tuple(f"{folder.rstrip('/')}/" for folder in changeable)
+    todo, real = deque(_components(path)), ""
+    while todo:
+        name = todo.popleft()
+        if name == "..":
+            real = real.rpartition("/")[0]
+            continue
+        step = f"{real}/{name}"
+        if not stat.S_ISLNK(os.lstat(step).st_mode):
+            real = step
+            continue
+        if step.startswith(distrusted) or len(links) >= _MOST_LINKS:
+            raise OSError(errno.ELOOP, "it leads through a link", step)
+        links[step] = os.readlink(step)
+        real = "" if links[step].startswith("/") else real
+        todo.extendleft(reversed(_components(links[step])))
+    return real or "/", links
+
+
+def _read(
+    path: str, most: int, wanted: int, opened: Callable[[str], int] | None = None
+) -> FileContent:
     try:
         # Not blocking: a FIFO named SKILL.md would otherwise wait for a writer forever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = opened(path) if opened else os.open(path, _READ)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise CannotReadError.of(error) from None
     try:
@@ -115,7 +290,7 @@ def _read(path: str, most: int, wanted: int) -> FileContent:
 def _read_regular(descriptor: int, most: int, wanted: int) -> FileContent:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise CannotReadError("not-a-file", "it is not a regular file")
+        raise CannotReadError(*_NOT_A_FILE)
     if status.st_size > most:
         size = f"{status.st_size:,} bytes"
         raise CannotReadError("too-large", f"{size} are more than the {most:,} allowed")
@@ -136,10 +311,6 @@ def _read_up_to(descriptor: int, wanted: int) -> bytes:
 FaultKind = Literal[
     "not_found", "invalid_argument", "conflict", "timeout", "denied", "unsupported", "too_much"
 ]
-
-_MOST_LINKS = 40  # as the kernel has it
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # enough to walk on; needs no right to list
 
 
 class OutsideWorkspaceError(CallDeniedError):
@@ -206,7 +377,7 @@ class _Walk:
         self._links = 0
 
     def run(self) -> Place:
-        self._folders = [os.open(self._root, _FOLDER | _PATH_ONLY)]
+        self._folders = [open_plain(str(self._root))]
         while self._todo:
             name = self._todo.popleft()
             if name == "..":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kitbag.plugins import PLUGIN_FOLDER, Plugin, plugin_stamp, read_plugin
 from kitbag.problems import Problem, Severity
-from kitbag.untrusted_files import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, stamp_of, trust_link
 
 # Deep enough for plugin caches inside home directories; a bound against trees made to trap.
 MAX_DEPTH = 24
@@ -155,6 +155,7 @@ class Walk:
         elif is_folder:
             self._follow_folder(path, target, plugin, depth)
         else:
+            trust_link(path, target)
             self._take(os.path.dirname(path), os.path.basename(path), plugin)
 
     def _follow_folder(self, path: str, target: str, plugin: str, depth: int) -> None:

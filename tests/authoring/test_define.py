@@ -244,6 +244,7 @@ def test_a_root_that_became_a_link_is_not_written_through(tmp_path: Path) -> Non
     root, elsewhere = tmp_path / "later", tmp_path / "elsewhere"
     elsewhere.mkdir()
     manager = SkillManager(root, workspace=elsewhere, define_tools=True)
+    root.rmdir()
     root.symlink_to(elsewhere)
 
     result = define(manager, persistent=True)

@@ -16,7 +16,7 @@ from kitbag.execution.proxy.uplink import Uplink
 from kitbag.execution.replies import Unfit
 from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner
-from kitbag.execution.zygotes import Zygote
+from kitbag.execution.zygotes import OpenedPaths, Zygote
 from kitbag.limits import Limits
 from tests.execution.test_zygotes import until
 
@@ -27,7 +27,10 @@ WAIT = "printf r >&4; read -r job <&4; printf '0\\n' >&4; read -r _ <&4"
 async def zygote(workspace: Path) -> AsyncIterator[Zygote]:
     machine = await asyncio.to_thread(probe)
     chosen = plan(Confinement(workspace=workspace), machine)
-    zygote = Zygote(asyncio.get_running_loop(), chosen, lambda: Uplink(most=1))
+    found = workspace.stat()
+    opened = OpenedPaths(chosen, ((found.st_dev, found.st_ino),))
+    zygote = Zygote(asyncio.get_running_loop(), chosen, opened, lambda: Uplink(most=1))
+    opened.close()
     yield zygote
     zygote.close()
     await zygote.ended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import CommandStartError, SandboxUnavailableError
+from kitbag.errors import CommandStartError, PathReplacedError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
@@ -129,8 +129,40 @@ async def test_a_missing_workspace_is_an_error_that_names_it(
 ) -> None:
     command = Command(argv=("/bin/true",), env={}, cwd=Path("/"))
 
-    with pytest.raises(SandboxUnavailableError, match="No such file"):
+    with pytest.raises(PathReplacedError, match="missing cannot be given to it: no such file"):
         await engine.run(command, Confinement(workspace=tmp_path / "missing"))
+
+
+@pytest.mark.promise("call-6")
+@pytest.mark.parametrize("where", ["link", "link/deeper", "folder/link"])
+async def test_a_granted_path_with_a_link_in_it_is_refused(
+    where: str, engine: Engine, workspace: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "deeper").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/link").symlink_to(outside)
+    confinement = Confinement(workspace=workspace, readable=(tmp_path / where,))
+
+    with pytest.raises(PathReplacedError, match="link"):
+        await engine.run(true_in(workspace), confinement)
+
+
+@pytest.mark.promise("fs-1")
+async def test_an_interpreter_is_not_followed_through_a_link_that_a_tool_can_make(
+    engine: Engine, workspace: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("hunter2")
+    (workspace / "venv").symlink_to(outside)
+    command = Command(argv=("/bin/cat", str(outside / "key")), env={}, cwd=workspace)
+
+    confinement = Confinement(workspace=workspace, interpreters=(workspace / "venv",))
+    ended = await engine.run(command, confinement)
+
+    assert (ended.outcome, ended.stdout.text) == ("failed", "")
 
 
 async def test_two_hundred_calls_at_once_each_get_their_own_answer(bash: Bash) -> None:
@@ -177,7 +209,7 @@ async def test_a_skill_inside_the_workspace_stays_read_only(bash: Bash, workspac
     assert "Read-only file system" in ended.stderr.text
 
 
-async def test_a_granted_path_behind_a_symbolic_link_is_found_by_every_name(
+async def test_a_program_behind_a_symbolic_link_is_found_by_every_name(
     bash: Bash, tmp_path: Path
 ) -> None:
     real = tmp_path / "real"
@@ -187,7 +219,7 @@ async def test_a_granted_path_behind_a_symbolic_link_is_found_by_every_name(
     (tmp_path / "link").symlink_to(tmp_path / "second")
 
     names = " ".join(f"{tmp_path}/{name}/file" for name in ("real", "second", "link"))
-    ended = await bash(f"cat {names}", confinement={"readable": (tmp_path / "link",)})
+    ended = await bash(f"cat {names}", confinement={"interpreters": (tmp_path / "link",)})
 
     assert ended.stdout.text == "texttexttext"
 

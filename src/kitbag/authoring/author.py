@@ -56,6 +56,10 @@ class Author:
         for home in self._saved:
             self._add(home)
 
+    def make_root(self) -> None:
+        """Make the folder that skills are saved in, so that tools find it read-only."""
+        self._saved.make_root()
+
     def define(self, request: ToolRequest) -> Defined:
         """Make a tool that can be called at once; raise ToolFaultError when that cannot be."""
         files = skill_files(request)

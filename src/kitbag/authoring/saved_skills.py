@@ -1,17 +1,24 @@
 """Skills that an agent saves: put in their place at once, never over another, moved aside to go."""
 
+import errno
 import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kitbag.authoring.skill_files import MARK
 from kitbag.declarations.skill_md import read_skill_md
 from kitbag.removal import remove_tree
 from kitbag.text_skills.folders import Files
-from kitbag.untrusted_files import CannotReadError, ToolFaultError
+from kitbag.untrusted_files import (
+    CannotReadError,
+    ToolFaultError,
+    make_folder,
+    make_folder_in,
+    write_new,
+)
 
 _OURS = ".kitbag"  # no skill is ever looked for in it
 
@@ -24,19 +31,17 @@ class SavedSkills:
         # What the root is now: a tool might put a link in its place to be written through.
         self._real = os.path.realpath(root)
 
+    def make_root(self) -> None:
+        """Make the folder before any tool runs: what is not there yet cannot be kept from them."""
+        with suppress(OSError):  # whoever saves a skill is told
+            os.close(make_folder(self._real))
+
     def save(self, name: str, files: Files) -> Path:
         """Write a skill into its folder and return that; raise when there is something already."""
         home = self.root / name
         try:
-            draft = self._ours("drafts") / f"{name}-{secrets.token_hex(6)}"
-            try:
-                _write(draft, files)
-                # Only who makes the folder may fill it; a rename onto an empty one is atomic.
-                home.mkdir()
-                draft.rename(home)
-            finally:
-                with suppress(OSError):
-                    remove_tree(draft)
+            with self._opened("drafts") as (root, drafts):
+                _save(name, files, root, drafts)
         except FileExistsError:
             raise ToolFaultError(
                 "conflict", f"{home} is there already", hint="choose another name"
@@ -48,12 +53,31 @@ class SavedSkills:
     def set_aside(self, home: Path) -> Path:
         """Move a skill out of sight, where a person finds it; return where it is now."""
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        aside = f"{home.name}-{stamp}-{secrets.token_hex(3)}"
         try:
-            aside = self._ours("removed") / f"{home.name}-{stamp}-{secrets.token_hex(3)}"
-            home.rename(aside)
+            with self._opened("removed") as (root, removed):
+                os.rename(home.name, aside, src_dir_fd=root, dst_dir_fd=removed)
         except OSError as error:
             raise _unwritable(home, error) from None
-        return aside
+        return self.root / _OURS / "removed" / aside
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[int, int]]:
+        """Hold the root open, and a folder of ours in it: a rename or a link moves neither."""
+        opened: list[int] = []
+        try:
+            opened.append(make_folder(self._real))
+            opened.append(make_folder_in(opened[0], _OURS))
+            opened.append(make_folder_in(opened[1], name))
+            yield opened[0], opened[2]
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            message = f"{self.root} is no longer the folder it was"
+            raise ToolFaultError("denied", message) from None
+        finally:
+            for folder in opened:
+                os.close(folder)
 
     def __iter__(self) -> Iterator[Path]:
         """Yield the folders of the skills that were saved here."""
@@ -71,23 +95,22 @@ class SavedSkills:
         marks = file.metadata.frontmatter.get("metadata")
         return isinstance(marks, dict) and marks.get(MARK[0]) == MARK[1]
 
-    def _ours(self, name: str) -> Path:
-        self.root.mkdir(parents=True, exist_ok=True)
-        folder = self.root / _OURS / name
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.path.realpath(folder) != f"{self._real}/{_OURS}/{name}":
-            raise ToolFaultError("denied", f"{self.root} is no longer the folder it was")
-        return folder
 
-
-def _write(draft: Path, files: Files) -> None:
-    for path, text in files.items():
-        file = draft / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("w", encoding="utf-8", newline="") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())
+def _save(name: str, files: Files, root: int, drafts: int) -> None:
+    """Write a draft, then put it in its place: all of it at once, and over nothing."""
+    draft = f"{name}-{secrets.token_hex(6)}"
+    folder = make_folder_in(drafts, draft)
+    try:
+        for path, text in files.items():
+            write_new(folder, path, text.encode())
+        # Only who makes the folder may fill it; a rename onto an empty one is atomic, and onto
+        # anything else it fails (rename(2): ENOTEMPTY, ENOTDIR).
+        os.mkdir(name, dir_fd=root)
+        os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=root)
+    finally:
+        os.close(folder)
+        with suppress(OSError):
+            remove_tree(draft, within=drafts)
 
 
 def _unwritable(home: Path, error: OSError) -> ToolFaultError:

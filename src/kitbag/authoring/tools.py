@@ -81,6 +81,7 @@ def tools_that_save_in(
     author = Author(
         added, root, forget=forget_skill, is_skill=lambda name: name in skills(), changed=changed
     )
+    author.make_root()
     return authoring_tools(author)
 
 

@@ -11,6 +11,7 @@ from kitbag.execution.confinement import Confinement
 from kitbag.execution.jobs import PROGRAM
 from kitbag.kept_folders import around, kept_folders
 from kitbag.skill_copies import copies_around
+from kitbag.untrusted_files import real_home
 
 RUNNERS = Path(__file__).with_name("runners")
 
@@ -45,7 +46,6 @@ class Reach:
         )
 
 
-@lru_cache(maxsize=1024)
 def confinement_of(
     home: str,
     programs: tuple[Path, ...],
@@ -57,6 +57,20 @@ def confinement_of(
 
     A skill that is only a text has no `home`.
     """
+    # Where it was when its files were read: a link that moved since is not followed.
+    real = real_home(home) if home else ""
+    named = programs if home == real else (*programs, Path(home))
+    return _confinement(real, named, terms, exchange, reach)
+
+
+@lru_cache(maxsize=1024)
+def _confinement(
+    home: str,
+    programs: tuple[Path, ...],
+    terms: Terms,
+    exchange: Path,
+    reach: Reach,
+) -> Confinement:
     workspace = terms.workspace
     skill = Path(home) if home else None
     inside = kept_folders(terms, *_own_folders(skill, reach.copied_from, workspace))
@@ -67,6 +81,7 @@ def confinement_of(
         # Of the exchange folder too nothing is written: the next call would find it there.
         readable=(RUNNERS, PROGRAM.parents[1], exchange, *reach.readable, *inside),
         writable=(*reach.writable, *around(inside, workspace)),
+        followed=(RUNNERS, PROGRAM.parents[1]),
         network="hosts" if reach.hosts else "none",
         hosts=reach.hosts,
         skill_name=reach.skill if reach.hosts else "",

@@ -118,7 +118,8 @@ def _refuse_unsafe(call: ToolCall, script: Script) -> None:
         status = os.stat(script.file)
         identity = (status.st_dev, status.st_ino)
         if _inside.get(script.file) != identity:
-            require_inside(script.file, call.tool.home)
+            status = require_inside(script.file, call.tool.home)
+            identity = (status.st_dev, status.st_ino)  # of what lies inside, not of a later look
             if len(_inside) >= _MOST_INSIDE:
                 _inside.clear()
             _inside[script.file] = identity

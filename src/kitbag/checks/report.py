@@ -16,10 +16,9 @@ from kitbag.problems import Problem
 from kitbag.skills import Skill
 from kitbag.untrusted_files import (
     DECLARATION_BYTES,
-    SKILL_FILE_BYTES,
     CannotReadError,
     read_inside,
-    read_whole,
+    read_skill_text,
 )
 
 
@@ -79,7 +78,7 @@ def _strict(skill: Skill) -> list[Problem]:
     problems: list[Problem] = []
     # What cannot be read is already on record, and no tools.json is the usual case.
     with suppress(CannotReadError):
-        raw = read_whole(skill.file, SKILL_FILE_BYTES).data
+        raw = read_skill_text(skill.file).data
         problems += skill_md_problems(skill.file, raw, skill.home.name)
     with suppress(CannotReadError):
         problems += tools_json_problems(

@@ -17,7 +17,7 @@ from kitbag.untrusted_files import (
     SCRIPT_BYTES,
     CannotReadError,
     Stamp,
-    read_whole,
+    read_inside,
     require_inside,
     stamp_of,
 )
@@ -73,7 +73,6 @@ class ScriptsFolder:
     stamps: dict[str, Stamp] = field(default_factory=dict)
     unread: bool = False  # something was there that could not be read
     _read: dict[str, ScriptFile | None] = field(default_factory=dict)
-    _inside: set[str] = field(default_factory=set)
     _packages: set[str] = field(default_factory=set)  # folders with an __init__.py
 
     def paths(self) -> list[str]:
@@ -135,8 +134,7 @@ class ScriptsFolder:
         full = f"{self.home}/{path}"
         language = EXTENSIONS[os.path.splitext(path)[1].lower()]
         try:
-            self._require_inside(full)
-            content = read_whole(full, SCRIPT_BYTES)
+            content = read_inside(full, self.home, SCRIPT_BYTES)
         except CannotReadError as error:
             if error.code != "too-large":
                 self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")
@@ -167,16 +165,6 @@ class ScriptsFolder:
         imports = package.signature.imports if package else frozenset()
         absolute = f"{folder.rpartition('/')[2]}{module}"
         return package.path if package and not imports.isdisjoint({module, absolute}) else ""
-
-    def _require_inside(self, full: str) -> None:
-        """Refuse a link that leads outside the skill; a folder is followed once for all in it."""
-        if os.path.islink(full):
-            require_inside(full, self.home)
-            return
-        folder = os.path.dirname(full)
-        if folder not in self._inside:
-            require_inside(f"{folder}/.", self.home)
-            self._inside.add(folder)
 
     def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
         full = f"{self.home}/{path}"

@@ -11,7 +11,7 @@ from kitbag.errors import SkillUnreadableError
 from kitbag.hidden_text import clean
 from kitbag.problems import Problem
 from kitbag.skills import SkillMetadata
-from kitbag.untrusted_files import SKILL_FILE_BYTES, CannotReadError, Stamp, read_head, read_whole
+from kitbag.untrusted_files import CannotReadError, Stamp, read_head, read_skill_text
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 # What Kitbag itself understands beyond the Agent Skills fields.
@@ -39,7 +39,7 @@ def read_skill_md(path: str, folder: str) -> SkillFile:
     """Read the head of a SKILL.md in a folder named `folder`; raise CannotReadError if hopeless."""
     content = read_head(path)
     if not content.whole and not has_whole_head(content.data):
-        content = read_whole(path, SKILL_FILE_BYTES)
+        content = read_skill_text(path)
     raw = content.data
     if b"\0" in raw:
         encoding = " (UTF-16? save it as UTF-8)" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
@@ -62,7 +62,7 @@ def read_skill_md(path: str, folder: str) -> SkillFile:
 def read_body(path: str) -> str:
     """Return the instructions of a SKILL.md, without its frontmatter."""
     try:
-        return cut(read_whole(path, SKILL_FILE_BYTES).data).body
+        return cut(read_skill_text(path).data).body
     except CannotReadError as error:
         raise SkillUnreadableError(path, error.reason) from None
 

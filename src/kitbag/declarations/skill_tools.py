@@ -22,11 +22,10 @@ from kitbag.skills import Skill
 from kitbag.tools import Tool
 from kitbag.untrusted_files import (
     DECLARATION_BYTES,
-    SKILL_FILE_BYTES,
     CannotReadError,
     Stamp,
     read_inside,
-    read_whole,
+    read_skill_text,
     stamp_of,
 )
 
@@ -88,7 +87,7 @@ class _Reading:
     def _skill_file(self) -> tuple[str, list[Declared]]:
         """Return the body, for its usage lines, and what the frontmatter declares."""
         try:
-            content = read_whole(self.skill.file, SKILL_FILE_BYTES)
+            content = read_skill_text(self.skill.file)
         except CannotReadError:
             return "", []  # it was there when the skill was found; its scripts still are
         self.stamps[PurePath(self.skill.file).name] = content.stamp

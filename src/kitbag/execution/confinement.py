@@ -16,6 +16,7 @@ Right = Literal["list", "read", "run", "write", "device"]
 Network = Literal["none", "hosts", "host"]
 
 NOTHING = "none"
+_HOST_ONLY = ("protections", "workspace", "root", "hosts", "skill_name", "paths", "followed")
 _SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
 _TRUNCATE = 3  # the one below which a file outside could still be truncated
 
@@ -28,6 +29,10 @@ class Confinement:
     layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
     certainty that nothing outlives the call.
 
+    Paths are used as they are: one that is a link, or leads through one, is refused. Only those
+    of interpreters, and those in `followed`, may lead through links, but through none in a folder
+    that tools write.
+
     With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
     is whom they were granted to. With "host" it reaches what this machine reaches.
     """
@@ -37,6 +42,7 @@ class Confinement:
     interpreters: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    followed: tuple[Path, ...] = ()
     network: Network = "none"
     hosts: tuple[str, ...] = ()
     skill_name: str = ""
@@ -73,6 +79,7 @@ class Plan:
     hosts: tuple[str, ...]
     skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
+    followed: tuple[str, ...]  # those of them that may lead through links
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
     workspace: Path
@@ -80,11 +87,15 @@ class Plan:
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
     def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
-        """Return what the zygote is told; `guarded` are processes a tool must not touch."""
+        """Return what the zygote is told; `guarded` are processes a tool must not touch.
+
+        The paths of the system go by name. The others are opened for it.
+        """
         fields = asdict(self)
-        for name in ("protections", "workspace", "root", "hosts", "skill_name"):
+        for name in _HOST_ONLY:
             del fields[name]
-        return {**fields, "guarded": list(guarded)}
+        named = [(path, right) for path, right, required in self.paths if not required]
+        return {**fields, "named": named, "guarded": list(guarded)}
 
     def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
         """Return the limits a slot is sealed with; the host watches over the others."""
@@ -123,6 +134,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         hosts=_spelt(confinement.hosts),
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
         paths=_paths(confinement) if on else (),
+        followed=tuple(map(str, (*confinement.interpreters, *confinement.followed))) if on else (),
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
         workspace=confinement.workspace,

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from kitbag.errors import CommandStartError, SandboxUnavailableError
+from kitbag.errors import CommandStartError, PathReplacedError, SandboxUnavailableError
 from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
@@ -22,6 +22,7 @@ from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
 from kitbag.execution.proxy.variables import through_proxy
 from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
+from kitbag.execution.zygote import wire
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_PLANS = 1_024  # each version of a watched skill has its own
@@ -217,6 +218,9 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
             raise CommandStartError(command.argv[0], why_not_started(command, ran.reply.errno))
         case Lost():
             reason = ran.failure or ran.reply.reason
+            if reason.startswith(wire.REPLACED):
+                path = reason.removeprefix(wire.REPLACED)
+                raise PathReplacedError(path, "it was replaced while it was opened")
             if reason:
                 raise SandboxUnavailableError(("confinement",), reason)
             return None

@@ -11,7 +11,7 @@ from kitbag.execution.jobs import SlotKey
 from kitbag.execution.plain import PlainSlot, PlainZygote
 from kitbag.execution.replies import Lost, Unfit
 from kitbag.execution.shelf import AnySlot
-from kitbag.execution.zygotes import Zygote
+from kitbag.execution.zygotes import Identity, OpenedPaths, Zygote
 
 if TYPE_CHECKING:
     from kitbag.execution.proxy.uplink import Uplink
@@ -20,19 +20,21 @@ AnyZygote = Zygote | PlainZygote
 
 
 # A plan, and which folders its paths were when they were opened: one that was deleted and made
-# again is another folder, and a zygote would go on showing the old one.
-Key = tuple[Plan, tuple[tuple[int, int], ...]]
+# again is another folder, and a zygote would go on showing the old one. What a look through a
+# link finds is the key of no zygote: one is only started when it has opened the same, and that
+# without following links.
+Key = tuple[Plan, tuple[Identity, ...]]
 
 
 def _key(plan: Plan) -> Key:
     return plan, tuple(_identity(path) for path, _, required in plan.paths if required)
 
 
-def _identity(path: str) -> tuple[int, int]:
+def _identity(path: str) -> Identity:
     try:
         found = os.stat(path)  # noqa: PTH116 - four times per call: Path.stat costs twice as much
     except OSError:
-        return (0, 0)  # the zygote will say what is wrong with it
+        return (0, 0)  # whoever opens it will say what is wrong with it
     return found.st_dev, found.st_ino
 
 
@@ -78,12 +80,20 @@ class ZygotePool:
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
-        plan = key[0]
-        zygote = Zygote(loop, plan, self._the_uplink) if plan.zygote else PlainZygote(loop)
+        zygote = self._new_zygote(loop, *key) if key[0].zygote else PlainZygote(loop)
         self._zygotes[key] = zygote
         if self._clock is None:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
         return zygote
+
+    def _new_zygote(
+        self, loop: asyncio.AbstractEventLoop, plan: Plan, identities: tuple[Identity, ...]
+    ) -> Zygote:
+        opened = OpenedPaths(plan, identities)
+        try:
+            return Zygote(loop, plan, opened, self._the_uplink)
+        finally:
+            opened.close()
 
     def _the_uplink(self) -> "Uplink":
         """Return what all tools go out by: loaded and made when one may."""

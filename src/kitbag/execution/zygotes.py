@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -9,8 +10,9 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from kitbag.errors import CommandStartError, PathReplacedError
 from kitbag.execution.command import Nursery, Prestarted
-from kitbag.execution.confinement import Plan
+from kitbag.execution.confinement import Plan, Right
 from kitbag.execution.interpreter import zygote_command
 from kitbag.execution.jobs import Jobs, SlotKey
 from kitbag.execution.replies import Unfit
@@ -18,6 +20,7 @@ from kitbag.execution.shelf import AnySlot, Shelf
 from kitbag.execution.slots import Owner, Slot
 from kitbag.execution.waiting import WaitingSlot
 from kitbag.execution.zygote import wire
+from kitbag.untrusted_files import follow_trusted_links, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +66,85 @@ def _new_folder_name() -> str:
     return f"{os.path.realpath(tempfile.gettempdir())}/kitbag-{os.urandom(8).hex()}"
 
 
+# A path whose right comes later has the wider one, where two lead to the same folder.
+_WIDER = ("list", "device", "read", "run", "write")
+
+Identity = tuple[int, int]  # device and inode
+
+
+class OpenedPaths:
+    """The paths of a plan, each opened once: what is checked here is what the zygote uses."""
+
+    def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
+        self._fds: dict[str, tuple[Right, int]] = {}
+        self.links: dict[str, str] = {}
+        self._changeable = [path for path, right, _ in plan.paths if right == "write"]
+        required = [(path, right) for path, right, required in plan.paths if required]
+        if len(required) > wire.MOST_DESCRIPTORS:
+            reason = f"it may use {len(required)} paths, and {wire.MOST_DESCRIPTORS} are the most"
+            raise CommandStartError("the tool", reason, hint="grant the folder around them")
+        try:
+            for (path, right), identity in zip(required, expected, strict=True):
+                self._take(path, right, identity, is_followed=path in plan.followed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
+        try:
+            if is_followed:
+                self._open_followed(path, right, identity)
+            else:
+                self._open(path, right, identity)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise PathReplacedError(path, reason) from None
+
+    def _open_followed(self, path: str, right: Right, identity: Identity) -> None:
+        try:
+            real, links = follow_trusted_links(path, self._changeable)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return  # a tool may have put the link there: what it leads to is not shown
+            raise
+        self._open(real, right, identity)
+        self.links |= links
+
+    def _open(self, path: str, right: Right, identity: Identity) -> None:
+        fd = open_plain(path)
+        found = os.fstat(fd)
+        known = self._fds.get(path)
+        if known is not None:
+            os.close(known[1])
+            right = max(right, known[0], key=_WIDER.index)
+        self._fds[path] = (right, fd)
+        if (found.st_dev, found.st_ino) != identity:
+            raise PathReplacedError(path, "it was replaced while it was opened")
+
+    def fields(self) -> dict[str, object]:
+        """Return what the zygote is told of them, in the order of their descriptors."""
+        given = [(path, right) for path, (right, _) in self._fds.items()]
+        return {"given": given, "links": self.links}
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(fd for _, fd in self._fds.values())
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+        self._fds.clear()
+
+
 class Zygote:
     """Slots of one plan, made on demand, kept while they are used."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, plan: Plan, uplink: "Callable[[], Uplink]"
+        self,
+        loop: asyncio.AbstractEventLoop,
+        plan: Plan,
+        opened: OpenedPaths,
+        uplink: "Callable[[], Uplink]",
     ) -> None:
         self._loop = loop
         self._plan = plan
@@ -83,7 +160,8 @@ class Zygote:
         loop.add_reader(self._control.fileno(), self._read)
         loop.add_reader(self._pidfd, self._reap)
         guarded = (os.getpid(), os.getpgid(0))
-        wire.send_value(self._control, wire.CONFIGURE, plan.fields(guarded))
+        fields = {**plan.fields(guarded), **opened.fields()}
+        wire.send_value(self._control, wire.CONFIGURE, fields, opened.descriptors)
 
     @property
     def busy(self) -> bool:

@@ -145,6 +145,7 @@ def _plan(
         interpreters=(*visible_for(file), *_environment(file), *map(Path, program.run)),
         readable=tuple(map(Path, program.read)),
         writable=tuple(map(Path, program.write)),
+        followed=tuple(map(Path, (*program.read, *program.write))),
         network="hosts" if program.hosts and not program.unconfined else "none",
         hosts=() if program.unconfined else program.hosts,
         skill_name=entry.skill if program.hosts and not program.unconfined else "",

@@ -16,10 +16,9 @@ from kitbag.trust.asks_in_frontmatter import asks_in_frontmatter
 from kitbag.trust.grantable import is_variable
 from kitbag.untrusted_files import (
     SCRIPT_BYTES,
-    SKILL_FILE_BYTES,
     CannotReadError,
     read_inside,
-    read_whole,
+    read_skill_text,
 )
 
 # What every call has anyway: see `base_environment`, and what Kitbag says about the call.
@@ -121,6 +120,6 @@ def _declared_in(tool: Tool, skill: Skill) -> str:
 
 def _text(file: str) -> bytes:
     try:
-        return read_whole(file, SKILL_FILE_BYTES).data
+        return read_skill_text(file).data
     except CannotReadError:
         return b""  # it was there when the skill was found

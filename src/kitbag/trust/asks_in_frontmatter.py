@@ -13,7 +13,7 @@ from kitbag.hosts import HostError, host_of_url, read_host
 from kitbag.needs import Need, NeedKind
 from kitbag.skills import Skill
 from kitbag.trust.paths import is_below
-from kitbag.untrusted_files import SKILL_FILE_BYTES, CannotReadError, read_whole
+from kitbag.untrusted_files import CannotReadError, read_skill_text
 
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")
@@ -111,7 +111,7 @@ def _path(value: str, home: str) -> str:
 
 def _lines(file: str) -> dict[YamlPath, int]:
     try:
-        parts = cut(read_whole(file, SKILL_FILE_BYTES).data)
+        parts = cut(read_skill_text(file).data)
     except CannotReadError:
         return {}
     return lines_of(parts.front or "", first_line=parts.first_line)

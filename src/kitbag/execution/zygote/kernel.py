@@ -19,7 +19,7 @@ ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
-_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 1, 4, 0x40
 _MNT_DETACH = 2
 _LAST_CAPABILITY = 63
 _NOROOT_AND_LOCKED = 3
@@ -131,6 +131,12 @@ def clone_tree(path: str) -> int:
     return syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 
+def clone_tree_of(fd: int) -> int:
+    """Copy the mounts at and below what is open as `fd`, in this mount namespace."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC
+    return syscall(_OPEN_TREE, fd, b"", flags)
+
+
 def set_attributes(fd: int, attributes: int) -> None:
     """Set mount attributes on a whole cloned tree."""
     _mount_setattr(fd, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes)
@@ -148,6 +154,12 @@ def _mount_setattr(fd: int, path: bytes, flags: int, attributes: int) -> None:
 
 def attach_tree(fd: int, target: str) -> None:
     syscall(_MOVE_MOUNT, fd, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+
+
+def attach_tree_on(fd: int, target: int) -> None:
+    """Attach a tree on what is open as `target`: a name could lead elsewhere by now."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    syscall(_MOVE_MOUNT, fd, b"", target, b"", flags)
 
 
 def enter_root(folder: str) -> None:

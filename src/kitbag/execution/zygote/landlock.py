@@ -48,10 +48,11 @@ def handled(abi: int) -> tuple[int, int, int]:
     return files, network, scopes
 
 
-def ruleset(abi: int, paths: list[tuple[str, str]], network: str, port: int = 0) -> int:
+def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: int = 0) -> int:
     """Build a ruleset; its descriptor survives fork and is applied by `restrict`.
 
-    `port` is the one that may be connected to, where there is one.
+    A path is a name or what is open already; `port` is the one that may be connected to, where
+    there is one.
     """
     files, ports, scopes = handled(abi)
     if network == "host":
@@ -62,25 +63,34 @@ def ruleset(abi: int, paths: list[tuple[str, str]], network: str, port: int = 0)
     fd = kernel.syscall(_CREATE, attributes, size, 0)
     os.set_inheritable(fd, False)
     for path, right in paths:
-        _allow(fd, path, RIGHTS[right] & files)
+        rights = RIGHTS[right] & files
+        if isinstance(path, int):
+            _allow(fd, path, rights)
+        else:
+            _allow_named(fd, path, rights)
     if port and ports:
         rule = ctypes.create_string_buffer(struct.pack("QQ", _CONNECT_TCP, port), 16)
         kernel.syscall(_ADD_RULE, fd, _NET_PORT, rule, 0)
     return fd
 
 
-def _allow(ruleset_fd: int, path: str, rights: int) -> None:
+def _allow_named(ruleset_fd: int, path: str, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= _FOR_FILES
-        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
-        kernel.syscall(_ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)
+        _allow(ruleset_fd, fd, rights)
     finally:
         os.close(fd)
+
+
+def _allow(ruleset_fd: int, fd: int, rights: int) -> None:
+    """Allow what is below an open file or folder: a rule is about it, not about its name."""
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        rights &= _FOR_FILES
+    rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
+    kernel.syscall(_ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)
 
 
 def restrict(ruleset_fd: int) -> None:

@@ -32,7 +32,9 @@ def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: Ne
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
     leftovers = _mount_view(config, limits, root)
-    Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY)).apply()
+    seal = Seal(config, limits, (_FIRST_PROCESS,), list(own_view.TEMPORARY))
+    _close_opened(config)
+    seal.apply()
     kernel.hide_from_peers()
     return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
 
@@ -85,6 +87,13 @@ def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:
     leftovers = SharedFolder(limits["temporary"])
     guarded = (os.getpid(), os.getppid(), *config["guarded"])
     starter = ForkThenSeal(Seal(config, limits, guarded, [limits["temporary"]]))
+    _close_opened(config)
     if config["confined"]:
         kernel.hide_from_peers()
     return Slot(sock, starter, AdoptedTree(), leftovers, None)
+
+
+def _close_opened(config: Fields) -> None:
+    """Close what the rules were made of: no tool may ever get at a folder by its descriptor."""
+    for fd, _ in config["opened"]:
+        os.close(fd)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 
-from kitbag.execution.zygote import kernel
+from kitbag.execution.zygote import kernel, wire
 from kitbag.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
-from kitbag.execution.zygote.own_view import TEMPORARY, make_link, make_mount_point
+from kitbag.execution.zygote.own_view import TEMPORARY
 
 _ATTRIBUTES = {
     "read": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC,
@@ -22,6 +23,8 @@ _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 # Where the new root is put together: any folder will do, for all that is granted is open by then.
 _BASE = "/dev"
 _MOST_LINKS = 40  # as the kernel
+_ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OUT_OF_THE_WAY = 64  # a nursery puts its own descriptors at the lowest numbers
 _STANDARD_STREAMS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -58,23 +61,48 @@ class NewRoot:
     root, an empty /tmp) may cover a workspace or an interpreter that lives below it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, links: dict[str, str]) -> None:
         self._trees: list[tuple[str, int, bool]] = []
-        self.links: dict[str, str] = {}
+        self.links = links  # symbolic links that lead to what is in it
         self.paths: list[str] = []  # what is in it, without what is inside another of them
+        self.opened: list[tuple[int, str]] = []  # what the host has checked, and the right to it
 
-    def open(self, path: str, right: str, required: bool) -> None:
-        """Clone the mounts at `path`, remembering the symbolic links that lead to it."""
+    def open_named(self, path: str, right: str) -> None:
+        """Clone the mounts at a path of the system, if it is there, through links if need be."""
         try:
             real = self._resolve(path)
-            mode = os.stat(real).st_mode
-            tree = kernel.clone_tree(real)
+            fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            if required:
-                raise
             return
+        try:
+            self._clone(real, fd, right)
+        except OSError:
+            return
+        finally:
+            os.close(fd)
+
+    def open_given(self, path: str, right: str, given: int) -> None:
+        """Clone the mounts at a path that the host has opened as `given`.
+
+        A descriptor of the host's belongs to the host's mounts, of which nobody may clone any
+        from here (open_tree(2): EINVAL). So the path is walked once more, without following
+        links, and must lead to the very same file or folder.
+        """
+        fd = _open_plain(path)
+        try:
+            if not os.path.sameopenfile(fd, given):
+                raise replaced(path)
+            tree = self._clone(path, fd, right)
+        finally:
+            os.close(fd)
+        self.opened.append((fcntl.fcntl(tree, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY), right))
+
+    def _clone(self, real: str, fd: int, right: str) -> int:
+        folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        tree = kernel.clone_tree_of(fd)
         kernel.set_attributes(tree, _ATTRIBUTES[right])
-        self._trees.append((real, tree, stat.S_ISDIR(mode)))
+        self._trees.append((real, tree, folder))
+        return tree
 
     def _resolve(self, path: str, followed: int = 0) -> str:
         if followed > _MOST_LINKS:
@@ -96,25 +124,111 @@ class NewRoot:
         kernel.mount("tmpfs", base, "tmpfs", _QUIET, "size=1m,mode=755")
         for target in TEMPORARY:
             os.makedirs(base + target)
+        root = os.open(base, _ENTER)
         for real, tree, folder in sorted(self._trees):
-            make_mount_point(base + real, folder)
-            kernel.attach_tree(tree, base + real)
-            os.close(tree)
+            _attach(root, real, tree, folder)
             if not any(real.startswith(path + "/") for path in self.paths):
                 self.paths.append(real)
         for link, target in self.links.items():
-            make_link(base + link, target)
+            _make_link(root, link, target)
+        os.close(root)
         for name, target in _STANDARD_STREAMS:
             os.symlink(target, base + "/dev/" + name)
         kernel.enter_root(base)
         kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def enter_new_root(paths: list[tuple[str, str, bool]]) -> NewRoot:
-    """Enter a root of the given (path, right, required)."""
+def _open_plain(path: str) -> int:
+    """Open a path without following a link anywhere in it, as the host does (untrusted_files)."""
+    fd = os.open("/", _ENTER)
+    *above, name = path.strip("/").split("/")
+    try:
+        for part in above:
+            fd = _replace(fd, os.open(part, _ENTER, dir_fd=fd))
+        found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    except OSError:
+        raise replaced(path) from None
+    finally:
+        os.close(fd)
+    return found  # a link itself is not what the host has opened
+
+
+def _attach(root: int, path: str, tree: int, folder: bool) -> None:
+    """Attach a tree at `path` below `root`, which tools may be changing at this moment."""
+    *above, name = path.strip("/").split("/")
+    parent = _enter_all(root, above)
+    try:
+        point = _enter(parent, name) if folder else _open_file(parent, name)
+    except (NotADirectoryError, FileExistsError):
+        raise replaced(path) from None
+    finally:
+        os.close(parent)
+    try:
+        kernel.attach_tree_on(tree, point)
+    finally:
+        os.close(point)
+        os.close(tree)
+
+
+def _make_link(root: int, path: str, target: str) -> None:
+    *above, name = path.strip("/").split("/")
+    parent = _enter_all(root, above)
+    try:
+        os.symlink(target, name, dir_fd=parent)
+    except FileExistsError:
+        return
+    finally:
+        os.close(parent)
+
+
+def _enter_all(root: int, names: list[str]) -> int:
+    fd = os.dup(root)
+    for name in names:
+        try:
+            fd = _replace(fd, _enter(fd, name))
+        except OSError:
+            os.close(fd)
+            raise
+    return fd
+
+
+def _enter(folder: int, name: str) -> int:
+    """Open a folder in a folder, made if it is not there; a link is not followed."""
+    try:
+        return os.open(name, _ENTER, dir_fd=folder)
+    except FileNotFoundError:
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _ENTER, dir_fd=folder)
+
+
+def _open_file(folder: int, name: str) -> int:
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        new = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        os.close(os.open(name, new, 0o444, dir_fd=folder))
+    return os.open(name, flags, dir_fd=folder)
+
+
+def _replace(fd: int, by: int) -> int:
+    os.close(fd)
+    return by
+
+
+def replaced(path: str) -> OSError:
+    return OSError(f"{wire.REPLACED}{path}")
+
+
+def enter_new_root(
+    named: list[tuple[str, str]], given: list[tuple[str, str, int]], links: dict[str, str]
+) -> NewRoot:
+    """Enter a root of paths of the system (path, right) and of what the host has opened."""
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    root = NewRoot()
-    for path, right, required in paths:
-        root.open(path, right, required)
+    root = NewRoot(links)
+    for path, right in named:
+        root.open_named(path, right)
+    for path, right, fd in given:
+        root.open_given(path, right, fd)
     root.enter(_BASE)
     return root

@@ -35,7 +35,8 @@ class Seal:
         self._machine = os.uname().machine
         self._ruleset = -1
         if config["landlock"]:
-            rules = [(path, right) for path, right, _ in config["paths"]]
+            rules = [(path, right) for path, right in config["opened"]]
+            rules += [(path, right) for path, right in config["named"]]
             rules += [(path, right) for path, right in config["only_landlock"]]
             rules += [(path, "write") for path in temporary]
             network, port = config["network"], config["proxy_port"]

@@ -28,7 +28,7 @@ def serve(control: _socket.socket) -> None:
     if message is None:
         return
     try:
-        zygote = _prepare(control, message.value())
+        zygote = _prepare(control, message.value(), message.fds)
     except OSError as error:
         wire.send_failure(control, error)
         return
@@ -51,19 +51,31 @@ def keep_only(wanted: tuple[int, ...]) -> None:
                 continue  # the one that was reading the list
 
 
-def _prepare(control: _socket.socket, config: Fields) -> Zygote:
+def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> Zygote:
+    """Enter the namespaces; `fds` are the paths that the host has checked, opened."""
     if not config["namespaces"]:
         kernel.adopt_orphans()
-        return Zygote(control, config, namespaces.NewRoot())
+        config["opened"] = [(fd, right) for fd, (_, right) in zip(fds, config["given"])]
+        return Zygote(control, config, namespaces.NewRoot({}))
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()
     if pid:
         # The process table lives as long as its first process; this one only waits to be reaped.
         control.close()
+        _close(fds)
         os.waitpid(pid, 0)
         os._exit(0)
     kernel.die_with_parent()
-    return Zygote(control, config, namespaces.enter_new_root(config["paths"]))
+    given = [(path, right, fd) for fd, (path, right) in zip(fds, config["given"])]
+    root = namespaces.enter_new_root(config["named"], given, config["links"])
+    _close(fds)  # they lead to the whole machine; what they stand for is open in the new root
+    config["opened"] = root.opened
+    return Zygote(control, config, root)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 class Zygote:
@@ -73,6 +85,7 @@ class Zygote:
         self._control = control
         self._config = config
         self._root = root
+        self._opened = tuple(fd for fd, _ in config["opened"])
         self._slots: dict[int, str | None] = {}  # and the folder it has to itself, if any
         self._nurseries: dict[int, int] = {}  # by a descriptor that hangs up when their slot ends
         self._poll = select.poll()
@@ -198,7 +211,7 @@ class Zygote:
             os._exit(0)
 
     def _slot(self, sock: _socket.socket, limits: Fields) -> None:
-        keep_only((0, 1, 2, sock.fileno(), limits["porch"]))
+        keep_only((0, 1, 2, sock.fileno(), limits["porch"], *self._opened))
         make_slot(sock, self._config, limits, self._root).serve()
 
     def _warm_slot(
@@ -213,7 +226,7 @@ class Zygote:
             return
 
     def _nursery(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
-        keep_only((0, 1, 2, end.fileno(), jobs, table))
+        keep_only((0, 1, 2, end.fileno(), jobs, table, *self._opened))
         start_nursery(end, jobs, table, self._config, limits)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FORBIDDEN = "/etc/passwd"  # on every machine, readable by everybody, and not granted below
-_GRANTED = [("/usr", "run", True), ("/dev/null", "device", True)]
+_GRANTED = [("/usr", "run"), ("/dev/null", "device")]
 _MEMORY_BYTES = 256 << 20
 _FEW_PROCESSES, _MORE_PROCESSES = 4, 20
 
@@ -131,7 +131,7 @@ def try_namespaces(user: bool) -> int:
 
 
 def _try_new_root() -> int:
-    namespaces.enter_new_root(_GRANTED)
+    namespaces.enter_new_root(_GRANTED, [], {})
     must_deny(lambda: os.open(_FORBIDDEN, os.O_RDONLY), errno.ENOENT)
     must_deny(lambda: os.mkdir("/usr/kitbag-trial"), errno.EROFS)
     if [name for _, name in _socket.if_nameindex() if name != "lo"]:

@@ -24,11 +24,15 @@ PREPARE, NEXT = b"P", b"G"
 # Back to the host; a nursery's come through its slot.
 READY, FAILED, ENDED, NOT_STARTED, UNFIT, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
+# How a failure begins that no protection is to blame for: a path is not what the host opened.
+REPLACED = "replaced: "
+
 # A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
 # memory file whose descriptor comes last.
 _INLINE_BYTES = 60_000
 _IN_FILE = b"+"
-_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * 8)  # for the most that a message has
+MOST_DESCRIPTORS = 240  # of 253 that a kernel passes with one packet (unix(7), SCM_RIGHTS)
+_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * (MOST_DESCRIPTORS + 1))  # and a memory file
 _room = bytearray(65_536)  # for what comes in: one packet at a time
 _CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
 _MARSHAL_FORMAT = 2  # read by every Python from 3.9 on

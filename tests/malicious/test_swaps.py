@@ -1,0 +1,171 @@
+"""Paths that turn into links between the check and the use."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.authoring.saved_skills import SavedSkills
+from kitbag.errors import KitbagError
+from kitbag.policy.approval import Question
+from kitbag.results import ChangedFile
+from kitbag.servers.mcp.links import Links, Scheme
+from kitbag.untrusted_files import CannotReadError, ToolFaultError, read_inside
+from tests.conftest import WriteSkill
+from tests.malicious.conftest import Grant, MakeManager
+from tests.swaps import ROUNDS, swapped
+
+READ = "print(open('inputs/key').read())\n"
+WRITE = "open('inputs/marker', 'w').write('mine')\n"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "key").write_text("hunter2hunter2")
+    return folder
+
+
+def said_in(manager: SkillManager, tool: str) -> tuple[str, str]:
+    """Return what a call gave; that it was refused is as good as any answer."""
+    try:
+        result = manager.call(tool)
+    except KitbagError as error:
+        return "refused", str(error)
+    return result.outcome, result.content
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.promise("call-6")
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
+    kind: str, manager_of: MakeManager, workspace: Path, outside: Path
+) -> None:
+    inputs = workspace / "inputs"
+    inputs.mkdir()
+    (inputs / "key").write_text("harmless")
+    (workspace / "link").symlink_to(outside)
+
+    def only_inside(question: Question) -> bool:
+        return all(Path(need.value).is_relative_to(workspace) for need in question.needs)
+
+    front = f"metadata: {{kitbag: {{{kind}: [{inputs}]}}}}\n"
+    files = {"scripts/use.py": READ if kind == "read" else WRITE}
+    manager = manager_of(files, front, approver=only_inside)
+
+    with swapped(inputs, workspace / "link"):
+        said = [said_in(manager, "bad.use") for _ in range(ROUNDS)]
+
+    assert not [each for each in said if "hunter2" in each[1]]
+    assert {path.name for path in outside.iterdir()} == {"key"}
+    assert "ok" in {outcome for outcome, _ in said}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.promise("grant-5")
+def test_what_one_skill_may_write_does_not_move_what_another_may_read(
+    manager_of: MakeManager, grant: Grant, tmp_path: Path, outside: Path
+) -> None:
+    data = tmp_path / "data"
+    (data / "in").mkdir(parents=True)
+    (data / "in/key").write_text("harmless")
+    (data / "link").symlink_to(outside)
+    manager = manager_of({"scripts/use.py": f"print(open('{data}/in/key').read())\n"})
+    grant(manager, read=str(data / "in"))
+
+    # As another skill can that may write `data`.
+    with swapped(data / "in", data / "link"):
+        said = [said_in(manager, "bad.use") for _ in range(ROUNDS)]
+
+    assert not [each for each in said if "hunter2" in each[1]]
+    assert "ok" in {outcome for outcome, _ in said}
+
+
+def read_all(read: Callable[[], bytes]) -> set[bytes]:
+    """Return what many reads gave; a read that was refused gave nothing."""
+    found = set[bytes]()
+    for _ in range(ROUNDS * 50):
+        try:
+            found.add(read())
+        except CannotReadError:
+            found.add(b"")
+    return found
+
+
+@pytest.mark.promise("mcp-3")
+@pytest.mark.parametrize("scheme", ["file", "workspace"])
+def test_a_link_to_a_file_of_the_workspace_never_shows_one_outside(
+    scheme: Scheme, workspace: Path, outside: Path
+) -> None:
+    report = workspace / "report"
+    report.write_text("harmless")
+    (workspace / "other").symlink_to(outside / "key")
+    links = Links(workspace, scheme)
+    (link,) = links.to([ChangedFile(path="report", type="text/plain", size=8)])
+
+    with swapped(report, workspace / "other", pause=0.0002):
+        found = read_all(lambda: (links.read(link.uri) or (b"", ""))[0])
+
+    assert found <= {b"harmless", b""}
+    assert b"harmless" in found
+
+
+@pytest.mark.promise("ctx-2")
+@pytest.mark.parametrize("part", ["references", "references/notes.md"])
+def test_a_file_of_a_skill_is_never_read_through_a_link_that_leaves_it(
+    part: str, write_skill: WriteSkill, outside: Path
+) -> None:
+    home = write_skill("demo", files={"references/notes.md": "harmless"})
+    (outside / "notes.md").write_text("hunter2hunter2")
+    target = outside if part == "references" else outside / "notes.md"
+    (home / "other").symlink_to(target)
+
+    with swapped(home / part, home / "other", pause=0.0002):
+        file = f"{home}/references/notes.md"
+        found = read_all(lambda: read_inside(file, str(home), 100).data)
+
+    assert found <= {b"harmless", b""}
+    assert b"harmless" in found
+
+
+@pytest.mark.slow
+@pytest.mark.promise("def-2")
+@pytest.mark.parametrize("part", ["skills", "skills/.kitbag", "skills/.kitbag/drafts"])
+def test_a_skill_that_is_saved_never_lands_outside(
+    part: str, workspace: Path, outside: Path
+) -> None:
+    (workspace / "skills/.kitbag/drafts").mkdir(parents=True)
+    saved = SavedSkills(workspace / "skills")
+    (workspace / "link").symlink_to(outside)
+
+    with swapped(workspace / part, workspace / "link", pause=0.0005):
+        kept = [saves(saved, f"skill-{number}") for number in range(ROUNDS)]
+
+    assert [path.name for path in outside.rglob("*")] == ["key"]
+    assert True in kept
+
+
+def saves(saved: SavedSkills, name: str) -> bool:
+    try:
+        saved.save(name, {"SKILL.md": "text", "scripts/run.py": "pass"})
+    except ToolFaultError:
+        return False
+    return True
+
+
+@pytest.mark.promise("def-2")
+def test_the_folder_for_saved_skills_is_there_and_read_only_from_the_first_call(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workspace)
+    manager = SkillManager(workspace=workspace, define_tools=True, builtins=True, cache=False)
+
+    result = manager.call("bash", {"command": "mv skills aside; ln -s / skills; touch skills/x"})
+
+    assert result.is_error
+    assert (workspace / "skills").is_dir()
+    assert not (workspace / "skills").is_symlink()
