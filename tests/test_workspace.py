@@ -28,6 +28,12 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a look at the workspace take its time: a busy machine may stop it for a while."""
+    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
+
+
+@pytest.fixture
 def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
     def make(script: str) -> SkillManager:
         files = {"scripts/x.sh": script, "scripts/nothing.sh": "true\n"}
@@ -119,6 +125,7 @@ def test_the_walk_is_bounded_and_says_when_it_did_not_see_everything(workspace: 
     assert len(files) <= 2_000
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_name_that_is_no_text_can_still_be_written_down(workspace: Path) -> None:
     Path(os.fsdecode(os.fsencode(workspace) + b"/\xff.txt")).touch()
 
@@ -174,6 +181,7 @@ ODD = ["../key", "a/../../key", "/key", "", ".", "a//b", "a\u200b", "a\\b"]
 HIDDEN = [".\u200b.", "a\u202eb", "a\u200bb", "line\nend", "tab\tstop", "back\\slash", "x\x1b[31my"]
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.promise("mcp-3")
 @pytest.mark.parametrize("name", HIDDEN)
 def test_no_hidden_character_turns_a_name_into_another_path(name: str, workspace: Path) -> None:
@@ -200,6 +208,7 @@ def test_a_path_that_is_no_name_in_the_workspace_is_not_linked(path: str, worksp
     assert Links(workspace, "workspace").to([file]) == []
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.promise("fs-1")
 def test_a_folder_that_turns_into_a_link_is_not_looked_through(
     workspace: Path, tmp_path: Path
