@@ -220,11 +220,23 @@ INPUTS: list[tuple[bytes | None, str]] = [
     (None, "allowed"),
     (b'{"force": false}', "allowed"),
     (b'{"force": true}', "denied"),
-    (b"[" * 100_000, "allowed"),
-    (b"\xff not text", "allowed"),
+    (b"", "allowed"),
+    (b" \n", "allowed"),
+    (b'{"force": false, "other": [1]}\n', "allowed"),
+    (b"[" * 100_000, "denied"),
+    (b"\xff not text", "denied"),
+    (b'{"force": true} {}', "denied"),
+    (b'{"force": false} {"force": true}', "denied"),
+    (b'\xef\xbb\xbf{"force": true}', "denied"),
+    ('{"force": true}'.encode("utf-16"), "denied"),
+    (b'{"force": true, "force": false}', "denied"),
+    (b'{"force": false, "force": true}', "denied"),
+    (b'["--force"]', "denied"),
+    (b'"{\\"force\\": true}"', "denied"),
 ]
 
 
+@pytest.mark.promise("call-10")
 @pytest.mark.parametrize(("stdin", "decision"), INPUTS)
 async def test_what_a_script_reads_instead_of_its_arguments_is_judged_like_them(
     stdin: bytes | None, decision: str, call_of: MakeCall

@@ -1,6 +1,5 @@
 """Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from kitbag.needs import Need
 from kitbag.permit import Permit, given_for
 from kitbag.policy.approval import Answer, Approver, Question, ask
 from kitbag.policy.decisions import Decision, Request
+from kitbag.policy.delivered import readings
 from kitbag.policy.policy import Policy
 from kitbag.secret_values import SecretValues
 from kitbag.secrets import Secrets, environment_secrets
@@ -28,6 +28,7 @@ from kitbag.trust.programs import pin_of, pinned_hash
 from kitbag.what_runs import what_runs
 
 _UNCONFINED = Need(kind="unconfined")
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +148,11 @@ class Permits:
         return self._grants.consent() is not None
 
     def _decide(self, request: Request, call: ToolCall) -> Decision:
-        decision = self.policy.decide(request)
-        read = _read_from_input(call)
-        if read is None or decision.verdict == "deny":
-            return decision
-        # Such a script takes its input for its arguments: what is refused to one is to the other.
-        other = self.policy.decide(replace(request, arguments=read))
-        return other if other.verdict != "allow" else decision
+        if not self.policy.minds_arguments(request):
+            return self.policy.decide(request)
+        # What is refused to one way of reading the call is refused to the call.
+        found = (self.policy.decide(replace(request, arguments=each)) for each in readings(call))
+        return max(found, key=lambda decision: _STRICTNESS[decision.verdict])
 
     def _case(self, call: ToolCall) -> _Case:
         tool = call.tool
@@ -245,19 +244,6 @@ def _said(case: _Case, decision: Decision) -> _Said:
 
 def _configured(tool: Tool) -> tuple[Need, ...]:
     return tool.runs.granted if isinstance(tool.runs, Hosted) else ()
-
-
-def _read_from_input(call: ToolCall) -> dict[str, Any] | None:
-    """Return what a script that reads its arguments from its input gets instead of them."""
-    if call.stdin is None or call.tool.convention != "stdin":
-        return None
-    text = call.stdin.decode("utf-8", "replace")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    is_untyped = "data" in call.tool.input_schema.get("properties", {})
-    return value if isinstance(value, dict) and not is_untyped else {"data": value}
 
 
 def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:

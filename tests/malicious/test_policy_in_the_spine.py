@@ -1,6 +1,7 @@
 """What a policy says holds at the front door: rules, approvers, modes, limits, the journal."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from kitbag.house import House
 from kitbag.journal.journal import Journal
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.journal.trouble import JournalError, JournalWarning
-from kitbag.policy import Answer, Condition, Equals, LimitRule, Question, Rule
+from kitbag.policy import Answer, Condition, Equals, LimitRule, Present, Question, Rule
 from kitbag.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
@@ -348,6 +349,88 @@ def test_rules_about_arguments_are_not_evaded_through_standard_input(
     with JournalReader(state) as reader:
         last = list(reader.after(Query()))[-1]
     assert '{"force": false}' in str(last.arguments)
+
+
+SPELLINGS: list[Any] = [
+    {"data": {"force": True}},
+    {"force": True},
+    {"data": '{"force": true}'},
+    {"data": '\n {"force": true}'},
+    '{"force": true}',
+    {"data": '{"force": true, "force": false}'},
+    {"data": [{"force": True}]},
+    {"data": [[{"force": True}]]},
+    {"data": '[{"force": true}]'},
+    {"data": '\ufeff{"force": true}'},
+    {"data": "--force=true"},
+    {"data": ["--force", "true"]},
+    {"data": {"force": "true"}},
+]
+
+
+@pytest.mark.promise("call-10")
+@pytest.mark.parametrize("given", SPELLINGS, ids=str)
+def test_rules_about_arguments_see_what_a_script_is_given_in_every_spelling(
+    given: Any, manager_of: MakeManager
+) -> None:
+    force = Rule(
+        verdict="deny",
+        tools=["bad.pipe"],
+        when=[Condition(argument="data.force", test=Equals(True))],
+    )
+    manager = manager_of(RUN, policy=Policy(rules=[force]))
+
+    with pytest.raises(CallDeniedError):
+        manager.call("bad.pipe", given)
+
+    assert manager.call("bad.pipe", {"data": '{"force": false}'}).stdout == '{"force": false}'
+
+
+@pytest.mark.promise("call-10")
+def test_rules_about_arguments_see_the_input_of_programs_and_inline_scripts(
+    manager_of: MakeManager,
+) -> None:
+    force = Rule(verdict="deny", when=[Condition(argument="force", test=Equals(True))])
+    properties = {"force": {"type": "boolean"}}
+    declared = [
+        {
+            "name": "inline",
+            "description": "d",
+            "parameters": {"type": "object", "properties": properties},
+            "backend": {"type": "script", "interpreter": "sh", "script": "cat"},
+        },
+        {
+            "name": "binary",
+            "description": "d",
+            "parameters": {"type": "object", "properties": properties},
+            "backend": {"type": "binary", "path": "/bin/cat"},
+        },
+    ]
+    front = f"tools: {json.dumps(declared)}\n"
+    manager = manager_of({}, front=front, policy=Policy(rules=[force]))
+
+    for name in ("bad.inline", "bad.binary"):
+        for stdin in ('{"force": true}', '\ufeff{"force": true}', '{"force": true}{}', "[1]"):
+            with pytest.raises(CallDeniedError):
+                manager.call(name, {"force": False}, stdin=stdin)
+        assert manager.call(name, {}, stdin='{"force": false}').stdout == '{"force": false}'
+
+
+@pytest.mark.promise("call-10")
+def test_rules_about_arguments_see_the_defaults_of_those_left_out(
+    manager_of: MakeManager,
+) -> None:
+    conditions = [
+        Condition(argument="n", test=Equals(0)),
+        Condition(argument="force", test=Present()),
+    ]
+    rules = [Rule(verdict="deny", when=[condition]) for condition in conditions]
+    manager = manager_of(RUN, policy=Policy(rules=rules))
+
+    with pytest.raises(CallDeniedError):
+        manager.call("bad.run")
+    # What was not given is not present, whatever the script takes instead.
+    assert manager.call("bad.run", {"n": 1}).content == "1 False"
 
 
 @pytest.mark.promise("call-10")

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kitbag import Policy
-from kitbag.policy import Condition, Equals, Glob, Present, Request, Rule
+from kitbag.policy import Absent, Condition, Equals, Glob, Present, Request, Rule
+from kitbag.policy.conditions import UNREADABLE
 
 
 def denied_by(rules: list[Rule], arguments: dict[str, Any], tool: str = "a.b") -> list[str]:
@@ -33,6 +34,15 @@ def deny(test: Any, argument: str = "k") -> Rule:
         (deny(Present()), None),
         (deny(Equals(1), "k.l"), {"l": 1}),
         (deny(Equals(1), "k.l"), [{"l": 1}]),
+        (deny(Equals(1), "k.l"), '{"l": 1}'),
+        (deny(Equals(1)), "1"),
+        (deny(Equals("1")), 1),
+        (deny(Equals("a/b")), "./a//b"),
+        (deny(Equals("./a/b")), "a/b"),
+        (deny(Glob("secret*")), "./secret.txt"),
+        (deny(Glob("caf\u00e9*")), "cafe\u0301.txt"),
+        (deny(Glob("cafe\u0301*")), "caf\u00e9.txt"),
+        (deny(Equals("cafe\u0301")), "caf\u00e9"),
     ],
 )
 def test_a_rule_about_an_argument_is_found(rule: Rule, value: Any) -> None:
@@ -43,7 +53,7 @@ def test_a_rule_about_an_argument_is_found(rule: Rule, value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["/et", "x", "y", "", ["y"], None, {}])
 def test_a_rule_about_another_value_is_not(value: Any) -> None:
-    rules = [deny(Equals("xx")), deny(Equals(8)), deny(Equals("z"), "k.l"), deny(Equals("z"), "m")]
+    rules = [deny(Equals("xx")), deny(Equals(8)), deny(Equals("z"), "n.l"), deny(Equals("z"), "m")]
     long = [Rule(verdict="deny", tools=["a.bcdefgh*", "*fedcba.b"])]
 
     assert denied_by([*rules, *long, deny(Equals("longer than that"))], {"k": value}) == []
@@ -53,3 +63,14 @@ def test_a_rule_with_two_patterns_that_fit_speaks_once() -> None:
     rule = Rule(verdict="deny", name="it", tools=["a.b", "a.*", "*.b"])
 
     assert denied_by([rule], {}) == ["rule 'it' denies it"]
+
+
+@pytest.mark.promise("call-10")
+def test_arguments_that_nobody_can_read_are_in_doubt_for_every_rule_about_one() -> None:
+    rules = [deny(Equals("x")), deny(Absent(), "m"), deny(Glob("y"), "n.o")]
+    request = Request(tool="a.b", skill="a", arguments=UNREADABLE, confined=True, first_use=False)
+
+    for rule in rules:
+        assert Policy(rules=[rule]).decide(request).verdict == "deny"
+    allow = Rule(verdict="allow", when=[Condition(argument="k", test=Present())])
+    assert not allow.is_about(request)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from unicodedata import normalize
 
 from kitbag.policy.patterns import matcher, spellings
 
@@ -24,12 +25,19 @@ class ValueTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The same JSON value: `1` is `1.0` but neither `true` nor `"1"`."""
+    """The same JSON value: `1` is `1.0` and not `true`. `"1"`, which is written alike, is in doubt.
+
+    So is another spelling of the same path or text.
+    """
 
     value: Any
 
-    def holds(self, value: Any, *, cautious: bool) -> bool:  # noqa: ARG002 - never in doubt
-        return _same(self.value, value)
+    def holds(self, value: Any, *, cautious: bool) -> bool:
+        if _same(self.value, value) or not cautious:
+            return _same(self.value, value)
+        if isinstance(self.value, str) and isinstance(value, str):
+            return not set(spellings(self.value)).isdisjoint(spellings(value))
+        return _is_written_alike(self.value, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +48,15 @@ class Glob:
     _fits: Callable[[str], object] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_fits", matcher(self.pattern))
+        fits = [matcher(spelled) for spelled in {self.pattern, normalize("NFC", self.pattern)}]
+        either = fits[0] if len(fits) == 1 else lambda text: any(fit(text) for fit in fits)
+        object.__setattr__(self, "_fits", either)
 
     def holds(self, value: Any, *, cautious: bool) -> bool:
         text = text_of(value)
         if text is None:
             return cautious
-        fits = bool(self._fits(text))
-        # Where the first answer can still be changed by the path that the text comes to.
-        if fits is not cautious and "/" in self.pattern:
-            found = map(self._fits, spellings(text))
-            return any(found) if cautious else all(found)
-        return fits
+        return _in_any_spelling(self._fits, text, cautious=cautious)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ class Regex:
 
     def holds(self, value: Any, *, cautious: bool) -> bool:
         text = text_of(value)
-        return cautious if text is None else self._found_in(text)
+        if text is None:
+            return cautious
+        return _in_any_spelling(self._found_in, text, cautious=cautious)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,28 @@ class Less:
     def holds(self, value: Any, *, cautious: bool) -> bool:
         number = _number(value)
         return cautious if number is None else number < self.than
+
+
+def _in_any_spelling(fits: Callable[[str], object], text: str, *, cautious: bool) -> bool:
+    """Tell whether a text fits: in doubt, in one of its spellings; for certain, in all of them."""
+    found = bool(fits(text))
+    # Only where the first answer can still be changed by what the text comes to.
+    if found is cautious:
+        return found
+    answers = map(fits, spellings(text))
+    return any(answers) if cautious else all(answers)
+
+
+def _is_written_alike(expected: Any, value: Any) -> bool:
+    """Tell whether a text and another value are the same word on a command line."""
+    if isinstance(expected, str) is isinstance(value, str):
+        return False
+    texts = text_of(expected), text_of(value)
+    if None in texts:
+        return False
+    numbers = _number(expected), _number(value)
+    is_number = None not in numbers and numbers[0] == numbers[1]
+    return is_number or str(texts[0]).strip().casefold() == str(texts[1]).strip().casefold()
 
 
 def _same(expected: Any, value: Any) -> bool:

@@ -1,12 +1,14 @@
 """Conditions on arguments: which value is meant, and what must be true of it.
 
 `a.b` is the key `b` of what is under `a`. Lists are looked into: a rule that refuses minds any
-element, a rule that allows minds all of them.
+element, a rule that allows minds all of them. A text where keys were meant is in doubt: the tool
+may read an object in it.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kitbag.policy.argument_tests import Equals, ValueTest
@@ -15,6 +17,18 @@ _PART = re.compile(r"((?:\\.|[^.\\])+)(?:\.|\Z)", re.DOTALL)
 # Past this many values a call would wait for its policy: in doubt, the cautious answer.
 _MOST_VALUES = 10_000
 _PLAIN = (str, int, float, bool)
+
+
+# Arguments of which nobody can say what a tool will read in them: each condition is in doubt.
+UNREADABLE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Filled(dict[str, Any]):
+    """Arguments with the defaults of those that were left out; `given` are those that were not."""
+
+    def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        super().__init__({**defaults, **given})
+        self.given = given
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +55,14 @@ class Condition:
     def holds(self, arguments: Mapping[str, Any], *, cautious: bool) -> bool:
         """Tell whether it is so. `cautious`: a yes refuses, and doubt counts as a yes."""
         test, path = self.test, self.path
+        if arguments is UNREADABLE:
+            return cautious
         # Nearly always a plain value under a plain key, and much faster than what follows.
         value = arguments.get(path[0])
         if len(path) == 1 and type(value) in _PLAIN and not isinstance(test, Present | Absent):
             return test.holds(value, cautious=cautious)
+        if isinstance(test, Present | Absent) and isinstance(arguments, Filled):
+            arguments = arguments.given
         found = _found(arguments, path)
         if found is None:
             return cautious
@@ -63,11 +81,14 @@ def _path(argument: str) -> tuple[str, ...]:
 
 
 def _found(arguments: Mapping[str, Any], path: tuple[str, ...]) -> list[Any] | None:
-    """Return every value the path leads to, through the lists on the way; None: too many."""
+    """Return every value the path leads to, through the lists on the way.
+
+    None when that is in doubt: too many, or a text on the way.
+    """
     values: list[Any] = [arguments]
     for part in path:
         inner = _leaves(values)
-        if inner is None:
+        if inner is None or any(isinstance(item, str) for item in inner):
             return None
         values = [item[part] for item in inner if isinstance(item, Mapping) and part in item]
     return values

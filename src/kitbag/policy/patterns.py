@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from unicodedata import normalize
 
 _PIECE = re.compile(r"\\(.)|(\*)|(\?)|(.)", re.DOTALL)
 _SPECIAL = re.compile(r"[\\*?]")
@@ -70,12 +71,17 @@ def literally(text: str) -> str:
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return a text, and what it comes to as a path or address when it takes detours."""
+    """Return a text, and what it comes to as a path or address when it takes detours.
+
+    Letters with accents are written in two ways that look the same: NFC is one of them.
+    """
+    composed = text if text.isascii() else normalize("NFC", text)
+    others = () if composed == text else (composed,)
     if "/" not in text and text not in (".", ".."):
-        return (text,)
-    scheme, separator, rest = text.rpartition("://")
+        return (text, *others)
+    scheme, separator, rest = composed.rpartition("://")
     if not _DETOUR.search(rest):
-        return (text,)
+        return (text, *others)
     straight = posixpath.normpath(rest)
     # POSIX keeps two leading slashes, and every system Kitbag runs on reads them as one.
-    return (text, scheme + separator + re.sub(r"\A//+", "/", straight))
+    return (text, *others, scheme + separator + re.sub(r"\A//+", "/", straight))

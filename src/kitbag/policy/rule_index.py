@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kitbag.policy.argument_tests import Equals, Glob, text_of
-from kitbag.policy.conditions import Absent, Condition
+from kitbag.policy.conditions import UNREADABLE, Absent, Condition
 from kitbag.policy.decisions import Request
 from kitbag.policy.pattern_index import PatternIndex
 from kitbag.policy.patterns import literally, spellings
@@ -79,7 +79,9 @@ class _Rules:
         near = list(self.always)
         if self.with_needs and (request.needs or request.granted or not request.confined):
             near += self.with_needs
-        if self.with_argument:
+        if request.arguments is UNREADABLE:
+            near += [rule for rules in self.with_argument.values() for rule in rules.all]
+        elif self.with_argument:
             for name, value in request.arguments.items():
                 if name in self.with_argument:
                     near += self.with_argument[name].near(value)
@@ -107,25 +109,31 @@ class _OfArgument:
     def __init__(self) -> None:
         self._by_text = PatternIndex[_Numbered]()
         self._others: list[_Numbered] = []
-        self._all: list[_Numbered] = []
+        self.all: list[_Numbered] = []
 
     def add(self, condition: Condition, rule: _Numbered) -> None:
-        self._all.append(rule)
+        self.all.append(rule)
         test = condition.test
-        if len(condition.path) > 1:
+        pattern = _indexed(test) if len(condition.path) == 1 else None
+        if pattern is None:
             self._others.append(rule)
-        elif isinstance(test, Glob):
-            self._by_text.add(test.pattern, rule)
-        elif isinstance(test, Equals) and isinstance(test.value, str):
-            self._by_text.add(literally(test.value), rule)
         else:
-            self._others.append(rule)
+            self._by_text.add(pattern, rule)
 
     def near(self, value: object) -> list[_Numbered]:
         # Lists, paths with detours and texts in doubt can match in other ways than by a prefix.
         if isinstance(value, str) and text_of(value) is not None and len(spellings(value)) == 1:
             return [*self._others, *self._by_text.near(value)]
-        return self._all
+        return self.all
+
+
+def _indexed(test: object) -> str | None:
+    """Return the pattern that a text must begin like; None when it may be spelled otherwise."""
+    if isinstance(test, Glob):
+        return test.pattern if test.pattern.isascii() else None
+    if isinstance(test, Equals) and isinstance(test.value, str) and len(spellings(test.value)) == 1:
+        return literally(test.value) if test.value.isascii() else None
+    return None
 
 
 def _says_which(patterns: Sequence[str]) -> bool:
