@@ -18,6 +18,8 @@ from kitbag.needs import Need
 from kitbag.permit import Permit
 from kitbag.permits import Permits
 from kitbag.policy import Answer, Condition, Equals, Question, Rule
+from kitbag.policy.delivered import readings
+from kitbag.tools import Binary, InlineScript
 from kitbag.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
 from kitbag.trust.grants import Grants
 from tests.conftest import WriteSkill
@@ -214,6 +216,62 @@ async def test_a_question_shows_all_that_was_said_without_granted_secrets(
     said = {"data": "[redacted K_1]", "<stdin>": "sesamesesame [redacted K_1]"}
     assert asked[0].arguments == said
     assert asked[0].runs == f"python scripts/echo.py of {call.tool.home}"
+
+
+TEXTS = [
+    ("{}", "allowed"),
+    ('{"force": false}', "allowed"),
+    ('{"force": true}', "denied"),
+    ('{"force": true, "force": false}', "denied"),
+    ('{"force": true', "denied"),
+    ('{"a":' * 100_000, "denied"),
+    ("force", "denied"),
+]
+
+
+@pytest.mark.promise("call-10")
+@pytest.mark.parametrize(("text", "decision"), TEXTS, ids=[text[:40] for text, _ in TEXTS])
+async def test_a_text_is_judged_as_what_the_script_reads_in_it(
+    text: str, decision: str, call_of: MakeCall
+) -> None:
+    forced = Condition(argument="data.force", test=Equals(True))
+    policy = Policy(rules=[Rule(verdict="deny", when=[forced])])
+
+    try:
+        found = (await Permits(policy=policy).permit(call_of(arguments={"data": text}))).decision
+    except CallDeniedError:
+        found = "denied"
+
+    assert found == decision
+
+
+def test_a_text_that_reaches_no_script_as_an_object_stays_one(call_of: MakeCall) -> None:
+    call = call_of(arguments={"data": "{}"})
+    call = replace(call, tool=replace(call.tool, runs=Binary(path="/bin/cat")))
+
+    assert list(readings(call)) == [{"data": "{}"}]
+
+
+@pytest.mark.promise("call-10")
+@pytest.mark.parametrize(
+    ("runs", "schema", "is_judged"),
+    [
+        (Binary(path="/bin/cat"), {}, True),
+        (Binary(path="/bin/cat", args_template="{{n}}"), {}, False),
+        (InlineScript(interpreter="sh", text="cat"), {"properties": {"n": {"default": 2}}}, True),
+    ],
+    ids=["binary", "template", "inline"],
+)
+def test_input_is_judged_where_it_takes_the_place_of_arguments(
+    runs: Any, schema: dict[str, Any], is_judged: bool, call_of: MakeCall
+) -> None:
+    call = call_of(arguments={"m": 1}, stdin=b'{"n": 3}')
+    call = replace(call, tool=replace(call.tool, runs=runs, input_schema=schema))
+
+    found = [dict(each) for each in readings(call)]
+
+    defaults = [{"m": 1, "n": 2}] if schema else []
+    assert found == [{"m": 1}, *defaults, *([{"n": 3}] if is_judged else [])]
 
 
 INPUTS: list[tuple[bytes | None, str]] = [

@@ -226,7 +226,7 @@ class ToolExecutor:
             tool=tool,
             arguments=arguments,
             terms=self._terms(policy),
-            limits=limits_of(tool, self._limits, timeout, policy),
+            limits=limits_of(tool, self._limits, timeout, policy, arguments),
             stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._on_progress,

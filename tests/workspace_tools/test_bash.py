@@ -4,12 +4,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kitbag import Limits, Policy
+from kitbag.call_limits import limits_of
 from kitbag.errors import InvalidArgumentsError
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
+from kitbag.policy import LimitRule
+from kitbag.policy.project import Project
 from kitbag.workspace_tools.running import built_in_tools
 from kitbag.workspace_tools.session import WorkspaceSession
 from tests.workspace_tools.conftest import Use
@@ -262,3 +267,48 @@ def test_no_job_outlives_its_host_or_its_session(end: str, workspace: Path) -> N
             assert len(beats) < 50, "it is still running"
             time.sleep(0.3)
         host.kill()
+
+
+_SECOND = LimitRule(values={"timeout_seconds": 1}, tools=["bash"])
+_PROJECT = Project(limits=(LimitRule(values={"timeout_seconds": 1}),))
+
+
+@pytest.mark.slow
+@pytest.mark.promise("job-1")
+@pytest.mark.parametrize(
+    ("limits", "policy", "timeout", "arguments"),
+    [
+        (Limits(timeout_seconds=1), Policy(), None, {}),
+        (None, Policy(limits=[_SECOND]), None, {}),
+        (None, Policy().tightened_by(_PROJECT), None, {}),
+        (None, Policy(), 1, {}),
+        (None, Policy(), None, {"timeout": 1000}),
+    ],
+    ids=["executor", "policy", "project", "caller", "argument"],
+)
+def test_a_job_obeys_every_time_limit(
+    limits: Limits | None,
+    policy: Policy,
+    timeout: float | None,
+    arguments: dict[str, Any],
+    workspace: Path,
+) -> None:
+    house = House(journal=False, policy=policy)
+    executor = ToolExecutor(built_in_tools(), workspace=workspace, limits=limits, house=house)
+    job = {"command": "sleep 60; touch late", "background": True}
+    executor.execute_sync("bash", job | arguments, timeout=timeout)
+
+    # A look waits no longer than a call may: some of the limits are for it, too.
+    looks = (executor.execute_sync("bash", {"job": "job-1", "timeout": 1000}) for _ in range(20))
+    ended = next(look.structured for look in looks if not look.structured["running"])
+    assert ended == {"job": "job-1", "running": False, "exit_code": 124}
+
+
+def test_a_job_may_run_longer_than_a_call() -> None:
+    tool = next(each for each in built_in_tools() if each.id == "bash")
+    job = {"command": "true", "background": True}
+
+    assert limits_of(tool, None, None, Policy(), {"command": "true"}).timeout_seconds == 120
+    assert limits_of(tool, None, None, Policy(), job | {"background": False}).timeout_seconds == 120
+    assert limits_of(tool, None, None, Policy(), job).timeout_seconds > 3600
+    assert limits_of(tool, None, 5, Policy(limits=[_SECOND]), job).timeout_seconds == 1

@@ -25,7 +25,7 @@ DATA = _names(
     mkdir mkfifo nl nproc numfmt od paste pgrep pkill popd printenv printf ps pushd pwd read
     readlink realpath return rev rmdir seq set sha1sum sha256sum sha512sum shift shopt sleep stat
     strings sum sync tac tail tee test touch tr tree true truncate tsort tty type ulimit umask
-    uname unexpand unset uniq uptime users wait wc whereis which who whoami xxd yes }  done fi esac
+    uname unexpand unset uniq uptime users wait wc whereis which who whoami xxd yes } done fi esac
     in
     """
 )
@@ -39,7 +39,7 @@ EVALUATING = _names(
 DECLARING = _names("declare export local readonly typeset")
 # They hear of commands in ways that only they understand.
 HANDLING_CODE = _names(
-    "alias bind caller compgen complete compopt coproc enable fc fish hash history trap-"
+    "alias bind caller compgen complete compopt coproc enable fc fish hash history"
 )
 # Data, but for words that begin so.
 DATA_UNLESS = {
@@ -65,7 +65,7 @@ ORDINARY = FILTERS | _names(
     ninja nm node nosetests npm nslookup nvm objdump openssl pandoc patch pdftotext perl pg_dump
     php pip pip3 pipdeptree pipenv pipx playwright pnpm podman poetry prettier protoc psql pyenv
     pylint pyright pytest python python2 python3 python3.10 python3.11 python3.12 python3.13
-    python3.14 pg_restore rails rake rake readelf redis-cli rsync ruby rubocop ruff rustc rustfmt
+    python3.14 pg_restore rails rake readelf redis-cli rsync ruby rubocop ruff rustc rustfmt
     rustup scp shellcheck shfmt sha256 split sqlite3 ss strip swc tar terraform tox traceroute tsc
     twine unzip uv uvicorn vercel vite vitest vue webpack wget xz yarn yamllint zip zcat zgrep
     zstd zstdcat
@@ -134,4 +134,7 @@ FIND_VALUES = _names(
     -amin -size -user -group -perm -type -maxdepth -mindepth -not -o -or -and -a ! ( )
     """
 )
-KNOWN = DATA | ORDINARY | EVALUATING | DECLARING | SHELLS | HANDLING_CODE | set(RUNNERS)
+# Names that mean what is said here, unless a text gives them another meaning. `time (…)` does not.
+KNOWN = (DATA | ORDINARY | EVALUATING | DECLARING | SHELLS | HANDLING_CODE | set(RUNNERS)) - {
+    "time"
+}

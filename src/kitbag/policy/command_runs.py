@@ -42,8 +42,10 @@ from kitbag.policy.command_words import (
 
 _RUN_VARIABLE = re.compile(RUN_VARIABLES)
 _TOKEN = re.compile(r"""[^\s;&|()<>'"`=!,:{}\[\]$#*?~^%@\\]+""")
+_ONLY_READ = DATA | FILTERS
 _CODE = ("$(", "`", "${")
 _DEEPEST = 6
+_MOST_COMMANDS = 256  # past them a call would wait for its policy
 _LONGEST_CHAIN = 20  # `sudo env timeout …`: nobody writes so many
 _LONGEST_OPTION = 16
 
@@ -82,17 +84,20 @@ class _Text:
 
     def read(self, text: str) -> None:
         read = read_command(text)
-        self._found.is_doubtful |= read.is_doubtful or self._depth > _DEEPEST
+        self._doubt(read.is_doubtful or self._depth > _DEEPEST)
+        self._doubt(len(read.commands) > _MOST_COMMANDS)
         if self._found.is_doubtful:
             return
         words = [word for command in read.commands for word in (*command.words, *command.fed)]
         self._doubt(any(_RUN_VARIABLE.search(word.text) for word in words))
         # What a loop does last it may do before what it does first.
         self._wrote = any(map(_writes, read.commands)) and any(w.text in LOOPS for w in words)
-        self._doubt(any(_name(word) in KNOWN - {"time"} for word in read.functions))
+        self._doubt(any(_name(word) in KNOWN for word in read.functions))
         if any(word.text in ("read", "mapfile", "readarray") for word in words):
             self._doubt(any(map(is_code_in_name, words)))
         for command in read.commands:
+            if self._found.is_doubtful:
+                return
             self._command(command)
             self._wrote |= _writes(command)
         if self._is_fed_on(read):
@@ -101,7 +106,7 @@ class _Text:
     def _is_fed_on(self, read: CommandText) -> bool:
         """Tell whether a program gets a text from another that it may take for commands."""
         first = (each.words[0] for each in read.commands if each.words)
-        return read.passes_text and any(_name(word) not in DATA | FILTERS for word in first)
+        return read.passes_text and any(_name(word) not in _ONLY_READ for word in first)
 
     def _doubt(self, is_so: bool) -> None:
         self._found.is_doubtful |= is_so
@@ -144,10 +149,7 @@ class _Text:
         name, rest = _name(words[0]), words[1:]
         if name in EVALUATING:
             self._doubt(any(map(is_code_in_name, rest)))
-            is_named = name not in ("printf", "test", "[", "[[") or any(
-                w.text[:2] == "-v" for w in rest
-            )
-            self._doubt(is_named and name in DATA and any(map(_is_unknown, rest)))
+            self._doubt(_may_name(name, rest))
         if name in RUNNERS:
             self._runner(name, rest, behind)
         elif name in SHELLS:
@@ -363,7 +365,7 @@ def _takes_any_words(inner: Sequence[Word], options: Sequence[Word]) -> bool:
     replaced = [*(text[2:] for text in before), *before, "{}"]
     if is_replaced and any(text and text in inner[0].text for text in replaced):
         return False
-    return name in DATA | ORDINARY or name in DATA_UNLESS
+    return name in DATA or name in ORDINARY or name in DATA_UNLESS
 
 
 def _tokens(text: str) -> list[str]:

@@ -31,7 +31,8 @@ async def run_in_background(
 
 
 async def _start(call: ToolCall, session: WorkspaceSession, command: Command) -> ToolResult:
-    limits = replace(command.limits, timeout_seconds=session.jobs.seconds)
+    seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
+    limits = replace(command.limits, timeout_seconds=seconds)
     command = replace(command, limits=limits)
     confinement = confinement_of(call, *homes_of(command.argv[0]))
     job = await session.jobs.start(

@@ -72,7 +72,7 @@ def _with_limits(call: ToolCall) -> ToolCall:
     """Return the call with what its caller asks for; that can only lower its limits."""
     given, limits = call.arguments, call.limits
     seconds = limits.timeout_seconds
-    if "timeout" in given and "job" not in given and not given.get("background", False):
+    if "timeout" in given and "job" not in given:
         seconds = max(0.001, min(seconds, given["timeout"] / 1000))
     keep = min(limits.keep_bytes, given.get("max_output", limits.keep_bytes))
     return replace(call, limits=replace(limits, timeout_seconds=seconds, keep_bytes=keep))
