@@ -281,6 +281,24 @@ PRIVILEGES = {
         "    must_not(any(data.raw))",
     ),
     "gain privileges by exec": ("proc-10", "must_not(libc.prctl(39, 0, 0, 0, 0) != 1)"),
+    "take the user's inotify instances": (
+        "sess-1",
+        "for _ in range(100): call(294, 0)",
+    ),
+    "take memory in a file that is nowhere": (
+        "limit-3",
+        "os.ftruncate(os.memfd_create('memory'), 1 << 20)",
+    ),
+    "take shared memory beside its limit": (
+        "limit-3",  # a half of what its limit allows, in one piece
+        "import mmap\n    mmap.mmap(-1, 512 << 20)",
+    ),
+    "fill a temporary folder with files": (
+        "limit-3",
+        "os.mkdir('/tmp/many')\n"  # noqa: ISC004
+        "    free = os.statvfs('/tmp').f_ffree\n"
+        "    must_not(free > 1 << 17)",
+    ),
     "leave shared memory behind": ("limit-6", "call(29, 4711, 4096, 0o1600)"),
     "leave a message queue behind": ("limit-6", "call(240, b'queue', 0o102, 0o600, None)"),
 }

@@ -106,6 +106,29 @@ def test_no_file_is_marked_setuid_or_setgid(machine: str, bit: int) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.promise("limit-3")
+def test_memory_that_no_limit_counts_is_refused(machine: str) -> None:
+    private, shared, validated, of_file = 0x22, 0x21, 0x23, 0x1
+
+    def mapped(size: int, flags: int) -> int:
+        return decide(machine, "mmap", 0, size, 3, flags, -1, 0, most_shared=1 << 20)
+
+    for flags in (shared, validated):
+        assert mapped(1 << 20, flags) == ALLOW
+        assert mapped((1 << 20) + 1, flags) == ERRNO | errno.ENOMEM
+        assert mapped(1 << 32, flags) == ERRNO | errno.ENOMEM
+    assert {mapped(1 << 40, flags) for flags in (private, of_file)} == {ALLOW}
+    assert decide(machine, "memfd_create") == ERRNO | errno.ENOSYS
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.promise("sess-1")
+def test_where_a_tool_counts_as_its_user_it_watches_no_file(machine: str) -> None:
+    assert decide(machine, "inotify_init1", 0) == ALLOW
+    assert decide(machine, "inotify_init1", 0, shared_user=True) == ERRNO | errno.EMFILE
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.promise("proc-5")
 def test_a_process_changes_its_own_priorities_only(machine: str) -> None:
     refused = ERRNO | errno.EPERM

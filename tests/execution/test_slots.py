@@ -41,6 +41,41 @@ async def test_a_slot_that_was_slowed_down_serves_no_other_call(bash: Bash, slow
     assert after.stdout.text == before.stdout.text
 
 
+async def test_what_programs_need_of_the_kernel_is_left_to_them(
+    bash: Bash, workspace: Path
+) -> None:
+    (workspace / "needs.py").write_text("""
+import asyncio, ctypes, mmap, multiprocessing, os, socket, tempfile
+async def echo():
+    process = await asyncio.create_subprocess_exec("/bin/echo", "one", stdout=-1)
+    return (await process.communicate())[0]
+if __name__ == "__main__":
+    print(asyncio.run(echo()))
+    with multiprocessing.Pool(2) as pool:
+        print(pool.map(abs, [-1, -2]))
+    print(multiprocessing.Value("i", 3).value, len(mmap.mmap(-1, 1 << 20)))
+    print([len(socket.socketpair(type=kind)) for kind in (1, 5)])
+    print(ctypes.CDLL(None).inotify_init1(0) >= 0)
+    os.nice(1); os.sched_setaffinity(0, os.sched_getaffinity(0))
+    os.chmod("needs.py", 0o1755); os.mkdir("shared", 0o1777)
+    with tempfile.TemporaryFile() as unnamed, open("/dev/null", "w") as nothing:
+        print(unnamed.write(b"x"), nothing.write("x"))
+""")
+
+    ended = await bash(
+        "/usr/bin/python3 needs.py < /dev/null > said 2>&1; cat said >/dev/full; cat said"
+    )
+
+    assert ended.stdout.text.split("\n")[:-1] == [
+        "b'one\\n'",
+        "[1, 2]",
+        "3 1048576",
+        "[2, 2]",
+        "True",
+        "1 1",
+    ]
+
+
 async def test_stopped_processes_are_dead_when_the_call_ends(
     bash: Bash, survivors: Survivors
 ) -> None:

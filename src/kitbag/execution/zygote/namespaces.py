@@ -44,6 +44,16 @@ def leave(user: bool, network: str) -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", "%d %d 1" % (uid, uid))
         _write("/proc/self/gid_map", "%d %d 1" % (gid, gid))
+        _limit_watches()
+
+
+def _limit_watches() -> None:
+    """Leave most of what the user may watch to others: namespaces(7), /proc/sys/user."""
+    for name, most in (("instances", 16), ("watches", 8192)):
+        try:
+            _write("/proc/sys/user/max_inotify_" + name, str(most))
+        except OSError:
+            return  # a kernel before 4.13, or a container whose settings are read-only
 
 
 def _write(path: str, text: str) -> None:

@@ -18,6 +18,7 @@ _RLIMITS = (
     ("cpu_seconds", resource.RLIMIT_CPU),
     ("user_processes", resource.RLIMIT_NPROC),
 )
+_SHARED_PART = 8  # of the memory limit may be one mapping that is shared
 
 
 class Seal:
@@ -44,7 +45,14 @@ class Seal:
         self._program = b""
         if config["seccomp"]:
             shared_pids = not config["namespaces"]
-            table = seccomp.arms(config["network"], guarded, shared_pids)
+            memory = limits["memory_bytes"]
+            table = seccomp.arms(
+                config["network"],
+                guarded,
+                shared_pids,
+                shared_user=not config["user"],
+                most_shared=None if memory is None else memory // _SHARED_PART,
+            )
             self._program = seccomp.assemble(self._machine, table)
 
     def apply(self) -> None:

@@ -41,6 +41,7 @@ _MODE_PLACES = {
     "mknod": 1,
     "mknodat": 2,
 }
+_MAP_SHARED, _MAP_ANONYMOUS = 1, 0x20
 _CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them there is no mode
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def _argument(index: int) -> int:
-    # The low half of a 64-bit argument, little endian: every value compared here is an int.
+    # The low half of a 64-bit argument, little endian: nearly every value compared is an int.
     return 16 + 8 * index
 
 
@@ -113,6 +114,29 @@ def _for_files() -> dict[str, list[Instruction]]:
     return table
 
 
+def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
+    """Refuse memory that RLIMIT_DATA does not count, getrlimit(2): it belongs to no process.
+
+    A file in memory has no limit of its own; who asks for one falls back to a file. Of shared
+    mappings without a file, each has at most `most_shared` bytes.
+    """
+    table = {"memfd_create": _refuse(errno.ENOSYS)}
+    if most_shared is not None:
+        size = _argument(1)
+        table["mmap"] = [
+            (_LOAD, 0, 0, _argument(3)),
+            (_ANY_BIT, 0, 6, _MAP_ANONYMOUS),
+            (_ANY_BIT, 0, 5, _MAP_SHARED),
+            (_LOAD, 0, 0, size + 4),
+            (_ANY_BIT, 2, 0, 0xFFFFFFFF),
+            (_LOAD, 0, 0, size),
+            (_AT_LEAST, 0, 1, min(most_shared, 0xFFFFFFFE) + 1),
+            *_refuse(errno.ENOMEM),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    return table
+
+
 def _for_priorities() -> dict[str, list[Instruction]]:
     """Let a process change its own priorities, limits and processors, and nobody else's.
 
@@ -127,14 +151,22 @@ def _for_priorities() -> dict[str, list[Instruction]]:
 
 
 def arms(
-    network: str, guarded: tuple[int, ...] | None, shared_pids: bool
+    network: str,
+    guarded: tuple[int, ...] | None,
+    shared_pids: bool,
+    shared_user: bool = False,
+    most_shared: int | None = None,
 ) -> dict[str, list[Instruction]]:
     """Return what is done about each system call by name.
 
     With `shared_pids` a tool could name `guarded` processes, or everybody, as the target of a
-    signal.
+    signal; with `shared_user` it would count as its user. `most_shared` bounds shared memory.
     """
-    table = _for_files()
+    table = {**_for_files(), **_for_memory(most_shared)}
+    if shared_user:
+        # A user has 128 of them, and nobody who has none left can watch a file.
+        for name in ("inotify_init", "inotify_init1"):
+            table[name] = _refuse(errno.EMFILE)
     table.update({name: _refuse(errno.EPERM) for name in DENIED})
     table.update(_for_priorities())
     table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
