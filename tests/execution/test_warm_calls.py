@@ -278,6 +278,63 @@ os.unlink({str(link)!r}); os.symlink(os.getcwd(), {str(link)!r})
     assert {(each.stdout.text, each.stderr.text) for each in ended} == {(f"{tmp_path}\n", "")}
 
 
+# All that a process can change about itself, and try to have others inherit or find.
+_CHANGES = """
+import ctypes, fcntl, os, resource, signal, socket, sys
+libc = ctypes.CDLL(None)
+def change():
+    os.umask(0); os.nice(5); os.chdir("/tmp")
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    libc.syscall(251, 1, 0, 3 << 13)  # ioprio_set
+    libc.personality(0x0040000)  # ADDR_NO_RANDOMIZE
+    libc.prctl(29, 12345, 0, 0, 0)  # PR_SET_TIMERSLACK
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
+    named, _ = socket.socketpair()
+    named.bind(chr(0) + "left")
+    lock = open(__file__)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if os.fork() == 0:
+        os.setsid(); signal.pause()
+def look():
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    signals = [status[name].strip() for name in ("SigBlk", "SigIgn", "Seccomp", "NoNewPrivs")]
+    lock = open(__file__)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    mask = os.umask(0)
+    return [
+        mask, os.getcwd(), os.nice(0), os.sched_getscheduler(0), os.sched_getaffinity(0),
+        libc.syscall(252, 1, 0), libc.personality(-1), libc.prctl(30, 0, 0, 0, 0), signals,
+        signal.getitimer(signal.ITIMER_REAL), resource.getrlimit(resource.RLIMIT_NOFILE),
+        sorted(os.listdir("/tmp")), sorted(os.listdir("/proc/self/fd")),
+        "left" in open("/proc/net/unix").read(),
+    ]
+print(change() if sys.argv[1] == "change" else look())
+"""
+
+
+@pytest.mark.promise("proc-5")
+@pytest.mark.promise("limit-6")
+@pytest.mark.parametrize("path", ["warm", "cold"])
+async def test_whatever_a_call_changes_about_itself_the_next_is_as_the_first(
+    warm: Warm, path: str
+) -> None:
+    async def call(what: str) -> tuple[str, str]:
+        ended = await warm(_CHANGES, what, warm=path == "warm")
+        return ended.stdout.text, ended.stderr.text
+
+    first = await call("look")
+    changed = [await call("change") for _ in range(3)]
+    after = await call("look")
+
+    assert set(changed) == {("None\n", "")}
+    assert first[1] == ""
+    assert after == first
+
+
 @pytest.mark.promise("proc-5")
 async def test_no_signal_of_a_call_moves_its_slot(warm: Warm) -> None:
     script = """
