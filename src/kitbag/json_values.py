@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 NO_VALUE = object()
+# Half a gigabyte of small values fits into sixteen megabytes of text.
+LARGEST_VALUE = 1024 * 1024  # bytes of text that are read as a value
 
 # Made once: `json.dumps` and `json.loads` with options make a coder per call.
 json_text = json.JSONEncoder(ensure_ascii=False).encode

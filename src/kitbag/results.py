@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+from kitbag.json_values import json_text
 from kitbag.stopwatch import Timings
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
@@ -44,8 +45,9 @@ class ToolResult:
     """One finished call.
 
     `content` is for a model: cleaned of escapes and hidden characters, without the last line end.
-    `structured` is the JSON value a handler returned or a script printed. `stdout` and `stderr`
+    `structured` is the JSON value a handler `returned` or a script printed. `stdout` and `stderr`
     are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
+    `data` is for a pipe: the value, or what was printed, and no word of Kitbag's.
     `warm` calls were forked from a process that was already running; where that was possible and
     was not done, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `http` is there when a web service answered.
@@ -56,6 +58,7 @@ class ToolResult:
     script: str = ""  # the path of the script that ran, relative to its skill
     content: str = ""
     structured: Any = None
+    returned: bool = False  # by a handler: what is in `stdout` was printed on the way
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
@@ -88,6 +91,15 @@ class ToolResult:
     @property
     def is_error(self) -> bool:
         return self.outcome != "ok"
+
+    @property
+    def data(self) -> str:
+        """What a program that goes on with it is given."""
+        if not self.returned:
+            return self.stdout
+        if self.structured is None:  # null, or too much to be read as a value
+            return self.content
+        return self.structured if isinstance(self.structured, str) else json_text(self.structured)
 
     def content_or_raise(self) -> str:
         """Return the content, or raise what a failed call means to a caller."""

@@ -9,13 +9,12 @@ from kitbag.calls import ToolCall
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
-from kitbag.json_values import NO_VALUE, json_text, json_value
+from kitbag.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from kitbag.needs import Need
 from kitbag.results import ToolResult
 from kitbag.trust.errors import trust_command
 from kitbag.workspace import changed_files
 
-_LARGEST_VALUE = 1024 * 1024
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(
     r"[Nn]o such file or directory|ENOENT|[Pp]ermission denied|EACCES|EROFS"
@@ -41,6 +40,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
         script=call.tool.origin.removeprefix(f"{call.tool.place}/"),
         content=clean(_content(call, ended, said, stderr)),
         structured=None if value is NO_VALUE else value,
+        returned=bool(raw),
         exit_code=ended.exit_code,
         stdout=stdout,
         stderr=stderr,
@@ -59,8 +59,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
 
 
 def _returned(raw: bytes) -> Any:
-    # Half a gigabyte of small values fits into sixteen megabytes of text.
-    return json_value(raw.decode("utf-8", "replace")) if len(raw) <= _LARGEST_VALUE else NO_VALUE
+    return json_value(raw.decode("utf-8", "replace")) if len(raw) <= LARGEST_VALUE else NO_VALUE
 
 
 def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
@@ -88,9 +87,7 @@ def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, boo
     data, keep = text.encode("utf-8", "replace"), call.limits.keep_bytes
     if len(data) <= keep and len(raw) <= keep:
         return text, False
-    half = keep // 2
-    head, tail = (part.decode("utf-8", "ignore").encode() for part in (data[:half], data[-half:]))
-    return Captured(head=head, tail=tail, total_bytes=len(data)).text, True
+    return Captured.of(data, keep).text, True
 
 
 def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:

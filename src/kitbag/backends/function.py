@@ -9,11 +9,15 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kitbag.calls import ToolCall
+from kitbag.execution.command import Captured
+from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
 from kitbag.idle_threads import run_in_idle_thread
+from kitbag.json_values import LARGEST_VALUE
 from kitbag.results import ToolResult
 from kitbag.tools import Function
 
@@ -41,6 +45,9 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
     if isinstance(value, ToolResult):
         return value
     text, structured = (_whole(value), None) if isinstance(value, str) else _written(value)
+    # No character takes more than four bytes: most answers need not be counted.
+    if len(text) * 4 > call.limits.keep_bytes:
+        return _bounded(call, text, structured, started)
     return ToolResult(
         tool=call.tool.id,
         outcome="ok",
@@ -48,8 +55,36 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
         structured=structured,
         exit_code=0,
         stdout=text,
-        duration_ms=round((time.monotonic() - started) * 1000, 3),
+        duration_ms=_milliseconds(started),
     )
+
+
+def _bounded(call: ToolCall, text: str, structured: Any, started: float) -> ToolResult:
+    """Return a long answer as that of a program is: both ends of it, and all of it in a file."""
+    data = text.encode()
+    if call.on_output is not None:
+        call.on_output("stdout", data)
+    kept = Captured.of(data, call.limits.keep_bytes)
+    saved = _save(call, data) if kept.truncated else None
+    return ToolResult(
+        tool=call.tool.id,
+        outcome="ok",
+        content=clean(kept.text),
+        structured=structured if len(data) <= LARGEST_VALUE else None,
+        exit_code=0,
+        stdout=kept.text,
+        truncated=kept.truncated,
+        duration_ms=_milliseconds(started),
+        saved=(saved,) if saved else (),
+    )
+
+
+def _save(call: ToolCall, data: bytes) -> Path | None:
+    file = save_output(call.terms.workspace, "answer")
+    if file is None:
+        return None
+    file.write(call.redactor.data(data))
+    return file.close()
 
 
 async def _call(function: Function, arguments: dict[str, Any]) -> Any:

@@ -99,8 +99,5 @@ def _described(captured: Captured) -> str:
 
 
 def _cut(text: str, keep: int) -> tuple[str, bool]:
-    data, half = text.encode("utf-8", "replace"), keep // 2
-    if len(data) <= keep:
-        return text, False
-    head, tail = (part.decode("utf-8", "ignore").encode() for part in (data[:half], data[-half:]))
-    return Captured(head=head, tail=tail, total_bytes=len(data)).text, True
+    kept = Captured.of(text.encode("utf-8", "replace"), keep)
+    return (kept.text, True) if kept.truncated else (text, False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from mimetypes import guess_extension
@@ -116,6 +117,10 @@ class HttpCall:
         so_far.received = receiver.received
         return receiver
 
+    def _show(self) -> Callable[[bytes], None] | None:
+        on_output = self._call.on_output
+        return partial(on_output, "stdout") if on_output and self._so_far.is_text else None
+
     def _sink(self, capture: Capture, status: int) -> Sink:
         call, shape = self._call, self._plan.shape
         most = call.limits.kill_bytes
@@ -125,7 +130,7 @@ class HttpCall:
             shape=shape if is_good else Shape(max_bytes=shape.max_bytes),
             most_bytes=min(shape.max_bytes or most, most),
             new_filter=call.redactor.stream if call.given.secrets else None,
-            show=partial(call.on_output, "stdout") if call.on_output else None,
+            show=self._show(),
         )
 
 

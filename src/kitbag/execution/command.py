@@ -88,6 +88,16 @@ class Captured:
     total_bytes: int = 0
     saved_to: Path | None = None
 
+    @classmethod
+    def of(cls, data: bytes, keep_bytes: int) -> "Captured":
+        """Return data that is there already, as if it had been printed."""
+        if len(data) <= keep_bytes:
+            return cls(head=data, total_bytes=len(data))
+        half = keep_bytes // 2
+        ends = (data[:half], data[-half:] if half else b"")
+        head, tail = (end.decode("utf-8", "ignore").encode() for end in ends)
+        return cls(head=head, tail=tail, total_bytes=len(data))
+
     @property
     def truncated(self) -> bool:
         return self.total_bytes > len(self.head) + len(self.tail)

@@ -105,10 +105,7 @@ class Receiver:
         if shape.until and piece.strip() == shape.until:
             self.done = True
             return
-        data = f"{piece}\n".encode()
-        self._keep(data)
-        if self._sink.show is not None:
-            self._sink.show(data)
+        self._keep(f"{piece}\n".encode())
         if shape.mode != "lines":
             value = json_value(piece)
             self.received.values.append(piece if value is NO_VALUE else value)
@@ -121,6 +118,8 @@ class Receiver:
         if not data:
             return
         self._sink.keep.add(data)
+        if self._sink.show is not None:
+            self._sink.show(data)
         received = self.received
         if received.is_whole and len(received.whole) + len(data) <= _LARGEST_VALUE:
             received.whole += data

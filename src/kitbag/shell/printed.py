@@ -1,4 +1,6 @@
-"""The result of a tool as a command of a script prints it."""
+"""The result of a tool as a command of a script prints it: data, and no words for a model."""
+
+from collections.abc import Iterator
 
 from kitbag.results import ToolResult
 from kitbag.shell.worker.order import Answer
@@ -8,21 +10,25 @@ _FATAL = 128  # what a shell adds to the signal that ended a command
 
 def printed(name: str, result: ToolResult) -> Answer:
     """Return output, errors and the exit code; text ends with a line end, as commands' does."""
-    stdout = _output(result)
-    is_silent = result.outcome == "ok" and not result.stderr
+    is_ok = result.outcome == "ok"
+    stdout = result.data if is_ok else result.stdout
+    is_silent = is_ok and not result.stderr
     stderr = "" if is_silent else _errors(name, result)
-    if result.truncated:
-        stderr += f"note: {name}: its output is too long, and its middle is left out\n"
+    if result.truncated or result.http:
+        stderr += "".join(f"note: {name}: {note}\n" for note in _notes(result))
     return Answer(_whole(_line(stdout)), stderr and _whole(stderr), _exit_code(result))
 
 
-def _output(result: ToolResult) -> str:
-    """Return what the tool printed or returned."""
-    if result.outcome != "ok":
-        return result.stdout
-    # A value that a function returned, and did not print, is not in the output.
-    is_returned = result.structured is not None and result.content not in result.stdout
-    return result.content if is_returned and result.content else result.stdout or result.content
+def _notes(result: ToolResult) -> Iterator[str]:
+    """Yield what a script should know about output that is not all there."""
+    value = result.structured
+    after = value.get("next_offset") if isinstance(value, dict) else None
+    if result.truncated and after is not None:
+        yield f"this is a part of it; go on with --offset {after}"
+    elif result.truncated:
+        yield "its output is too long, and a part of it is left out"
+    elif result.http and result.saved and not result.stdout:
+        yield f"its answer is no text; it is saved as {result.saved[0]}"
 
 
 def _errors(name: str, result: ToolResult) -> str:
@@ -32,9 +38,14 @@ def _errors(name: str, result: ToolResult) -> str:
         seconds = result.timeout_seconds
         why = f"timed out after {seconds:g} s" if seconds else "timed out"
         return f"{_line(result.stderr)}{name}: {why}\n"
-    said = result.stderr or result.content or result.code or result.outcome
+    said = result.stderr or _status(result) or result.content or result.code or result.outcome
     first = "" if _is_own_text(result) else f"{name}: "
     return _line(f"{first}{said}")
+
+
+def _status(result: ToolResult) -> str:
+    """Return the first line of an answer of a web service: its body is printed already."""
+    return result.content.partition("\n")[0] if result.http else ""
 
 
 def _is_own_text(result: ToolResult) -> bool:

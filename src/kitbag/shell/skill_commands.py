@@ -13,7 +13,7 @@ from kitbag.shell.skill_files import PLACE, files_of, wanted
 from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.toolbox import Folders, Toolbox
 from kitbag.skills import Skill
-from kitbag.tools import Stub, Tool
+from kitbag.tools import Tool
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ def _commands(tools: Iterable[Tool]) -> Iterable[tuple[str, Tool]]:
         except CommandNameError as error:
             _log.warning("%s", error)
             continue
-        if not isinstance(tool.runs, Stub):  # nothing to run: its skill is there to be read
-            yield name, tool
+        yield name, tool
 
 
 def _definition(name: str, tool: Tool) -> ToolDef:

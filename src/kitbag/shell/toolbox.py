@@ -10,7 +10,6 @@ from kitbag.results import ToolResult
 from kitbag.shell.tool_def import ToolDef
 from kitbag.tools import Tool
 
-_PROCESSES = ("script", "inline", "binary")
 _LONGEST_BYTES = 8 * 1024 * 1024
 
 Folders = dict[str, dict[str, bytes]]
@@ -43,19 +42,11 @@ class Toolbox:
         return await asyncio.to_thread(self.folders, script)
 
     async def call(self, name: str, params: Mapping[str, Any], stdin: str | None) -> ToolResult:
-        """Run a tool; raises what `ToolExecutor.execute` raises.
-
-        A pipe wants all of an output of which a model would be shown both ends.
-        """
+        """Run a tool; raises what `ToolExecutor.execute` raises."""
+        whole = _Whole()
         tool_id = self.ids.get(name, name)
-        if name in self.immediate:  # never a process
-            return await self.executor.execute(tool_id, params, stdin)
-        whole = _Whole() if self.tool(name).kind in _PROCESSES else None
-        hear = whole.hear if whole else None
-        found = await self.executor.execute(tool_id, params, stdin, on_output=hear)
-        if whole is None or not found.truncated or whole.is_too_long:
-            return found
-        return replace(found, stdout=whole.text, truncated=False)
+        found = await self.executor.execute(tool_id, params, stdin, on_output=whole.hear)
+        return whole.of(found) if found.truncated else found
 
 
 class _Whole:
@@ -70,6 +61,13 @@ class _Whole:
             self.is_too_long = len(self._data) + len(data) > _LONGEST_BYTES
             self._data += data
 
-    @property
-    def text(self) -> str:
-        return self._data.decode("utf-8", "replace")
+    def of(self, found: ToolResult) -> ToolResult:
+        """Return a result with all of an output of which a model would be shown both ends."""
+        text = self._data.decode("utf-8", "replace")
+        value = found.structured
+        if found.returned:  # cut only for a model, unless it was too long to be read as a value
+            return replace(found, truncated=value is None)
+        if self.is_too_long or text == found.stdout:
+            return found
+        is_page = isinstance(value, dict) and value.get("next_offset") is not None
+        return replace(found, stdout=text, truncated=is_page)

@@ -9,6 +9,7 @@ from kitbag.calls import ToolCall
 from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
 from kitbag.hidden_text import clean
+from kitbag.json_values import json_text
 from kitbag.results import ToolResult
 from kitbag.workspace_tools.confined import confinement_of
 from kitbag.workspace_tools.jobs import Look
@@ -44,6 +45,7 @@ async def _start(call: ToolCall, session: WorkspaceSession, command: Command) ->
         content=f"started {job}; look at it with job={job!r}, end it with kill",
         structured={"job": job, "running": True},
         exit_code=0,
+        stdout=json_text({"job": job, "running": True}),
     )
 
 

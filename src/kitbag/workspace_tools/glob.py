@@ -40,6 +40,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:  # noqa: ARG001 - 
     return Answer(
         text="\n".join([*paths, *notes] or ["[no files fit]"]),
         structured={"files": paths, "total": len(found)},
+        data="".join(f"{path}\n" for path in paths),
         truncated=len(found) > limit,
     )
 

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 LONGEST = 2000  # characters of a line that are shown
+LONGEST_DATA = 8 * 1024 * 1024  # bytes of lines that a pipe is given
 _CUT_BYTES = LONGEST * 4 + 1
 _PIECE = 1024 * 1024
 
@@ -12,6 +13,8 @@ class LongLines(Protocol):
 
     def readline(self, size: int = -1, /) -> bytes: ...
     def read(self, size: int = -1, /) -> bytes: ...
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+    def tell(self) -> int: ...
 
 
 def next_line(file: LongLines) -> str | None:

@@ -43,6 +43,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:  # noqa: ARG001 - 
     return Answer(
         text="\n".join([*rows, *notes]),
         structured={"path": start, "entries": listed, "total": len(found)},
+        data="".join(f"{each.path}\n" for each in shown),
         truncated=len(found) > limit,
     )
 

@@ -1,7 +1,7 @@
 """One page of what a search found, as text for a model and values for a program."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kitbag.calls import ToolCall
 from kitbag.hidden_text import clean
@@ -33,28 +33,40 @@ def page_of(found: list[FoundFile], call: ToolCall, *, partial: bool) -> Answer:
     )
     match given.get("output_mode", "content"):
         case "content":
-            rows, facts, total, at_least = _content(found, given, window)
+            page = _content(found, given, window)
         case "files":
-            rows, facts, total, at_least = _files(found, window)
+            page = _files(found, window)
         case _:
-            rows, facts, total, at_least = _counts(found, window)
-    shown = len(facts)
-    notes = _notes(window.offset, shown, total, at_least=at_least)
-    lines = [*rows, *notes, *([_PARTIAL] if partial else [])]
-    after = window.offset + shown
+            page = _counts(found, window)
+    return _answer(page, window.offset, partial=partial)
+
+
+class _Page(NamedTuple):
+    """What is shown: rows for a model, facts and whole lines for a program."""
+
+    rows: list[str]
+    facts: list[Any]
+    total: int
+    data: list[str]
+    at_least: bool = False
+
+
+def _answer(page: _Page, offset: int, *, partial: bool) -> Answer:
+    shown = len(page.facts)
+    notes = _notes(offset, shown, page.total, at_least=page.at_least)
+    lines = [*page.rows, *notes, *([_PARTIAL] if partial else [])]
+    after = offset + shown
     return Answer(
         text="\n".join(lines) or _NOTHING,
         structured={
-            "results": facts,
-            "total": total,
-            "total_is_exact": not at_least,
-            "next_offset": after if after < total and shown else None,
+            "results": page.facts,
+            "total": page.total,
+            "total_is_exact": not page.at_least,
+            "next_offset": after if after < page.total and shown else None,
         },
-        truncated=after < total,
+        data="".join(f"{line}\n" for line in page.data),
+        truncated=after < page.total,
     )
-
-
-_Page = tuple[list[str], list[Any], int, bool]
 
 
 def _notes(offset: int, shown: int, total: int, *, at_least: bool) -> list[str]:
@@ -70,7 +82,7 @@ def _files(found: list[FoundFile], window: _Window) -> _Page:
     paths = [shown_path(file.path) for file in found]
     shown = paths[window.offset : window.offset + window.limit]
     shown = shown[: _fitting(shown, window.keep_bytes)]
-    return shown, shown, len(paths), False
+    return _Page(shown, shown, len(paths), shown)
 
 
 def _counts(found: list[FoundFile], window: _Window) -> _Page:
@@ -79,7 +91,7 @@ def _counts(found: list[FoundFile], window: _Window) -> _Page:
     rows = [f"{path}:{count}" for path, count in shown]
     rows = rows[: _fitting(rows, window.keep_bytes)]
     facts = [{"path": path, "count": count} for path, count in shown[: len(rows)]]
-    return rows, facts, len(counts), False
+    return _Page(rows, facts, len(counts), rows)
 
 
 def _content(found: list[FoundFile], given: dict[str, Any], window: _Window) -> _Page:
@@ -87,22 +99,24 @@ def _content(found: list[FoundFile], given: dict[str, Any], window: _Window) -> 
     every = [
         (file, place) for file in found for place, line in enumerate(file.lines) if line.is_match
     ]
-    rows, facts, size = list[str](), list[Any](), 0
+    rows, facts, data, size = list[str](), list[Any](), list[str](), 0
     last = ("", 0)
     for file, place in every[window.offset : window.offset + window.limit]:
         near = _near(file, place, given)
         near = [line for line in near if (file.path, line.number) > last]
-        piece = _piece(file, near, last if rows else None, given)
+        before = last if rows else None
+        piece = _piece(file, near, before, given)
         size += sum(len(row.encode("utf-8", "replace")) + 1 for row in piece)
         if size > window.keep_bytes and rows:
             break
         rows += piece
+        data += _piece(file, near, before, given, whole=True)
         match = file.lines[place]
         facts.append({"path": shown_path(file.path), "line": match.number, "text": _cut(match)})
         last = (file.path, near[-1].number)
     # Of a file with as many lines as were asked for at most, the others were not counted.
     at_least = any(len(file.matches) >= most for file in found)
-    return rows, facts, len(every), at_least
+    return _Page(rows, facts, len(every), data, at_least)
 
 
 def _near(file: FoundFile, place: int, given: dict[str, Any]) -> list[FoundLine]:
@@ -124,17 +138,22 @@ def _is_around(line: FoundLine, number: int, distance: int) -> bool:
 
 
 def _piece(
-    file: FoundFile, near: list[FoundLine], last: tuple[str, int] | None, given: dict[str, Any]
+    file: FoundFile,
+    near: list[FoundLine],
+    last: tuple[str, int] | None,
+    given: dict[str, Any],
+    *,
+    whole: bool = False,
 ) -> list[str]:
     """Return the rows of one place, after a line that parts it from the place before."""
     has_context = any(given.get(name) for name in ("context", "-A", "-B"))
     gap = has_context and last is not None and last != (file.path, near[0].number - 1)
-    return [*(["--"] if gap else []), *(_row(file.path, line) for line in near)]
+    return [*(["--"] if gap else []), *(_row(file.path, line, whole) for line in near)]
 
 
-def _row(path: str, line: FoundLine) -> str:
+def _row(path: str, line: FoundLine, whole: bool) -> str:
     mark = ":" if line.is_match else "-"
-    return f"{shown_path(path)}{mark}{line.number}{mark}{_cut(line)}"
+    return f"{shown_path(path)}{mark}{line.number}{mark}{line.text if whole else _cut(line)}"
 
 
 def _cut(line: FoundLine) -> str:

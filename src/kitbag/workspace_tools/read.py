@@ -10,7 +10,7 @@ from kitbag.workspace_files import OpenFile
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, text
 from kitbag.workspace_tools.images import LONGEST_MAGIC, image_type
-from kitbag.workspace_tools.lines import LongLines, count_lines, next_line, skip_lines
+from kitbag.workspace_tools.lines import LONGEST_DATA, LongLines, count_lines, next_line, skip_lines
 from kitbag.workspace_tools.protected import files_of
 from kitbag.workspace_tools.session import WorkspaceSession
 from kitbag.workspace_tools.text_forms import as_utf8, is_binary
@@ -67,12 +67,16 @@ def _image(opened: OpenFile, kind: str) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """The lines that are shown, from `first` on, and how many there are in all."""
+    """The lines that are shown, from `first` on, and how many there are in all.
+
+    `data` is the same part of the file as it is stored, long lines whole.
+    """
 
     first: int
     rows: list[str]
     total: int
     hides: bool
+    data: str
 
     @property
     def after(self) -> int:
@@ -92,12 +96,14 @@ def _lines(call: ToolCall, opened: OpenFile, file: LongLines) -> Answer:
             "total_lines": shown.total,
             "next_offset": shown.after if is_more else None,
         },
+        data=shown.data,
         truncated=is_more,
     )
 
 
 def _show(file: LongLines, offset: int, limit: int, keep_bytes: int) -> _Shown:
     first = skip_lines(file, offset)
+    start = end = file.tell()
     rows, size, read, hides = list[str](), 0, 0, False
     while len(rows) < limit and (line := next_line(file)) is not None:
         read += 1
@@ -108,7 +114,11 @@ def _show(file: LongLines, offset: int, limit: int, keep_bytes: int) -> _Shown:
             break
         hides = hides or len(visible) < len(line)
         rows.append(row)
-    return _Shown(first=first, rows=rows, total=first + read + count_lines(file), hides=hides)
+        end = file.tell()
+    total = first + read + count_lines(file)
+    file.seek(start)
+    data = file.read(min(end - start, LONGEST_DATA)).decode("utf-8", "replace")
+    return _Shown(first=first, rows=rows, total=total, hides=hides, data=data)
 
 
 def _notes(offset: int, shown: _Shown) -> list[str]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import cache
 
 from kitbag.calls import ToolCall
-from kitbag.execution.command import TIMED_OUT, Ended
+from kitbag.execution.command import TIMED_OUT, Captured, Ended
 from kitbag.hidden_text import clean
+from kitbag.json_values import json_text
 from kitbag.results import ToolResult
 from kitbag.tools import BuiltIn, Tool
 from kitbag.untrusted_files import ToolFaultError
@@ -70,19 +71,29 @@ async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
 
 
 def _answered(call: ToolCall, answer: Answer, ended: Ended | None = None) -> ToolResult:
+    data = _data(answer).encode("utf-8", "replace")
+    if call.on_output is not None:
+        call.on_output("stdout", data)
+    kept = Captured.of(data, call.limits.keep_bytes)
     return ToolResult(
         tool=call.tool.id,
         outcome="ok",
         content=clean(answer.text),
         structured=answer.structured,
         exit_code=0,
-        stdout=answer.text,
-        truncated=answer.truncated,
+        stdout=kept.text,
+        truncated=answer.truncated or kept.truncated,
         protections=_HELD_BY if ended is None else ended.protections,
         files=answer.files,
         attachments=answer.attachments,
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _data(answer: Answer) -> str:
+    if answer.data is not None:
+        return answer.data
+    return answer.text if answer.structured is None else json_text(answer.structured)
 
 
 def _failed(call: ToolCall, fault: ToolFaultError) -> ToolResult:
