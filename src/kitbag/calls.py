@@ -25,7 +25,9 @@ class Terms:
     limits: Limits | None = None  # None: the default of the kind of tool
     sandbox: Literal["on", "off"] = "on"
     required: frozenset[str] = frozenset()
-    read_only: tuple[Path, ...] = ()  # folders that stay so even inside the workspace
+    read_only: tuple[Path, ...] = ()  # files and folders that stay so even inside the workspace
+    reserved: tuple[Path, ...] = ()  # those of them that are not there yet
+    run_later: tuple[Path, ...] = ()  # what others run unconfined: read-only unless granted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """ToolExecutor, the spine: look up, check, permit, run, record. Every door ends here."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -23,9 +23,11 @@ from kitbag.errors import (
     KitbagError,
     NotRunnableError,
     SandboxUnavailableError,
+    WorkspaceError,
 )
 from kitbag.execution.confinement import Layer
 from kitbag.house import House
+from kitbag.kept_folders import find_run_later, made_to_run_later
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
@@ -52,15 +54,18 @@ from kitbag.tools import (
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import run_built_in
 
+ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
+
 
 class ToolExecutor:
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
     `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
-    that no tool may write, also inside the workspace. `on_progress` is told in lines for people
-    what takes long, such as installing the packages that a script declares. `house` holds what
-    is the same for all calls: the policy, who is asked, grants, secrets, the journal.
+    and files that no tool may write, also inside the workspace, which may be one of them.
+    `on_progress` is told in lines for people what takes long, such as installing the packages that
+    a script declares. `house` holds what is the same for all calls: the policy, who is asked,
+    grants, secrets, the journal.
     `builtins=True` adds Kitbag's own tools: bash, read, write, edit, grep, glob and ls.
     """
 
@@ -72,7 +77,7 @@ class ToolExecutor:
         limits: Limits | None = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
-        read_only: Iterable[str | Path] = (),
+        read_only: "Iterable[str | Path] | ReadOnly" = (),
         on_progress: OnProgress | None = None,
         house: House | None = None,
         builtins: bool = False,
@@ -96,7 +101,7 @@ class ToolExecutor:
         self._on_progress = on_progress
         self._house = house or House()
         self._last_terms: Terms | None = None
-        self._read_only = tuple(Path(os.path.realpath(folder)) for folder in read_only)
+        self._read_only = read_only if callable(read_only) else _fixed(read_only)
 
     @property
     def workspace(self) -> Path:
@@ -159,7 +164,7 @@ class ToolExecutor:
         permit = self._house.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            result = await self._run(permit.applied_to(call))
+            result = _told_what_runs(await self._run(permit.applied_to(call)), call)
             if result.outcome != "ok":
                 result = with_notes(result, call, permit, self._house.roots)
             result = redact_result(result, permit.redactor)
@@ -234,19 +239,36 @@ class ToolExecutor:
         )
 
     def _terms(self, policy: Policy) -> Terms:
-        workspace = check_workspace(self._workspace or os.getcwd())
-        read_only = self._read_only and tuple(f for f in self._read_only if f.is_dir())
+        workspace = check_workspace(self._workspace or _current_folder())
+        named = self._read_only(workspace)
+        read_only = named and tuple(path for path in named if os.path.lexists(path))
+        later = find_run_later(workspace)
         last = self._last_terms
         # Most often nothing has changed: one object for all calls is also found sooner in caches.
-        if last is None or (last.workspace, last.read_only) != (workspace, read_only):
+        seen = (workspace, read_only, later)
+        if last is None or (last.workspace, last.read_only, last.run_later) != seen:
             last = self._last_terms = Terms(
                 workspace=workspace,
                 limits=self._limits,
                 sandbox=self._sandbox,
                 required=self._required | frozenset(policy.require),
                 read_only=read_only,
+                reserved=tuple(path for path in named if path not in read_only),
+                run_later=later,
             )
         return last
+
+
+def _fixed(read_only: Iterable[str | Path]) -> ReadOnly:
+    paths = tuple(Path(os.path.realpath(path)) for path in read_only)
+    return lambda _: paths
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise WorkspaceError("the current folder", "it was removed") from None
 
 
 def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
@@ -254,6 +276,18 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         return stdin.encode() if isinstance(stdin, str) else stdin
     except UnicodeEncodeError as error:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
+
+
+def _told_what_runs(result: ToolResult, call: ToolCall) -> ToolResult:
+    """Name what the call made that others will run without being confined."""
+    if not result.protections and not result.files:
+        return result  # nothing of it was in the workspace
+    made = made_to_run_later(call.terms, (file.path for file in result.files))
+    if not made:
+        return result
+    note = f"note: it made {', '.join(made)}, which other programs run unconfined: look at it first"
+    content = "\n".join(filter(None, (result.content, note)))
+    return replace(result, content=content, run_later=made)
 
 
 async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind

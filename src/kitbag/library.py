@@ -12,12 +12,15 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.skills import OWN_FILES
 from kitbag.tools import Caller, Tool
 from kitbag.untrusted_files import follow_links_anew
 
 if TYPE_CHECKING:
     from kitbag.skill_versions import SkillVersion
     from kitbag.watching.watcher import SkillWatcher
+
+_MOST_WORKSPACES = 4_096
 
 
 class SkillLibrary:
@@ -36,6 +39,7 @@ class SkillLibrary:
         self._named = named
         self._machine = Machine()
         self._current: Catalogue | None = None
+        self._kept: dict[Path, tuple[Catalogue, tuple[Path, ...]]] = {}
         self._watcher: SkillWatcher | None = None
 
     @property
@@ -52,6 +56,27 @@ class SkillLibrary:
         if self.discloses:
             yield from catalogue.disclosure
         yield from catalogue.tools_of(catalogue.skills.values())
+
+    def kept_in(self, workspace: Path) -> tuple[Path, ...]:
+        """Return what of the skills no tool may write inside a workspace.
+
+        A root that lies in it, as a whole; of a root that is the workspace, or holds it, the
+        folder of each skill, for the rest of it is what tools work on.
+        """
+        catalogue = self.current
+        known = self._kept.get(workspace)
+        if known is not None and known[0] is catalogue:
+            return known[1]
+        roots = [Path(os.path.realpath(root)) for root in self.roots]
+        kept = [root for root in roots if workspace in root.parents]
+        if any(workspace.is_relative_to(root) for root in roots):
+            homes = {Path(os.path.realpath(skill.home)) for skill in catalogue.skills.values()}
+            kept += sorted(home for home in homes if workspace in home.parents)
+            kept += [workspace / name for name in OWN_FILES if workspace in homes]
+        if len(self._kept) > _MOST_WORKSPACES:
+            self._kept.clear()
+        self._kept[workspace] = (catalogue, tuple(kept))
+        return tuple(kept)
 
     def discover(self) -> None:
         """Walk the roots; where they are watched, wait until what is there is served."""

@@ -82,7 +82,7 @@ class SkillManager:
             limits=limits,
             sandbox=sandbox,
             require=required,
-            read_only=self.roots,
+            read_only=self.kept_in,
             on_progress=on_progress,
             house={
                 "policy": policy,
@@ -105,6 +105,10 @@ class SkillManager:
     def executor(self) -> "ToolExecutor":
         """What every call of these tools goes through."""
         return self._executor
+
+    def kept_in(self, workspace: Path) -> tuple[Path, ...]:
+        """Return the skills, by folder, that no tool may write in a workspace."""
+        return self._library.kept_in(workspace)
 
     def discover(self) -> None:
         """Walk the roots. Reads frontmatter only; the second time, only what has changed."""

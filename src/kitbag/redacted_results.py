@@ -17,6 +17,7 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         stdout=redactor.text(result.stdout),
         stderr=redactor.text(result.stderr),
         files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
+        run_later=tuple(map(redactor.text, result.run_later)),
         http=result.http and _answer(result.http, redactor),
     )
 

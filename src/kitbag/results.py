@@ -50,7 +50,8 @@ class ToolResult:
     `data` is for a pipe: the value, or what was printed, and no word of Kitbag's.
     `warm` calls were forked from a process that was already running; where that was possible and
     was not done, `cold_because` says why. The result is the same. `timings` tell where the time
-    went, in milliseconds. `http` is there when a web service answered.
+    went, in milliseconds. `run_later` are paths the call made that other programs run
+    unconfined, such as git hooks. `http` is there when a web service answered.
     """
 
     tool: str
@@ -70,6 +71,7 @@ class ToolResult:
     saved: tuple[Path, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
+    run_later: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None
     warm: bool = False

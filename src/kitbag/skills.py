@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from kitbag.scripts import ScriptMetadata
 
+# Of a skill that is the workspace itself, what decides what runs: the rest is what tools work on.
+OWN_FILES = ("scripts", "SKILL.md", "tools.json", "requirements.txt", "package.json")
+
 
 class AllowedTools(tuple[str, ...]):
     """What `allowed-tools` names. `"Bash" in allowed` is true for `Bash(git:*)` and `*`, too."""

@@ -48,7 +48,8 @@ class WorkspaceFiles:
 
     def __init__(self, root: Path, read_only: Iterable[Path] = ()) -> None:
         self.root = root
-        inside = [folder for folder in read_only if folder.is_relative_to(root)]
+        kept = [root if root.is_relative_to(folder) else folder for folder in read_only]
+        inside = [folder for folder in kept if folder.is_relative_to(root)]
         self._read_only = tuple(folder.relative_to(root).as_posix() for folder in inside)
 
     @contextmanager

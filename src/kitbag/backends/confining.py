@@ -9,8 +9,9 @@ from kitbag.calls import Terms, ToolCall
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.jobs import PROGRAM
-from kitbag.kept_folders import around, kept_folders
+from kitbag.kept_folders import around, is_read_only, kept_folders, run_later
 from kitbag.skill_copies import copies_around
+from kitbag.skills import OWN_FILES
 from kitbag.untrusted_files import real_home
 
 RUNNERS = Path(__file__).with_name("runners")
@@ -74,13 +75,16 @@ def _confinement(
     workspace = terms.workspace
     skill = Path(home) if home else None
     inside = kept_folders(terms, *_own_folders(skill, reach.copied_from, workspace))
+    later = run_later(terms, reach.writable)
     return Confinement(
         workspace=workspace,
         skill=skill,
         interpreters=programs,
+        runnable=later,  # hooks still run, confined, for git in a call
         # Of the exchange folder too nothing is written: the next call would find it there.
         readable=(RUNNERS, PROGRAM.parents[1], exchange, *reach.readable, *inside),
-        writable=(*reach.writable, *around(inside, workspace)),
+        writable=(*reach.writable, *around((*inside, *later), workspace)),
+        workspace_read_only=is_read_only(terms),
         followed=(RUNNERS, PROGRAM.parents[1]),
         network="hosts" if reach.hosts else "none",
         hosts=reach.hosts,
@@ -95,7 +99,7 @@ def _own_folders(skill: Path | None, copied_from: Path | None, workspace: Path) 
     place = copied_from or skill
     own = [place] if place else []
     if place == workspace:
-        own = [workspace / name for name in ("scripts", "SKILL.md", "tools.json")]
+        own = [workspace / name for name in OWN_FILES]
     if skill and copied_from:
         own.append(copies_around(skill))
     return own

@@ -104,6 +104,8 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "duration_ms": result.duration_ms,
         "protections": dict(result.protections),
+        **({"files": [*map(dataclasses.asdict, result.files)]} if result.files else {}),
+        **({"run_later": [*result.run_later]} if result.run_later else {}),
         **({"http": dataclasses.asdict(result.http)} if result.http else {}),
         **({"attachments": [*map(_attachment, result.attachments)]} if result.attachments else {}),
     }

@@ -40,6 +40,7 @@ class Confinement:
     workspace: Path
     skill: Path | None = None
     interpreters: tuple[Path, ...] = ()
+    runnable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     followed: tuple[Path, ...] = ()
@@ -49,11 +50,13 @@ class Confinement:
     required: frozenset[Layer] = frozenset()
     sandbox: Literal["on", "off"] = "on"
     temporary_bytes: int = 256 * 1024 * 1024
+    workspace_read_only: bool = False
 
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
             raise ValueError("the workspace cannot be /: everything would be writable")
         named = (self.workspace, *self.interpreters, *self.readable, *self.writable)
+        named += self.runnable
         for path in (*named, self.skill) if self.skill else named:
             if not path.is_absolute():
                 raise ValueError(f"{path} is not absolute: a zygote has another current folder")
@@ -155,10 +158,10 @@ def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
         rights[path] = ("device", False)
     named: tuple[tuple[tuple[Path, ...], Right], ...] = (
         (confinement.readable, "read"),
-        (confinement.interpreters, "run"),
+        ((*confinement.interpreters, *confinement.runnable), "run"),
         ((confinement.skill,) if confinement.skill else (), "run"),
         (confinement.writable, "write"),
-        ((confinement.workspace,), "write"),
+        ((confinement.workspace,), "run" if confinement.workspace_read_only else "write"),
     )
     for paths, right in named:
         for named_path in paths:

@@ -52,7 +52,7 @@ class SessionMaker:
     ) -> None:
         self._sessions = sessions
         self._shared = _source_of(skills)
-        self._terms = {**terms, "read_only": tuple(getattr(skills, "roots", ()))}
+        self._terms = {**terms, "read_only": getattr(skills, "kept_in", ())}
         self._house = house
         self._policy = policy
         self._secrets = secrets or environment_secrets

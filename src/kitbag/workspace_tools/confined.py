@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kitbag.calls import Terms, ToolCall
 from kitbag.execution.confinement import Confinement
-from kitbag.kept_folders import around, kept_folders
+from kitbag.kept_folders import around, is_read_only, kept_folders, run_later
 
 
 def confinement_of(call: ToolCall, *visible: Path) -> Confinement:
@@ -19,11 +19,14 @@ def _confinement(
 ) -> Confinement:
     workspace = terms.workspace
     inside = kept_folders(terms)
+    later = run_later(terms, writable)
     return Confinement(
         workspace=workspace,
         interpreters=visible,
+        runnable=later,
         readable=inside,
-        writable=(*writable, *around(inside, workspace)),
+        writable=(*writable, *around((*inside, *later), workspace)),
+        workspace_read_only=is_read_only(terms),
         required=terms.required,  # type: ignore[arg-type]  # checked where it was given
         sandbox="off" if unconfined else "on",
     )

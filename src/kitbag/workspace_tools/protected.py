@@ -1,17 +1,19 @@
 """The workspace as Kitbag's own tools see it: which of its folders they leave alone."""
 
 from functools import lru_cache
+from pathlib import Path
 
 from kitbag.calls import Terms, ToolCall
-from kitbag.kept_folders import kept_folders
+from kitbag.kept_folders import kept_folders, run_later
 from kitbag.workspace_files import WorkspaceFiles
 
 
 def files_of(call: ToolCall) -> WorkspaceFiles:
     """Return the files that a call may open; skills and Kitbag's own Python stay as they are."""
-    return _files_of(call.terms)
+    return _files_of(call.terms, call.given.writable)
 
 
 @lru_cache(maxsize=256)
-def _files_of(terms: Terms) -> WorkspaceFiles:
-    return WorkspaceFiles(terms.workspace, kept_folders(terms))
+def _files_of(terms: Terms, writable: tuple[Path, ...]) -> WorkspaceFiles:
+    kept = (*kept_folders(terms), *terms.read_only, *terms.reserved, *run_later(terms, writable))
+    return WorkspaceFiles(terms.workspace, kept)

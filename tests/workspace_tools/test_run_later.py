@@ -1,0 +1,231 @@
+"""Files of a workspace that other programs run later, skills in it, and what is read-only."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kitbag import SkillManager
+from kitbag.errors import KitbagError, WorkspaceError
+from kitbag.executor import ToolExecutor
+from kitbag.house import House
+from kitbag.policy.approval import Answer
+from kitbag.policy.policy import Policy
+from kitbag.workspace_tools.running import built_in_tools
+from tests.workspace_tools.conftest import Use
+
+FILES = [".git/hooks/pre-commit", ".git/config", ".envrc", ".mcp.json", ".claude/settings.json"]
+MORE = [".vscode/tasks.json", ".idea/x.xml", ".husky/pre-commit", "kitbag.toml", "sub/.git/config"]
+MOVES = "mv .git aside; mv .claude aside2; mv sub aside3; mv .envrc aside4; rm -rf .git/hooks .idea"
+
+
+@pytest.fixture
+def project(workspace: Path) -> Path:
+    for file in FILES + MORE:
+        (workspace / file).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / file).write_text("good")
+    return workspace
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_text() for file in files}
+
+
+@pytest.mark.promise("fs-5")
+@pytest.mark.parametrize("file", FILES + MORE)
+def test_write_and_edit_leave_what_runs_later_alone(use: Use, project: Path, file: str) -> None:
+    wrote = use("write", file_path=file, content="bad")
+    use("read", file_path=file)
+    edited = use("edit", file_path=file, old_string="good", new_string="bad")
+
+    assert (wrote.code, edited.code) == ("denied", "denied")
+    assert (project / file).read_text() == "good"
+
+
+@pytest.mark.promise("fs-5")
+def test_bash_leaves_what_runs_later_alone(use: Use, project: Path) -> None:
+    before = tree(project)
+
+    lines = [f"echo bad > {file}; rm -f {file}; ln -sf /etc/passwd {file}" for file in FILES + MORE]
+    use("bash", command=f"{'; '.join(lines)}; {MOVES}")
+
+    assert tree(project) == before
+
+
+@pytest.mark.promise("fs-5")
+def test_a_script_leaves_what_runs_later_alone(project: Path, tmp_path: Path) -> None:
+    home = tmp_path / "skills/demo/scripts"
+    home.mkdir(parents=True)
+    (home.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Does it.\n---\n")
+    lines = "\n".join(f"echo bad > {file}; rm -f {file}" for file in FILES + MORE)
+    (home / "x.sh").write_text(f"{lines}\n{MOVES}\necho done\n")
+    before = tree(project)
+
+    result = SkillManager(tmp_path / "skills", workspace=project, journal=False).call("x")
+
+    assert result.content == "done"
+    assert tree(project) == before
+
+
+@pytest.mark.promise("fs-5")
+def test_a_repository_still_takes_commits(use: Use, workspace: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    identity = "-c user.name=Ada -c user.email=ada@example.org"
+    (workspace / "a").write_text("one")
+
+    done = use("bash", command=f"git {identity} add a && git {identity} commit -qm one && git log")
+
+    assert done.outcome == "ok", done.content
+    assert "one" in done.content
+    assert use("bash", command="git config core.hooksPath evil").is_error
+
+
+@pytest.mark.promise("fs-5")
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        (".envrc", ".envrc"),
+        (".git/hooks/pre-commit", ".git/hooks"),
+        ("deep/er/.git/config", "deep/er/.git/config"),
+        (".claude/settings.json", ".claude"),
+    ],
+)
+def test_what_a_call_makes_of_that_kind_is_named(use: Use, file: str, named: str) -> None:
+    made = use("bash", command=f"mkdir -p $(dirname {file}); echo x > {file}")
+
+    assert (made.outcome, made.run_later) == ("ok", (named,))
+    assert f"it made {named}, which other programs run unconfined" in made.content
+    assert use("bash", command="true").run_later == ()
+
+
+@pytest.mark.promise("fs-5")
+def test_what_write_makes_of_that_kind_is_named_and_then_read_only(use: Use) -> None:
+    made = use("write", file_path=".envrc", content="first")
+
+    assert made.run_later == (".envrc",)
+    assert use("write", file_path=".envrc", content="second").code == "denied"
+    assert use("bash", command="echo second > .envrc").is_error
+
+
+@pytest.mark.promise("fs-5")
+def test_times_that_a_tool_sets_hide_nothing(use: Use, workspace: Path) -> None:
+    os.utime(workspace, (1, 1))
+    use("bash", command="true")
+
+    made = use("bash", command="echo x > .envrc; touch -d @1 .")
+
+    assert made.run_later == (".envrc",)
+    assert use("bash", command="echo y > .envrc").is_error
+
+
+@pytest.mark.promise("fs-5")
+def test_a_link_out_of_the_workspace_shows_nothing_more(use: Use, workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("s3cret")
+    (workspace / ".claude").symlink_to(outside)
+
+    assert "s3cret" not in use("bash", command="cat .claude/secret").content
+
+
+@pytest.mark.promise("fs-5")
+def test_a_grant_of_that_path_lets_it_be_written(project: Path, tmp_path: Path) -> None:
+    home = tmp_path / "skills/demo"
+    (home / "scripts").mkdir(parents=True)
+    (home / "SKILL.md").write_text(
+        "---\nname: demo\ndescription: Does it.\n"
+        f"metadata: {{kitbag: {{write: [{project}/.claude]}}}}\n---\n"
+    )
+    (home / "scripts/x.sh").write_text("echo new > .claude/settings.json; echo new > .envrc\n")
+    manager = SkillManager(
+        tmp_path / "skills",
+        workspace=project,
+        journal=False,
+        policy=Policy(),
+        approver=lambda _: Answer(yes=True),
+    )
+
+    manager.call("x")
+
+    assert (project / ".claude/settings.json").read_text() == "new\n"
+    assert (project / ".envrc").read_text() == "good"
+
+
+@pytest.fixture
+def rooted(workspace: Path) -> SkillManager:
+    """A manager whose root is the workspace, with two skills in it."""
+    for name in ("one", "two"):
+        home = workspace / "kept" / name
+        (home / "scripts").mkdir(parents=True)
+        (home / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does it.\n---\n")
+        (home / "scripts/x.sh").write_text("echo good\n")
+    (workspace / "kept/one/scripts/x.sh").write_text(
+        "echo bad > kept/two/scripts/x.sh\nmv kept/two kept/gone\nmv kept aside\necho mine > own\n"
+    )
+    return SkillManager(workspace, workspace=workspace, builtins=True, journal=False)
+
+
+@pytest.mark.promise("fs-2")
+def test_skills_stay_as_they_are_where_the_root_is_the_workspace(
+    rooted: SkillManager, workspace: Path
+) -> None:
+    before = tree(workspace)
+
+    rooted.call("one.x")
+    rooted.call("bash", {"command": "echo bad > kept/two/scripts/x.sh; mv kept aside; rm -rf kept"})
+    wrote = rooted.call("write", {"file_path": "kept/two/SKILL.md", "content": "bad"})
+
+    assert wrote.code == "denied"
+    assert tree(workspace) == {**before, "own": "mine\n"}
+    assert rooted.call("two.x").content == "good"
+
+
+def executor_of(workspace: Path, *read_only: Path) -> ToolExecutor:
+    house = House(journal=False)
+    return ToolExecutor(built_in_tools(), workspace=workspace, read_only=read_only, house=house)
+
+
+@pytest.mark.promise("fs-6")
+@pytest.mark.parametrize("what", [".", "..", "file", "folder", "later"])
+def test_what_was_said_to_be_read_only_is(workspace: Path, what: str) -> None:
+    executor = executor_of(workspace, (workspace / what).resolve())
+    executor.execute_sync("bash", {"command": "true"})
+    (workspace / "folder").mkdir()
+    (workspace / "later").mkdir()
+    (workspace / "file").write_text("good")
+    names = {"file": "file", "folder": "folder/x", "later": "later/x"}.get(what, "new")
+
+    bash = executor.execute_sync("bash", {"command": f"echo bad > {names}"})
+    wrote = executor.execute_sync("write", {"file_path": names, "content": "bad"})
+
+    assert (bash.is_error, wrote.code) == (True, "denied")
+    assert tree(workspace) == {"file": "good"}
+
+
+@pytest.mark.promise("fs-6")
+def test_write_does_not_make_what_is_to_be_read_only(workspace: Path) -> None:
+    executor = executor_of(workspace, workspace / "later")
+
+    wrote = executor.execute_sync("write", {"file_path": "later/x", "content": "bad"})
+
+    assert wrote.code == "denied"
+    assert list(workspace.iterdir()) == []
+
+
+def test_a_current_folder_that_was_removed_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    executor = ToolExecutor(built_in_tools(), house=House(journal=False))
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(WorkspaceError, match="the current folder cannot be a workspace") as raised:
+        executor.execute_sync("bash", {"command": "true"})
+
+    assert isinstance(raised.value, KitbagError)
+    assert "--workspace DIR" in raised.value.hint
+    monkeypatch.chdir(tmp_path)
