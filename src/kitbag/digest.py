@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from kitbag.errors import SkillUnreadableError
 from kitbag.index import is_settled
-from kitbag.untrusted_files import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, folder_below, stamp_of
 
 _CHUNK = 1024 * 1024
 # Far more than any skill has; a bound against folders made to keep a reader busy for hours.
@@ -106,49 +106,71 @@ class _Walk:
         self._bytes = 0
 
     def run(self) -> None:
-        self._take(".", os.stat(self._folder))
+        self._take(".", os.stat(self._folder), -1)
+        root = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._look(root)
+        finally:
+            os.close(root)
+
+    def _look(self, root: int) -> None:
+        """Look by descriptors: a tool that writes the folder may be renaming what is in it."""
         pending = [""]
         while pending:
             prefix = pending.pop()
-            with os.scandir(f"{self._folder}/{prefix}") as listing:
-                for found in listing:
-                    path = f"{prefix}{found.name}"
-                    status = found.stat(follow_symlinks=False)
-                    self._take(path, status)
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(f"{path}/")
+            try:
+                with folder_below(root, prefix) as folder:
+                    pending += self._look_in(folder, prefix)
+            except OSError as error:
+                if error.filename is not None:  # ours have none
+                    name = "" if error.filename == "." else error.filename
+                    error.filename = f"{self._folder}/{prefix}{name}".rstrip("/")
+                raise
             if len(self.entries) > _MOST_ENTRIES:
                 raise OSError(f"more than {_MOST_ENTRIES:,} files")
 
-    def _take(self, path: str, status: os.stat_result) -> None:
+    def _look_in(self, folder: int, prefix: str) -> list[str]:
+        """Take what is in a folder; return the folders in it."""
+        inner: list[str] = []
+        with os.scandir(folder) as listing:
+            for found in listing:
+                path = f"{prefix}{found.name}"
+                status = found.stat(follow_symlinks=False)
+                self._take(path, status, folder)
+                if stat.S_ISDIR(status.st_mode):
+                    inner.append(f"{path}/")
+        return inner
+
+    def _take(self, path: str, status: os.stat_result, folder: int) -> None:
         stamp = stamp_of(status)
         known = self._known
         if known is not None and known.stamps.get(path) == stamp:
             self.entries[path] = known.snapshot.manifest[path]
             self.stamps[path] = stamp
             return
-        self.entries[path] = self._entry(path, status)
+        self.entries[path] = self._entry(path, status, folder)
         # Of a link to the skill's text only the link has a stamp, so the text is read every time.
         is_sure = is_settled(stamp, self._started) and not _is_linked_text(path, status)
         self.stamps[path] = stamp if is_sure else ""
 
-    def _entry(self, path: str, status: os.stat_result) -> Entry:
+    def _entry(self, path: str, status: os.stat_result, folder: int) -> Entry:
         mode = stat.S_IMODE(status.st_mode)
-        full = f"{self._folder}/{path}"
+        name = path.rpartition("/")[2]
         if stat.S_ISREG(status.st_mode):
-            return Entry("file", mode, self._content(full, os.O_NOFOLLOW))
+            return Entry("file", mode, self._content(name, folder, os.O_NOFOLLOW))
         if stat.S_ISDIR(status.st_mode):
             return Entry("folder", mode)
         if not stat.S_ISLNK(status.st_mode):
             return Entry("special", mode, f"{stat.S_IFMT(status.st_mode):o} {status.st_rdev}")
-        target = os.readlink(full)
-        said = f" {self._content(full)}" if _is_linked_text(path, status) else ""
+        target = os.readlink(name, dir_fd=folder)
+        said = f" {self._content(name, folder)}" if _is_linked_text(path, status) else ""
         return Entry("link", mode, f"{target}{said}")
 
-    def _content(self, path: str, flags: int = 0) -> str:
+    def _content(self, name: str, folder: int, flags: int = 0) -> str:
         content = sha256()
         # Not blocking: what was a file a moment ago may be a pipe now.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=folder)
         with open(descriptor, "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return "not a file"

@@ -14,6 +14,7 @@ from pathlib import Path
 from kitbag.environment import cache_directory
 from kitbag.removal import lock_folder, remove_left_behind, remove_tree
 from kitbag.tools import Binary, Runs, Script, Tool
+from kitbag.untrusted_files import folder_below, open_plain
 
 # Far more than skills have that are edited while they run; a bound against copying a disk.
 _MOST_FILES = 5_000
@@ -138,36 +139,43 @@ class _Copying:
         self._bytes = 0
 
     def run(self, target: str) -> None:
+        root = open_plain(self._home)
+        try:
+            self._copy_all(root, target)
+        finally:
+            os.close(root)
+
+    def _copy_all(self, root: int, target: str) -> None:
+        """Copy by descriptors: a tool that writes the folder may be renaming what is in it."""
         pending = [""]
         folders: list[tuple[str, os.stat_result]] = []
         while pending:
             inside = pending.pop()
-            status = os.stat(self._home + inside, follow_symlinks=False)
             os.mkdir(target + inside, 0o700)
-            folders.append((target + inside, status))
-            with os.scandir(self._home + inside) as entries:
+            with folder_below(root, inside) as folder, os.scandir(folder) as entries:
+                folders.append((target + inside, os.fstat(folder)))
                 for entry in entries:
                     path = f"{inside}/{entry.name}"
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(path)
                     else:
-                        self._copy(path, target + path)
+                        self._copy(folder, path, target + path)
         # Last, and the deepest first: a folder may be read-only, and its times change with it.
-        for folder, status in reversed(folders):
-            os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
-            os.chmod(folder, stat.S_IMODE(status.st_mode))
+        for copied, status in reversed(folders):
+            os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
+            os.chmod(copied, stat.S_IMODE(status.st_mode))
 
-    def _copy(self, path: str, target: str) -> None:
+    def _copy(self, folder: int, path: str, target: str) -> None:
         self._files += 1
         if self._files > _MOST_FILES:
             raise UncopyableError(f"more than {_MOST_FILES:,} files")
-        source = self._home + path
-        if os.path.islink(source):
-            self._copy_link(path, target)
+        name = path.rpartition("/")[2]
+        if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
+            self._copy_link(folder, path, target)
             return
         # Not blocking, not followed: what was a file a moment ago may be something else now.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(source, flags), "rb", buffering=0) as file:
+        with open(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UncopyableError(f"{path[1:]} is not a file")
@@ -178,8 +186,8 @@ class _Copying:
                 os.fchmod(made.fileno(), stat.S_IMODE(status.st_mode))
                 os.utime(made.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    def _copy_link(self, path: str, target: str) -> None:
-        leads_to = os.readlink(self._home + path)
+    def _copy_link(self, folder: int, path: str, target: str) -> None:
+        leads_to = os.readlink(path.rpartition("/")[2], dir_fd=folder)
         real = os.path.realpath(self._home + path)
         if leads_to.startswith("/") or not real.startswith(f"{self._home}/"):
             raise UncopyableError(f"the link {path[1:]} leads out of the skill")

@@ -195,6 +195,24 @@ def _enter(name: str, folder: int) -> int:
         raise
 
 
+@contextmanager
+def folder_below(root: int, path: str) -> Iterator[int]:
+    """Hold open, for reading, a folder below an open one; nothing on the way may be a link."""
+    folder = os.dup(root)
+    try:
+        for name in _components(path):
+            inner = _enter(name, folder)
+            os.close(folder)
+            folder = inner
+        readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        yield readable
+    finally:
+        os.close(readable)
+
+
 def make_folder(path: str) -> int:
     """Open a folder by an absolute path in which nothing is a link; make what is missing of it.
 

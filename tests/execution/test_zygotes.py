@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from kitbag.errors import CommandStartError, PathReplacedError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
+from kitbag.execution.probe import probe
 from kitbag.limits import Limits
 from tests.execution.warm_calls import zygotes
+from tests.swaps import ROUNDS, swapped
 
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
@@ -405,3 +408,32 @@ async def test_a_cancelled_call_with_long_output_leaves_no_descriptor_open(bash:
     await bash("true")
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.promise("call-6")
+@pytest.mark.parametrize("namespaces", [True, False], ids=["mounts", "landlock"])
+async def test_a_granted_folder_that_is_swapped_with_a_link_is_never_what_it_leads_to(
+    namespaces: bool, workspace: Path, tmp_path: Path
+) -> None:
+    outside, inputs = tmp_path / "outside", workspace / "inputs"
+    for folder, text in ((outside, "hunter2"), (inputs, "harmless")):
+        folder.mkdir()
+        (folder / "key").write_text(text)
+    (workspace / "link").symlink_to(outside)
+    machine = replace(await asyncio.to_thread(probe), namespaces=namespaces)
+    # What it really led to is tried as well: inside, a name that leads nowhere tells nothing.
+    words = f"cat inputs/key link/key {outside}/key"
+    command = Command(argv=("/bin/sh", "-c", words), env={}, cwd=workspace)
+    confinement = Confinement(workspace=workspace, readable=(inputs,))
+    said = set[str]()
+
+    async with Engine(machine=machine) as engine:
+        with swapped(inputs, workspace / "link"):
+            for _ in range(ROUNDS):
+                with contextlib.suppress(PathReplacedError):
+                    said.add((await engine.run(command, confinement)).stdout.text)
+
+    assert not [text for text in said if "hunter2" in text]
+    assert any("harmless" in text for text in said)

@@ -1,16 +1,19 @@
 """Paths that turn into links between the check and the use."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kitbag import SkillManager
 from kitbag.authoring.saved_skills import SavedSkills
+from kitbag.digest import manifest_of
 from kitbag.errors import KitbagError
 from kitbag.policy.approval import Question
 from kitbag.results import ChangedFile
 from kitbag.servers.mcp.links import Links, Scheme
+from kitbag.skill_copies import SkillCopies, UncopyableError
 from kitbag.untrusted_files import CannotReadError, ToolFaultError, read_inside
 from tests.conftest import WriteSkill
 from tests.malicious.conftest import Grant, MakeManager
@@ -169,3 +172,24 @@ def test_the_folder_for_saved_skills_is_there_and_read_only_from_the_first_call(
     assert result.is_error
     assert (workspace / "skills").is_dir()
     assert not (workspace / "skills").is_symlink()
+
+
+@pytest.mark.promise("read-2")
+def test_neither_the_digest_nor_a_copy_of_a_skill_takes_in_what_lies_outside(
+    write_skill: WriteSkill, outside: Path
+) -> None:
+    home = write_skill("demo", files={"references/notes.md": "harmless"})
+    (home / "aside").symlink_to(outside)
+    copies, found = SkillCopies(), set[str]()
+
+    with swapped(home / "references", home / "aside", pause=0.0001):
+        for _ in range(ROUNDS * 5):
+            with suppress(KitbagError):
+                found |= set(manifest_of(home))
+            with suppress(OSError, UncopyableError):
+                copy = copies.make(str(home))
+                found |= {path.name for path in Path(copy.folder).rglob("*")}
+    copies.close()
+
+    assert "references/notes.md" in found
+    assert not [path for path in found if path.endswith("key")]
