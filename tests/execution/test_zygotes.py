@@ -411,7 +411,7 @@ async def test_a_cancelled_call_with_long_output_leaves_no_descriptor_open(bash:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(3600)
 @pytest.mark.promise("call-6")
 @pytest.mark.parametrize("namespaces", [True, False], ids=["mounts", "landlock"])
 async def test_a_granted_folder_that_is_swapped_with_a_link_is_never_what_it_leads_to(

@@ -19,6 +19,9 @@ from tests.conftest import WriteSkill
 from tests.malicious.conftest import Grant, MakeManager
 from tests.swaps import ROUNDS, swapped
 
+# Long enough for KITBAG_RACE_ROUNDS=5000.
+pytestmark = pytest.mark.timeout(3600)
+
 READ = "print(open('inputs/key').read())\n"
 WRITE = "open('inputs/marker', 'w').write('mine')\n"
 
@@ -41,7 +44,6 @@ def said_in(manager: SkillManager, tool: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
 @pytest.mark.promise("call-6")
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
@@ -68,7 +70,6 @@ def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
 @pytest.mark.promise("grant-5")
 def test_what_one_skill_may_write_does_not_move_what_another_may_read(
     manager_of: MakeManager, grant: Grant, tmp_path: Path, outside: Path
