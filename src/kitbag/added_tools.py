@@ -17,7 +17,7 @@ class ToolSource(Protocol):
     def get(self, name: str) -> Tool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
     """What was added, at one moment: never changed, so that readers need no lock."""
 
@@ -67,6 +67,11 @@ class AddedTools:
         if self._is_hidden(tool, layer):
             raise UnknownToolError(name, known=layer.names)
         return _named(tool, layer)
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """What is unequal to its former self when the tools may be others."""
+        return self._layer, getattr(self.shared, "version", None)
 
     def __iter__(self) -> Iterator[Tool]:
         """Yield every tool as its caller knows it: Kitbag's own, the shared ones, the added."""

@@ -1,11 +1,16 @@
-"""Arguments checked against a tool's schema, with messages that a model can act on."""
+"""What goes into a tool and comes out of it, checked against the schemas that it declares."""
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kitbag.by_identity import by_identity
 from kitbag.errors import InvalidArgumentsError, ToolSchemaError, nearest
+from kitbag.hidden_text import clean
+from kitbag.json_values import NO_VALUE, json_value
+from kitbag.names import real_names
+from kitbag.results import ToolResult
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Tool
 
@@ -23,7 +28,7 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
 
     What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
     """
-    checked = _as_object(tool, given)
+    checked = _with_real_names(tool, _as_object(tool, given))
     if not _is_plain(checked):
         checked = _through_json(tool, checked)
     try:
@@ -37,6 +42,17 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked
+
+
+def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of the schema, where a model was shown safe spellings."""
+    real = real_names(tool.input_schema)
+    if not real or real.keys().isdisjoint(given):
+        return given
+    twice = [name for safe, name in real.items() if safe in given and name in given]
+    if twice:
+        raise InvalidArgumentsError(tool.id, [f"{twice[0]} is given twice, in two spellings"])
+    return {real.get(name, name): value for name, value in given.items()}
 
 
 def _is_plain(arguments: dict[str, Any]) -> bool:
@@ -81,7 +97,7 @@ def _require_text_keys(value: Any) -> None:
 
 
 def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return typed arguments for `key=value` words; a key given twice makes a list."""
+    """Return typed arguments for `key=value` words; a key of a list may be given twice."""
     properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     arguments: dict[str, Any] = {}
     for written, text in pairs:
@@ -89,6 +105,10 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
         key = key if key in properties else written
         schema = properties.get(key)
         schema = schema if isinstance(schema, dict) else {}
+        is_list = schema.get("type") == "array" and isinstance(arguments.get(key, []), list)
+        if key in arguments and not is_list:
+            problem = f"{key} is given twice, and takes one value"
+            raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
         if schema.get("type") == "array" and not isinstance(_typed(text, schema), list):
             items = schema.get("items")
             value = _typed(text, items if isinstance(items, dict) else {})
@@ -99,9 +119,11 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
 
 
 def _typed(text: str, schema: JsonSchema) -> Any:
-    """Read text as JSON where the schema wants something else than text."""
+    """Read text as JSON where the schema wants something else than text, or says nothing."""
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
+    if kinds == [None] and "enum" not in schema:
+        return _object_or_list(text)
     if "string" in kinds or (
         kinds == [None] and all(isinstance(e, str) for e in schema.get("enum", [""]))
     ):
@@ -110,6 +132,12 @@ def _typed(text: str, schema: JsonSchema) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _object_or_list(text: str) -> Any:
+    """Return what JSON text spells; a word or a number on a command line stays what it is."""
+    value = json_value(text)
+    return value if isinstance(value, dict | list) else text
 
 
 def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
@@ -173,6 +201,40 @@ def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
 def value_problems(schema: JsonSchema, value: Any) -> list[str]:
     """Return all that does not fit a schema; nothing when it does."""
     return list(_problems(schema, value))
+
+
+def check_output(tool: Tool, result: ToolResult) -> ToolResult:
+    """Return a result as its tool promised it, or one that failed and says what is broken."""
+    schema = tool.output_schema
+    if not schema or result.outcome != "ok":
+        return result
+    try:
+        problems = _output_problems(schema, tool, result)
+    except ValueError:
+        return result  # a schema that cannot be read promises nothing; `kitbag check` names it
+    if not problems:
+        return result
+    said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
+    return replace(
+        result,
+        outcome="failed",
+        content=clean("\n".join(filter(None, (said, result.content)))),
+        exit_code=1,
+        stderr=f"{result.stderr}{said}\n",
+        code="output_invalid",
+    )
+
+
+def _output_problems(schema: JsonSchema, tool: Tool, result: ToolResult) -> list[str]:
+    value = result.structured
+    if value is None and not result.returned:
+        value = json_value(result.stdout)
+        # A function that gives text may mean it as it is, or as the JSON that it spells.
+        if tool.kind in ("function", "hosted") and _validator_for(schema).is_valid(result.stdout):
+            return []
+    if value is NO_VALUE or (value is None and result.truncated):
+        return ["it is too long to be read"] if result.truncated else ["it is no JSON"]
+    return value_problems(schema, value)
 
 
 def _cut(message: str) -> str:

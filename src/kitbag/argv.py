@@ -52,24 +52,72 @@ _SWITCHES = ("store_true", "store_false", "store_const", "append_const", "boolea
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
-def words(plan: ArgvPlan, arguments: Mapping[str, Any]) -> list[str]:
+class Defaults(NamedTuple):
+    """What stands for positionals that are not given; `all` of them, or only before one that is."""
+
+    values: Mapping[str, Any] = {}
+    all: bool = False
+
+
+NO_DEFAULTS = Defaults()
+
+
+def words(
+    plan: ArgvPlan, arguments: Mapping[str, Any], defaults: Defaults = NO_DEFAULTS
+) -> list[str]:
     """Return the words that pass these arguments; one that is not given adds none.
 
-    Raises ValueError for a value that no command line, or not this one, can carry.
+    Raises ValueError for a value that no command line, or not this one, can carry, and for a
+    positional that would take the place of one that is not given and has no default.
     """
     result: list[str] = []
     level: list[Argument] = []
     for part in plan:
         if isinstance(part, Word):
-            result += [*_level(level, arguments, before_word=True), part.text]
+            filled = _filled(level, arguments, defaults)
+            result += [*_level(level, filled, before_word=True), part.text]
             level = []
         else:
             level.append(part)
-    result += _level(level, arguments, before_word=False)
+    result += _level(level, _filled(level, arguments, defaults), before_word=False)
     for word in result:
         if "\0" in word:
             raise ValueError(f"a word of a command line cannot hold a NUL character: {word!r}")
     return result
+
+
+def _filled(
+    level: Sequence[Argument], arguments: Mapping[str, Any], defaults: Defaults
+) -> Mapping[str, Any]:
+    """Return arguments in which no positional is missing before one that would take its place."""
+    positionals = [one for one in level if not one.flag]
+    given = [place for place, one in enumerate(positionals) if one.name in arguments]
+    if not defaults.all and (not given or given[-1] == len(given) - 1):
+        return arguments  # the usual case: nothing is missing in between
+    last, filled = given[-1] if given else -1, dict(arguments)
+    for place, one in enumerate(positionals):
+        if one.name in arguments or (place > last and not defaults.all):
+            continue
+        if one.name in defaults.values:
+            filled[one.name] = defaults.values[one.name]
+        elif place > last:
+            break  # no later one can be filled, either
+        elif _leaves_gap(one, positionals[place + 1 :], arguments):
+            raise ValueError(
+                f"{positionals[last].name!r} cannot be given without {one.name!r}, which comes"
+                f" before it on the command line and has no default"
+            )
+    return filled
+
+
+def _leaves_gap(missing: Argument, later: Sequence[Argument], arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a word that is meant for a later positional would be taken for this one."""
+    if missing.nargs in ("*", "..."):
+        return False
+    if missing.nargs != "?" or not missing.after_dashes:
+        return True
+    # A parser leaves one that is optional without a word only for others that need theirs.
+    return any(one.name in arguments and one.nargs in ("?", "*", "...") for one in later)
 
 
 def _level(

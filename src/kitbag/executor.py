@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kitbag.added_tools import AddedTools, ToolSource
-from kitbag.arguments import check_arguments
+from kitbag.arguments import check_arguments, check_output
 from kitbag.backends.binary import run_binary
 from kitbag.backends.function import run_function
 from kitbag.backends.http import run_http
@@ -125,6 +125,11 @@ class ToolExecutor:
         return self.skills.remove_tools([names] if isinstance(names, str) else names)
 
     @property
+    def source(self) -> AddedTools:
+        """What finds its tools."""
+        return self._source
+
+    @property
     def tools(self) -> list[Tool]:
         """Every tool that `execute` finds, in a stable order."""
         return list(self._source)
@@ -165,6 +170,7 @@ class ToolExecutor:
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
             result = _told_what_runs(await self._run(permit.applied_to(call)), call)
+            result = check_output(call.tool, result)
             if result.outcome != "ok":
                 result = with_notes(result, call, permit, self._house.roots)
             result = redact_result(result, permit.redactor)

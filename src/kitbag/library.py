@@ -46,6 +46,11 @@ class SkillLibrary:
     def current(self) -> Catalogue:
         return self._current or self._load()
 
+    @property
+    def version(self) -> object:
+        """What is another object when the skills may be others."""
+        return self.current
+
     def get(self, name: str) -> Tool:
         """Find a tool as a call runs it."""
         return self.current.to_run(name)

@@ -1,12 +1,13 @@
-"""How tools are named: ids for people and records, wire names for models."""
+"""How tools and parameters are named: for people and records, and safely for models."""
 
 import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 from unicodedata import normalize
 
+from kitbag.by_identity import by_identity
 from kitbag.languages import EXTENSIONS
 
 # What OpenAI and Anthropic accept; hosts may add prefixes of their own.
@@ -14,6 +15,8 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _SEPARATORS = re.compile(r"[.:/]")
 _LONGEST = 64
 _Value = TypeVar("_Value")
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # Anthropic's rule, the strictest
+_NOT_IN_PARAMETERS = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
@@ -41,6 +44,55 @@ def argument_variable(name: str) -> str:
     Every shell can read it. Two names may want the same one.
     """
     return f"TOOL_ARG_{_NOT_IN_VARIABLES.sub('_', name.upper())}"
+
+
+def model_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an input schema as models are shown it: every parameter has a name they can say."""
+    return _shown(schema) or schema
+
+
+@by_identity
+def _shown(schema: dict[str, Any]) -> dict[str, Any] | None:
+    safe = {real: said for said, real in real_names(schema).items()}
+    if not safe:
+        return None
+    properties = schema["properties"]
+    return {
+        **schema,
+        "properties": {
+            safe.get(name, name): _explained(name, each) if name in safe else each
+            for name, each in properties.items()
+        },
+        **(
+            {"required": [safe.get(name, name) for name in schema["required"]]}
+            if isinstance(schema.get("required"), list)
+            else {}
+        ),
+    }
+
+
+def _explained(name: str, schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    said = schema.get("description")
+    return {**schema, "description": f"{name}: {said}" if said else name}
+
+
+@by_identity
+def real_names(schema: dict[str, Any]) -> dict[str, str]:
+    """Return safe spelling → name of each parameter whose name a model provider would refuse."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    found: dict[str, str] = {}
+    for name in properties:
+        if not _PARAMETER.match(name):
+            safe = _NOT_IN_PARAMETERS.sub("_", normalize("NFKD", name)).strip("_")
+            if not _PARAMETER.match(safe) or safe in properties or safe in found:
+                digest = sha256(name.encode(errors="surrogatepass")).hexdigest()
+                safe = f"{safe[:_KEPT] or 'p'}_{digest[:8]}"
+            found[safe] = name
+    return found
 
 
 def is_wire_name(name: str) -> bool:

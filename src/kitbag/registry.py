@@ -50,6 +50,7 @@ class ToolRegistry:
         self._fallbacks = FallbackNames(self._claims.__contains__)
         self._without_fallback: dict[str, Tool] = {}  # given one when somebody asks for any
         self._highest = 0
+        self.version = 0  # counts changes
         self._writing = threading.RLock()
 
     def __iter__(self) -> Iterator[Tool]:
@@ -82,6 +83,7 @@ class ToolRegistry:
             self._put(tool, self._highest + 1 if rank is None else rank)
 
     def _put(self, tool: Tool, rank: int) -> None:
+        self.version += 1
         self._highest = max(self._highest, rank)
         before = self._tools.get(tool.id)
         if before is not None and before.skill != tool.skill:
@@ -129,6 +131,7 @@ class ToolRegistry:
         tool = self._tools.pop(tool_id, None)
         if tool is None:
             return False
+        self.version += 1
         self._unclaim(tool)
         namesakes = self._short[short_name(tool)]
         del namesakes[tool_id]

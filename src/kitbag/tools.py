@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kitbag.argv import ArgvPlan
 from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
+from kitbag.names import model_schema
 from kitbag.needs import Need
 from kitbag.results import ToolResult
 from kitbag.signatures.signature import Convention, Dependencies, JsonSchema
@@ -208,7 +209,7 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.input_schema,
+        "parameters": model_schema(tool.input_schema),
     }
 
 

@@ -15,6 +15,7 @@ from kitbag.cli import cli
 from kitbag.integrations.anthropic import run_anthropic_calls
 from kitbag.integrations.langchain import create_langchain_tools
 from kitbag.integrations.openai import run_openai_calls
+from tests.conftest import WriteSkill
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
 PDF = "skills/pdf-extractor/assets/sample.pdf"
@@ -222,6 +223,35 @@ def test_every_door_gives_the_same_answer(manager: SkillManager, tool: str) -> N
 
     assert not expected[0], expected
     assert answers == dict.fromkeys(answers, expected)
+
+
+def by_script(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    pytest.importorskip("bashkit")
+    from kitbag.shell.scripted_tool import ScriptedTool
+
+    given = {"given": json.dumps(arguments)}
+    ran = ScriptedTool.over(manager).execute_sync(f"{tool} --stdin-json < /in/given", files=given)
+    return ran.is_error, ran.stderr if ran.is_error else ran.stdout.removesuffix("\n")
+
+
+@pytest.mark.parametrize("door", [by_library, by_script, *DOORS], ids=lambda door: door.__name__)
+def test_every_door_refuses_what_a_tool_did_not_promise(
+    door: Door, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    takes = {"type": "object", "properties": {"n": {}}}
+    promise = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tool = {"name": "count", "description": "Count.", "script": "scripts/count.py"}
+    tools = json.dumps([tool | {"parameters": takes, "outputSchema": promise}])
+    script = "def handler(args):\n    return {'n': args['n']}\n"
+    write_skill("sums", files={"tools.json": tools, "scripts/count.py": script})
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
+
+    kept = door(manager, "sums.count", {"n": 3})
+    broken, said = door(manager, "sums.count", {"n": "three"})
+
+    assert kept == (False, '{"n": 3}')
+    assert broken
+    assert "the answer does not fit the tool's output schema: n: " in said
 
 
 @pytest.mark.slow

@@ -183,3 +183,36 @@ def test_no_path_leads_out_of_the_workspace(
         except UploadError:
             return
         assert os.pread(opened.fd, 100, 0) == b"inside"
+
+
+def test_a_list_of_files_fills_one_field(serve: Serve, call: Call, workspace: Path) -> None:
+    server = serve()
+    for name in ("a.txt", "b.txt"):
+        (workspace / name).write_text(f"this is {name}")
+    part = {"path": "${files}", "content_type": "text/plain"}
+    backend = {"url": server.url, "method": "POST", "multipart": {"files": part}}
+
+    result = call(backend, {"files": ["a.txt", "b.txt"]})
+
+    body = server.seen[0].body.decode()
+    assert result.outcome == "ok"
+    assert body.count('name="files"') == 2
+    assert [body.index(f"this is {name}") > 0 for name in ("a.txt", "b.txt")] == [True, True]
+    assert body.index('filename="a.txt"') < body.index('filename="b.txt"')
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [(["a.txt", "../out"], "outside"), (["a.txt"] * 101, "100 files at most")],
+)
+def test_a_list_of_files_is_checked_file_by_file(
+    serve: Serve, call: Call, workspace: Path, files: list[str], said: str
+) -> None:
+    server = serve()
+    (workspace / "a.txt").write_text("a")
+    backend = {"url": server.url, "method": "POST", "multipart": {"f": {"path": "${files}"}}}
+
+    with pytest.raises(InvalidArgumentsError, match=said):
+        call(backend, {"files": files})
+
+    assert server.seen == []

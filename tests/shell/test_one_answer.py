@@ -26,7 +26,7 @@ def engine(request: pytest.FixtureRequest) -> EngineKind:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
@@ -50,7 +50,7 @@ def web_skill(write_skill: WriteSkill, url: str) -> Path:
 
 
 def test_an_http_tool_prints_its_body_and_nothing_else(
-    write_skill: WriteSkill, work: Path, engine: EngineKind
+    write_skill: WriteSkill, engine: EngineKind
 ) -> None:
     with Server(lambda _, write: write(reply('{"temp": 21}', kind="application/json"))) as server:
         tool = over(web_skill(write_skill, server.url), engine, policy=TRUSTING)
@@ -60,9 +60,7 @@ def test_an_http_tool_prints_its_body_and_nothing_else(
     assert (ran.stdout, ran.stderr, ran.exit_code) == ('{"temp": 21}\n21\n', "", 0)
 
 
-def test_an_empty_body_prints_nothing(
-    write_skill: WriteSkill, work: Path, engine: EngineKind
-) -> None:
+def test_an_empty_body_prints_nothing(write_skill: WriteSkill, engine: EngineKind) -> None:
     with Server(lambda _, write: write(reply("", "204 No Content"))) as server:
         tool = over(web_skill(write_skill, server.url), engine, policy=TRUSTING)
 
@@ -72,7 +70,7 @@ def test_an_empty_body_prints_nothing(
 
 
 def test_a_body_longer_than_a_model_is_shown_goes_whole_through_a_pipe(
-    write_skill: WriteSkill, work: Path
+    write_skill: WriteSkill,
 ) -> None:
     body = json.dumps({"rows": ["x" * 100] * 5_000, "last": 7})
     with Server(lambda _, write: write(reply(body, kind="application/json"))) as server:
@@ -84,7 +82,7 @@ def test_a_body_longer_than_a_model_is_shown_goes_whole_through_a_pipe(
 
 
 def test_a_body_that_is_no_text_prints_nothing_and_says_where_it_is(
-    write_skill: WriteSkill, work: Path
+    write_skill: WriteSkill,
 ) -> None:
     with Server(lambda _, write: write(reply(b"\xff\xd8\x00", kind="image/jpeg"))) as server:
         tool = over(web_skill(write_skill, server.url), "worker", policy=TRUSTING)
@@ -95,7 +93,7 @@ def test_a_body_that_is_no_text_prints_nothing_and_says_where_it_is(
     assert ran.stderr.startswith("note: web.j: its answer is no text; it is saved as ")
 
 
-def test_the_body_of_a_failure_is_printed_too(write_skill: WriteSkill, work: Path) -> None:
+def test_the_body_of_a_failure_is_printed_too(write_skill: WriteSkill) -> None:
     answer = reply('{"error": "no such city"}', "404 Not Found", "application/json")
     with Server(lambda _, write: write(answer)) as server:
         tool = over(web_skill(write_skill, server.url), "worker", policy=TRUSTING)
@@ -119,7 +117,7 @@ def test_the_body_of_a_failure_is_printed_too(write_skill: WriteSkill, work: Pat
     ],
 )
 def test_a_handler_prints_its_value_not_what_it_printed_on_the_way(
-    given: Any, printed: str, write_skill: WriteSkill, work: Path
+    given: Any, printed: str, write_skill: WriteSkill
 ) -> None:
     schema = {"type": "object", "properties": {"give": {}}, "additionalProperties": False}
     tools = [{"name": "h", "description": "H.", "parameters": schema, "script": "scripts/h.py"}]
@@ -173,15 +171,15 @@ def test_a_built_in_tool_that_shows_a_part_says_where_to_go_on(
     root = write_skill().parent
     (work / "long.txt").write_text("".join(f"{n}\n" for n in range(10)))
 
-    ran = over(root, "worker", builtins=True).execute_sync(
-        "kit.read --file_path long.txt --limit 2"
-    )
+    tool = over(root, "worker", builtins=True)
+
+    ran = tool.execute_sync("kit.read --file_path long.txt --limit 2")
 
     assert ran.stdout == "0\n1\n"
     assert ran.stderr == "note: kit.read: this is a part of it; go on with --offset 2\n"
 
 
-def test_tools_that_find_skills_print_data(write_skill: WriteSkill, work: Path) -> None:
+def test_tools_that_find_skills_print_data(write_skill: WriteSkill) -> None:
     root = write_skill("hello", body="Say hello.\n", files={"notes.txt": "one\n"}).parent
     tool = over(root, "worker", disclosure=True)
 
@@ -195,7 +193,7 @@ def test_tools_that_find_skills_print_data(write_skill: WriteSkill, work: Path) 
 
 
 def test_a_tool_without_a_program_says_that_its_skill_is_to_be_loaded(
-    write_skill: WriteSkill, work: Path, engine: EngineKind
+    write_skill: WriteSkill, engine: EngineKind
 ) -> None:
     tools = [{"name": "think", "description": "Think."}]
     front = f"name: mind\ndescription: Thinks.\ntools: {json.dumps(tools)}\n"

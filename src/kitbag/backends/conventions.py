@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitbag.arguments import is_untyped
-from kitbag.argv import words
+from kitbag.argv import NO_DEFAULTS, Defaults, words
 from kitbag.backends.argument_variables import argument_variables, as_json
 from kitbag.calls import ToolCall
 from kitbag.errors import InvalidArgumentsError
@@ -72,9 +72,20 @@ def variables(delivery: Delivery, arguments: Mapping[str, Any]) -> dict[str, str
 
 def _words(call: ToolCall, script: Script) -> tuple[str, ...]:
     try:
-        return tuple(words(script.plan or (), call.arguments))
+        return tuple(words(script.plan or (), call.arguments, _defaults(call)))
     except ValueError as error:
         raise InvalidArgumentsError(call.tool.id, [str(error)]) from None
+
+
+def _defaults(call: ToolCall) -> Defaults:
+    """Return what the schema says of positionals; a manifest speaks for a script that does not."""
+    properties = call.tool.input_schema.get("properties", {})
+    values = {
+        name: each["default"]
+        for name, each in properties.items()
+        if isinstance(each, dict) and each.get("default") is not None
+    }
+    return Defaults(values, all=call.tool.declared_in == "manifest") if values else NO_DEFAULTS
 
 
 def _refuse_nul(call: ToolCall, given: tuple[str, ...]) -> None:

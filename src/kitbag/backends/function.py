@@ -9,12 +9,10 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from kitbag.calls import ToolCall
-from kitbag.execution.command import Captured
-from kitbag.execution.saved_output import save_output
+from kitbag.execution.saved_output import kept_output
 from kitbag.hidden_text import clean
 from kitbag.idle_threads import run_in_idle_thread
 from kitbag.json_values import LARGEST_VALUE
@@ -61,11 +59,10 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
 
 def _bounded(call: ToolCall, text: str, structured: Any, started: float) -> ToolResult:
     """Return a long answer as that of a program is: both ends of it, and all of it in a file."""
-    data = text.encode()
+    data = call.redactor.data(text.encode())
     if call.on_output is not None:
         call.on_output("stdout", data)
-    kept = Captured.of(data, call.limits.keep_bytes)
-    saved = _save(call, data) if kept.truncated else None
+    kept = kept_output(call.terms.workspace, "answer", data, call.limits.keep_bytes)
     return ToolResult(
         tool=call.tool.id,
         outcome="ok",
@@ -75,16 +72,8 @@ def _bounded(call: ToolCall, text: str, structured: Any, started: float) -> Tool
         stdout=kept.text,
         truncated=kept.truncated,
         duration_ms=_milliseconds(started),
-        saved=(saved,) if saved else (),
+        saved=(kept.saved_to,) if kept.saved_to else (),
     )
-
-
-def _save(call: ToolCall, data: bytes) -> Path | None:
-    file = save_output(call.terms.workspace, "answer")
-    if file is None:
-        return None
-    file.write(call.redactor.data(data))
-    return file.close()
 
 
 async def _call(function: Function, arguments: dict[str, Any]) -> Any:

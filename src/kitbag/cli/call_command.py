@@ -11,7 +11,7 @@ from kitbag.arguments import arguments_from_text
 from kitbag.cli.as_json import print_json, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.mcp_joining import mcp_servers_for
-from kitbag.cli.options import common_options
+from kitbag.cli.options import DEFINE_TOOLS, common_options
 from kitbag.cli.progress import progress_of
 from kitbag.cli.timings import CommandWatch, timings_as_text
 from kitbag.manager import SkillManager
@@ -19,7 +19,6 @@ from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
-_DEFINE = "Allow define_tool and remove_tool, which make tools and save them as skills."
 _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it says otherwise."
 
 
@@ -35,7 +34,7 @@ _TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it 
     metavar="DIR",
     help="Where the tool works and may write; the current folder unless told otherwise.",
 )
-@click.option("--define-tools", is_flag=True, help=_DEFINE)
+@click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option

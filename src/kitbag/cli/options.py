@@ -8,6 +8,8 @@ import click
 
 from kitbag.manager import SkillManager
 
+DEFINE_TOOLS = "Allow define_tool and remove_tool, which make tools and save them as skills."
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

@@ -9,7 +9,7 @@ import click
 from kitbag.cli.as_json import print_json
 from kitbag.cli.failures import EXIT_DENIED, EXIT_FAILED, EXIT_WRONG_CALL
 from kitbag.cli.mcp_joining import mcp_servers_for
-from kitbag.cli.options import common_options
+from kitbag.cli.options import DEFINE_TOOLS, common_options
 from kitbag.cli.script_trace import trace_of
 from kitbag.hidden_text import clean
 from kitbag.manager import SkillManager
@@ -32,6 +32,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--trace", is_flag=True, help="Show the calls that the script made, and their times.")
 @click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help=_TIMEOUT)
 @click.option("--builtins", is_flag=True, help="Kitbag's own tools, too, as kit.read, kit.bash …")
+@click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
 @click.option(
     "--out", type=_FOLDER, metavar="DIR", help="Save what the script leaves in /out here."
 )
@@ -49,6 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     trace: bool,
     timeout: float | None,
     builtins: bool,
+    define_tools: bool,
     out: Path | None,
     workspace: Path | None,
     roots: tuple[Path, ...],
@@ -62,7 +64,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     script = _script(text, file)
     manager = SkillManager(
-        *roots, workspace=workspace, approver=terminal_approver(), builtins=builtins
+        *roots,
+        workspace=workspace,
+        approver=terminal_approver(),
+        builtins=builtins,
+        define_tools=define_tools,
     )
     show = None if as_json else _show
     with mcp_servers_for(manager, script):

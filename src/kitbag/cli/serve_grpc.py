@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from kitbag.cli.options import common_options
+from kitbag.cli.options import DEFINE_TOOLS, common_options
 from kitbag.cli.serve_limits import said_limits
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
@@ -35,6 +35,7 @@ _OPTIONS = (
     click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this CA."),
     click.option("--metrics", metavar="HOST:PORT", help="Counts for Prometheus, over HTTP, here."),
     click.option("--builtin", is_flag=True, help="Serve Kitbag's own tools, too: bash, read …"),
+    click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
     click.option(
         "--workspace",
         type=_FOLDER,
@@ -65,7 +66,12 @@ def command(**said: Any) -> None:
     from kitbag.servers.running import serve_until_signalled
 
     log_to_stderr(cast("LogFormat", said["log_format"]))
-    manager = SkillManager(*said["roots"], workspace=said["workspace"], builtins=said["builtin"])
+    manager = SkillManager(
+        *said["roots"],
+        workspace=said["workspace"],
+        builtins=said["builtin"],
+        define_tools=said["define_tools"],
+    )
     server, settings = _server(manager, said)
 
     def ready(address: str) -> None:
@@ -87,5 +93,5 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "tuple[GrpcServer, G
         metrics=parse_address(said["metrics"]) if said["metrics"] else None,
     )
     limits = GrpcLimits(**said_limits(said))
-    sessions = SessionManager(manager, builtins=said["builtin"])
+    sessions = SessionManager(manager, builtins=said["builtin"], define_tools=said["define_tools"])
     return GrpcServer(manager, sessions=sessions, limits=limits), settings

@@ -2,14 +2,13 @@
 
 import logging
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from kitbag.cli.as_json import print_json
-from kitbag.cli.options import common_options
+from kitbag.cli.options import DEFINE_TOOLS, common_options
 from kitbag.cli.serve_limits import said_limits
 from kitbag.cli.serve_logs import LogFormat, log_to_stderr
 from kitbag.manager import SkillManager
@@ -17,6 +16,8 @@ from kitbag.mcp_servers import read_user_mcp
 from kitbag.servers.addresses import parse_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kitbag.servers.mcp.server import McpServer
     from kitbag.servers.mcp.settings import HttpSettings
     from kitbag.servers.stopping import Stop
@@ -36,6 +37,7 @@ _HTTP_OPTIONS = (
 )
 _TOOL_OPTIONS = (
     click.option("--builtin", is_flag=True, help="Serve Kitbag's own tools, too: bash, read …"),
+    click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
     click.option("--script-tool", is_flag=True, help="Add one tool that runs bash scripts of all."),
     click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
     click.option("--no-mcp", is_flag=True, help="Leave out the servers of your mcp.toml."),
@@ -74,7 +76,12 @@ def command(**said: Any) -> None:
         print_json(configurations(said["roots"], said["workspace"], said["http"]))
         return
     log_to_stderr(cast("LogFormat", said["log_format"]))
-    manager = SkillManager(*said["roots"], workspace=said["workspace"], builtins=said["builtin"])
+    manager = SkillManager(
+        *said["roots"],
+        workspace=said["workspace"],
+        builtins=said["builtin"],
+        define_tools=said["define_tools"],
+    )
     _serve(manager, said)
 
 
@@ -84,16 +91,17 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
     only = said["only_script_tool"]
     return McpServer(
         manager,
-        tools=partial(_script_tools, manager) if only or said["script_tool"] else (),
+        tools=_script_tools(manager) if only or said["script_tool"] else (),
         only_tools=only,
         limits=McpLimits(**said_limits(said)),
     )
 
 
-def _script_tools(manager: SkillManager) -> "list[Tool]":
+def _script_tools(manager: SkillManager) -> "Callable[[], list[Tool]]":
     from kitbag.shell.scripted_tool import ScriptedTool
 
-    return [ScriptedTool.over(manager).as_tool()]
+    scripted = ScriptedTool.over(manager)
+    return lambda: [scripted.as_tool()]  # described anew: its commands may be others
 
 
 def _http_settings(said: dict[str, Any]) -> "HttpSettings":

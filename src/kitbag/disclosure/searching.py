@@ -6,6 +6,7 @@ from kitbag.calls import ToolCall
 from kitbag.disclosure.marking import element
 from kitbag.disclosure.offered import is_offered
 from kitbag.disclosure.ranking import Ranking
+from kitbag.names import model_schema
 from kitbag.skills import Skill
 from kitbag.tools import Tool
 from kitbag.workspace_tools.answer import Answer
@@ -54,7 +55,7 @@ def _searched(thing: Skill | Tool, skills: "Mapping[str, Skill]") -> dict[str, f
 def _line(thing: Skill | Tool) -> str:
     if isinstance(thing, Skill):
         return element("skill", thing.description, name=thing.name)
-    takes = ", ".join(thing.input_schema.get("properties", {}))
+    takes = ", ".join(model_schema(thing.input_schema).get("properties", {}))
     missing = {} if thing.ready else {"not_ready": ", ".join(thing.missing)}
     return element(
         "tool", thing.description, name=thing.name, skill=thing.skill, takes=takes, **missing
@@ -67,7 +68,7 @@ def _facts(tool: Tool) -> dict[str, Any]:
         "id": tool.id,
         "skill": tool.skill,
         "description": tool.description,
-        "input_schema": tool.input_schema,
+        "input_schema": model_schema(tool.input_schema),
         "ready": tool.ready,
         "missing": list(tool.missing),
     }

@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
+
+from kitbag.execution.command import Captured
 
 FOLDERS = (".kitbag", "output")
 
@@ -37,6 +40,16 @@ def save_output(workspace: Path, name: str) -> SavedOutput | None:
     """Open a new file, or return None where the workspace will not have one."""
     opened = open_new_file(workspace, name)
     return SavedOutput(*opened) if opened else None
+
+
+def kept_output(workspace: Path, name: str, data: bytes, keep_bytes: int) -> Captured:
+    """Return an output that is there already as that of a program is kept: bounded, and saved."""
+    kept = Captured.of(data, keep_bytes)
+    file = save_output(workspace, name) if kept.truncated else None
+    if file is None:
+        return kept
+    file.write(data)
+    return replace(kept, saved_to=file.close())
 
 
 def open_new_file(workspace: Path, name: str) -> tuple[Path, int] | None:

@@ -1,9 +1,9 @@
 """One request: the plan of a tool filled with the arguments of a call."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,12 +13,13 @@ from kitbag.http.bodies import FilePart, JsonBody, Multipart, TextBody, WholeArg
 from kitbag.http.headers import value_of
 from kitbag.http.multipart import Content, Upload, multipart_content
 from kitbag.http.plan import Plan
-from kitbag.http.uploads import open_upload
+from kitbag.http.uploads import UploadError, open_upload
 from kitbag.templates.parts import text_of
 
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
 _ACCEPT = {"buffered": "application/json, */*;q=0.8", "sse": "text/event-stream"}
+_MOST_FILES = 100  # of one field: each is open until the request is sent
 Headers = tuple[tuple[str, str], ...]
 
 
@@ -119,12 +120,27 @@ def _fields(multipart: Multipart, filling: Filling) -> list[tuple[str, str | Upl
         if template.names and all(filling.arguments.get(each) is None for each in template.names):
             continue  # nothing was given that could stand there
         if isinstance(template, FilePart):
-            found.append((name, _upload(template, filling)))
+            found += [(name, _upload(template, each)) for each in _one_by_one(template, filling)]
             continue
         value = template.fill(filling.arguments, filling.secrets)
         items = value if isinstance(value, list) else [value]
         found += [(name, text_of(item)) for item in items if item is not None]
     return found
+
+
+def _one_by_one(part: FilePart, filling: Filling) -> Iterator[Filling]:
+    """Yield what fills each file of a field: a list of paths fills it as often as it is long."""
+    arguments = filling.arguments
+    lists = {name for name in part.path.names if isinstance(arguments.get(name), list)}
+    if not lists:
+        yield filling
+        return
+    if len({len(arguments[name]) for name in lists}) > 1:
+        raise UploadError(f"{' and '.join(sorted(lists))} are lists of different lengths")
+    if any(len(arguments[name]) > _MOST_FILES for name in lists):
+        raise UploadError(f"a field takes {_MOST_FILES} files at most")
+    for items in zip(*(arguments[name] for name in lists), strict=True):
+        yield replace(filling, arguments={**arguments, **dict(zip(lists, items, strict=True))})
 
 
 def _upload(part: FilePart, filling: Filling) -> Upload:

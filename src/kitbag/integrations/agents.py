@@ -7,6 +7,7 @@ from kitbag.integrations.extras import require_extra
 from kitbag.integrations.images import data_url
 from kitbag.integrations.strict_schemas import plain_root, strict_schema
 from kitbag.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
+from kitbag.names import model_schema
 from kitbag.tools import Tool
 
 require_extra("agents", "openai-agents", "pip install 'kitbag[agents]'")
@@ -35,7 +36,8 @@ def agents_tools(
 
 
 def _made(tool: Tool, strict: bool, deferred: bool) -> FunctionTool:
-    enforced = strict_schema(tool.input_schema) if strict else None
+    schema = model_schema(tool.input_schema)
+    enforced = strict_schema(schema) if strict else None
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
         call = WireCall(id=context.tool_call_id, name=tool.name, arguments=arguments)
@@ -45,7 +47,7 @@ def _made(tool: Tool, strict: bool, deferred: bool) -> FunctionTool:
     return FunctionTool(
         name=tool.name,
         description=described(tool),
-        params_json_schema=plain_root(tool.input_schema) if enforced is None else enforced,
+        params_json_schema=plain_root(schema) if enforced is None else enforced,
         on_invoke_tool=invoke,
         strict_json_schema=enforced is not None,
         defer_loading=deferred,

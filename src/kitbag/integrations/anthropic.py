@@ -17,6 +17,7 @@ from kitbag.integrations.wire_calls import (
     known_calls,
 )
 from kitbag.loop_thread import run_blocking
+from kitbag.names import model_schema
 from kitbag.results import Attachment
 from kitbag.tools import Tool
 
@@ -44,11 +45,12 @@ def anthropic_tools(
 
 
 def _tool(tool: Tool, strict: bool, deferred: bool) -> dict[str, Any]:
-    enforced = strict_schema(tool.input_schema) if strict else None
+    schema = model_schema(tool.input_schema)
+    enforced = strict_schema(schema) if strict else None
     made: dict[str, Any] = {
         "name": tool.name,
         "description": described(tool),
-        "input_schema": plain_root(tool.input_schema) if enforced is None else enforced,
+        "input_schema": plain_root(schema) if enforced is None else enforced,
     }
     if enforced is not None:
         made["strict"] = True

@@ -18,6 +18,7 @@ from kitbag.integrations.wire_calls import (
     known_calls,
 )
 from kitbag.loop_thread import run_blocking
+from kitbag.names import model_schema
 from kitbag.tools import Tool
 
 Api = Literal["chat", "responses"]
@@ -55,11 +56,12 @@ def openai_tools(
 
 
 def _function(tool: Tool, strict: bool) -> dict[str, Any]:
-    enforced = strict_schema(tool.input_schema) if strict else None
+    schema = model_schema(tool.input_schema)
+    enforced = strict_schema(schema) if strict else None
     return {
         "name": tool.name,
         "description": described(tool),
-        "parameters": plain_root(tool.input_schema) if enforced is None else enforced,
+        "parameters": plain_root(schema) if enforced is None else enforced,
         "strict": enforced is not None,
     }
 

@@ -13,6 +13,7 @@ from kitbag.integrations.strict_schemas import plain_root
 from kitbag.integrations.telling import failure_text, refusal_text
 from kitbag.integrations.wire_calls import Tools
 from kitbag.manager import SkillManager
+from kitbag.names import model_schema
 from kitbag.results import ToolResult
 from kitbag.tools import Caller, Tool
 
@@ -114,7 +115,7 @@ class KitbagToolset(AbstractToolset[Any]):
         definition = ToolDefinition(
             name=tool.name,
             description=described(tool),
-            parameters_json_schema=plain_root(tool.input_schema),
+            parameters_json_schema=plain_root(model_schema(tool.input_schema)),
             metadata=facts,
             defer_loading=self._later.tool(tool),
         )

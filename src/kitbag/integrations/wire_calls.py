@@ -11,6 +11,7 @@ from kitbag.integrations.choosing import Wanted, bound, chosen_tools, kept_skill
 from kitbag.integrations.strict_schemas import without_nulls
 from kitbag.integrations.telling import failure_text, refusal_text
 from kitbag.manager import SkillManager
+from kitbag.names import model_schema
 from kitbag.results import Attachment, ToolResult
 from kitbag.tools import Caller, Tool
 
@@ -96,7 +97,9 @@ async def _answer(call: WireCall, finder: _Finder) -> WireAnswer:
         return WireAnswer(call=call, text=text, is_error=True)
     try:
         tool, caller = await asyncio.to_thread(finder.find, call.name)
-        result = await caller.execute(tool.id, without_nulls(given, tool.input_schema))
+        result = await caller.execute(
+            tool.id, without_nulls(given, model_schema(tool.input_schema))
+        )
     except KitbagError as error:
         return WireAnswer(call=call, text=refusal_text(error), is_error=True)
     if result.is_error:

@@ -98,7 +98,7 @@ class _Ear:
         self._name = name
         self._heard = heard
         self._words = words
-        self._pending = b""
+        self._pending = bytearray()
 
     def hear(self, stream: str, data: bytes) -> None:
         if stream == "stderr":
@@ -106,11 +106,16 @@ class _Ear:
             self._words.extend(text.splitlines())
             _log.debug("%s: %s", self._name, text)
             return
-        *lines, self._pending = (self._pending + data).split(b"\n")
+        # Only what is new is looked through: a long line comes in hundreds of pieces.
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            line = bytes(self._pending + end)
+            self._pending.clear()
+            if line.strip():
+                self._take(line)
+        self._pending += rest
         if len(self._pending) > _MOST_LINE_BYTES:
             raise BufferError("it writes lines without an end")
-        for line in filter(bytes.strip, lines):
-            self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:

@@ -16,9 +16,10 @@ from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.sessions.errors import SessionError, SessionNameError, UnknownSessionError
 from kitbag.sessions.making import SessionMaker
-from kitbag.sessions.session import Session
+from kitbag.sessions.session import Session, SessionTools
 from kitbag.sessions.store import Row, SessionStore
 from kitbag.sessions.workspaces import new_workspace, remove_folder
+from kitbag.skills import Skill
 from kitbag.text_skills.errors import SkillTextError
 from kitbag.tools import Tool, definition_of
 from kitbag.workspace import check_workspace
@@ -68,6 +69,7 @@ class SessionManager:
         kept = state_directory() if directory is None else Path(directory).absolute()
         self._folders = kept / "sessions" if kept is not None else None
         self._store = SessionStore(kept)
+        self._skills = skills
         self._live: dict[str, Session] = {}
         self._opening = threading.Lock()
         self._swept = False
@@ -164,6 +166,15 @@ class SessionManager:
         """Run something with the executor of a session; it ends when the session does."""
         return await (await self._open(session_id)).run(start)
 
+    def session(self, session_id: str) -> SessionTools:
+        """Return one session as `ScriptedTool.over` takes it."""
+        return SessionTools(self, session_id)
+
+    def shared_skills(self) -> list[Skill]:
+        """Return the skills that all sessions see, when they come from a SkillManager."""
+        listed: Callable[[], list[Skill]] | None = getattr(self._skills, "list_skills", None)
+        return [] if listed is None else listed()
+
     async def destroy_session(self, session_id: str) -> None:
         """End a session: its calls, its processes, its files, its rows. The journal stays."""
         row = await asyncio.to_thread(self._store.get, session_id)
@@ -226,7 +237,7 @@ class SessionManager:
                     _log.warning("session %s is not removed yet: %s", name, error)
 
     def _use(self, session_id: str, name: str, text: str) -> list[str]:
-        session = self._opened(session_id)
+        session = self.opened(session_id)
         with session.changing:
             if name not in session.skills.names() and session.added.tools_of(name):
                 raise SkillTextError(name, "define_tool made a skill of that name")
@@ -243,7 +254,7 @@ class SessionManager:
             return names
 
     def _remove(self, session_id: str, name: str) -> list[str]:
-        session = self._opened(session_id)
+        session = self.opened(session_id)
         with session.changing:
             if name not in session.skills.names():
                 return []
@@ -252,7 +263,7 @@ class SessionManager:
             return session.skills.remove(name)
 
     def _set_policy(self, session_id: str, policy: "Policy") -> None:
-        session = self._opened(session_id)
+        session = self.opened(session_id)
         with session.changing:
             self._maker.remember(session_id, policy, None)
             self._store.mark_policy(session_id)
@@ -264,9 +275,10 @@ class SessionManager:
         live = self._live.get(session_id)
         if live is not None and live.version == row.version and _is_same(live.row, row):
             return live
-        return await asyncio.to_thread(self._opened, session_id)
+        return await asyncio.to_thread(self.opened, session_id)
 
-    def _opened(self, session_id: str) -> Session:
+    def opened(self, session_id: str) -> Session:
+        """Return what this process knows of a session; made when it is first asked for."""
         row = self._row(session_id)
         with self._opening:
             live = self._live.get(session_id)

@@ -5,21 +5,82 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
-from kitbag.added_tools import AddedTools
+from kitbag.added_tools import AddedTools, ToolSource
 from kitbag.backends.leftovers import forget_skill, forget_workspace
+from kitbag.calls import OnOutput
 from kitbag.execution.shared import end_programs_in
 from kitbag.executor import ToolExecutor
 from kitbag.problems import Problem
+from kitbag.results import ToolResult
 from kitbag.sessions.errors import SessionEndedError
 from kitbag.sessions.store import Row, SessionStore
+from kitbag.skills import Skill
 from kitbag.text_skills.active import ActiveSkills
 from kitbag.text_skills.errors import SkillTextError
 from kitbag.workspace_tools.session import WorkspaceSession
 
 MakeExecutor = Callable[[AddedTools], ToolExecutor]
 Running = dict["asyncio.Task[Any]", "Future[None]"]
+
+
+class SessionTools:
+    """One session as a ScriptedTool is given it: its tools, and what every call goes through."""
+
+    def __init__(self, sessions: "_Sessions", session_id: str) -> None:
+        self._sessions = sessions
+        self._id = session_id
+
+    @property
+    def source(self) -> AddedTools:
+        return self._sessions.opened(self._id).added
+
+    @property
+    def executor(self) -> "SessionExecutor":
+        return SessionExecutor(self._sessions, self._id)
+
+    def list_skills(self) -> list[Skill]:
+        return self._sessions.shared_skills()
+
+
+class SessionExecutor:
+    """Calls tools in a session; each call has the policy of that moment, and ends with it."""
+
+    def __init__(
+        self, sessions: "_Sessions", session_id: str, tools: ToolSource | None = None
+    ) -> None:
+        self._sessions = sessions
+        self._id = session_id
+        self._tools = tools
+
+    async def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        def start(executor: ToolExecutor) -> Coroutine[Any, Any, ToolResult]:
+            runs = executor if self._tools is None else executor.beside(self._tools)
+            return runs.execute(name, args, stdin, timeout=timeout, on_output=on_output)
+
+        result: ToolResult = await self._sessions.run(self._id, start)
+        return result
+
+    def beside(self, tools: ToolSource) -> "SessionExecutor":
+        """Return what calls other tools in the same session."""
+        return SessionExecutor(self._sessions, self._id, tools)
+
+
+class _Sessions(Protocol):
+    def opened(self, session_id: str) -> "Session": ...
+    def shared_skills(self) -> list[Skill]: ...
+    async def run(
+        self, session_id: str, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]
+    ) -> Any: ...
 
 
 class Session:

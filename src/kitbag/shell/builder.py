@@ -102,9 +102,10 @@ class ScriptedToolBuilder:
         from kitbag.shell.scripted_tool import Making, ScriptedTool
 
         source = CallbackTools(dict(self._callbacks))
+        definitions = {name: definition for name, (definition, _) in self._callbacks.items()}
         house = House(policy=self._policy, approver=self._approver, journal=self._journal)
         toolbox = Toolbox(
-            definitions={name: definition for name, (definition, _) in self._callbacks.items()},
+            offered=lambda: definitions,
             executor=ToolExecutor(source, house=house),
             tool=source.get,
             immediate=self._immediate(),

@@ -10,12 +10,10 @@ from functools import partial
 from types import CoroutineType, FunctionType
 from typing import Any
 
-from kitbag.arguments import value_problems
 from kitbag.backends.function import answered, run_function
 from kitbag.calls import ToolCall
 from kitbag.errors import UnknownToolError
 from kitbag.hidden_text import clean
-from kitbag.json_values import NO_VALUE, json_value
 from kitbag.loop_thread import run_blocking
 from kitbag.names import wire_name
 from kitbag.results import ToolResult
@@ -57,7 +55,7 @@ def callback_tool(definition: ToolDef, callback: ToolCallback) -> Tool:
         output_schema=definition.output_schema,
         runs=Hosted(
             what=f"the function {where}",
-            run=partial(_run, definition, callback, is_async(callback)),
+            run=partial(_run, callback, is_async(callback)),
         ),
         effects=definition.effects,
         examples=definition.examples,
@@ -74,9 +72,7 @@ def _open(schema: JsonSchema) -> JsonSchema:
     return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
 
 
-async def _run(
-    definition: ToolDef, callback: ToolCallback, waits: bool, call: ToolCall
-) -> ToolResult:
+async def _run(callback: ToolCallback, waits: bool, call: ToolCall) -> ToolResult:
     stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
     arguments = ToolArgs(call.arguments, stdin)
     started = time.monotonic()
@@ -97,9 +93,7 @@ async def _run(
     if not ran.tool:  # it raised, and its words are what a script is told
         took = round((time.monotonic() - started) * 1000, 3)
         return replace(ran, tool=call.tool.id, duration_ms=took)
-    if ran.outcome != "ok" or definition.output_schema is None:
-        return ran
-    return _checked(ran, definition.output_schema)
+    return ran
 
 
 def is_async(callback: ToolCallback) -> bool:
@@ -164,12 +158,3 @@ def _failure(error: BaseException) -> ToolResult:
         stderr=f"{said}\n",
         code="tool_error" if isinstance(error, ToolError) else None,
     )
-
-
-def _checked(ran: ToolResult, schema: JsonSchema) -> ToolResult:
-    value = ran.structured if ran.structured is not None else json_value(ran.stdout)
-    problems = ["it is no JSON"] if value is NO_VALUE else value_problems(schema, value)
-    if not problems:
-        return ran
-    said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
-    return replace(ran, outcome="failed", exit_code=1, stderr=f"{said}\n", code="output_invalid")

@@ -2,10 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kitbag.arguments import check_arguments
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError
+from kitbag.errors import (
+    CallDeniedError,
+    InvalidArgumentsError,
+    KitbagError,
+    UnknownToolError,
+    nearest,
+)
 from kitbag.results import ToolResult
 from kitbag.shell.flags import FlagError, Flags, read_flags
 from kitbag.shell.immediate import is_immediate
@@ -13,6 +19,7 @@ from kitbag.shell.kept_text import byte_count
 from kitbag.shell.ledger import Ledger
 from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.printed import printed
+from kitbag.shell.tool_def import ToolDef
 from kitbag.shell.toolbox import Toolbox
 from kitbag.shell.usage import usage_line, usage_page
 from kitbag.shell.worker.order import Answer
@@ -35,7 +42,10 @@ class Calling:
 
     async def call(self, name: str, words: Sequence[str], stdin: str | None) -> Answer:
         """Run a tool for a script; whatever happens is an answer that the script can use."""
-        definition = self._toolbox.definitions[name]
+        tools = self._toolbox.definitions
+        definition = tools.get(name)
+        if definition is None:
+            return Answer("", _not_found(name, tools), NOT_FOUND)
         try:
             flags = read_flags(words, definition, stdin)
         except FlagError as error:
@@ -45,15 +55,14 @@ class Calling:
             return Answer("", said, INVALID)
         if flags.help:
             return Answer(_line(usage_page(definition)))
-        answer = await self._recorded(name, definition.effects, flags, stdin)
+        answer = await self._recorded(definition, flags, stdin)
         if not flags.notes:
             return answer
         notes = "".join(f"note: {name}: {note}\n" for note in flags.notes)
         return answer._replace(stderr=notes + answer.stderr)
 
-    async def _recorded(
-        self, name: str, effects: tuple[str, ...], flags: Flags, stdin: str | None
-    ) -> Answer:
+    async def _recorded(self, definition: ToolDef, flags: Flags, stdin: str | None) -> Answer:
+        name, effects = definition.name, definition.effects
         seq = self._ledger.begin(name, effects, flags.params)
         refusal = self._ledger.refusal(name)
         if refusal:
@@ -69,7 +78,7 @@ class Calling:
                 async with self._room:
                     result = await self._toolbox.call(name, flags.params, given)
         except KitbagError as error:
-            return self._refused(seq, name, error)
+            return self._refused(seq, definition, error)
         except Exception:  # noqa: BLE001 - a script must get an answer
             # Kitbag's own trouble: its words are for the host, not for a script.
             _log.exception("call %d of a script, %s, failed", seq, name)
@@ -89,18 +98,19 @@ class Calling:
         self._ledger.end(seq, "dry_run", exit_code=0)
         return Answer("", f"dry run: {name} was not called\n")
 
-    def _refused(self, seq: int, name: str, error: KitbagError) -> Answer:
+    def _refused(self, seq: int, definition: ToolDef, error: KitbagError) -> Answer:
         hint, code = error.hint, FAILED
         if isinstance(error, CallDeniedError):
             code = DENIED
             self._ledger.end(seq, "denied", exit_code=code, error=str(error))
         elif isinstance(error, InvalidArgumentsError):
             code = INVALID
-            hint = f"usage: {usage_line(self._toolbox.definitions[name])}"
+            hint = f"usage: {usage_line(definition)}"
             self._ledger.end(seq, "invalid", exit_code=code, error=str(error))
         else:
+            code = NOT_FOUND if isinstance(error, UnknownToolError) else FAILED
             self._ledger.end(seq, "not_started", exit_code=code, error=str(error))
-        return Answer("", _said(name, f"{error} [{error.code}]", hint), code)
+        return Answer("", _said(definition.name, f"{error} [{error.code}]", hint), code)
 
     def _answered(self, seq: int, name: str, result: ToolResult) -> Answer:
         answer = printed(name, result)
@@ -112,6 +122,12 @@ class Calling:
             error="" if result.outcome == "ok" else answer.stderr.strip(),
         )
         return answer
+
+
+def _not_found(name: str, tools: Iterable[str]) -> str:
+    near = nearest(name, tools)
+    meant = f". Did you mean: {', '.join(near)}?" if near else ""
+    return f"{name}: command not found{meant}\n"
 
 
 def _said(name: str, message: str, hint: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kitbag.errors import nearest
-from kitbag.json_values import NO_VALUE, json_value
+from kitbag.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from kitbag.shell.finding import discover
 from kitbag.shell.prompt import help_page
 from kitbag.shell.tool_def import ToolDef
@@ -29,6 +29,9 @@ class ResultBox:
         text = words[0] if words else stdin or ""
         if len(words) > 1:
             return Answer("", "result: one JSON value; quote it\n", 2)
+        if len(text) > LARGEST_VALUE:
+            hint = f"{LARGEST_VALUE:,} characters are the most; write more to a file below /out"
+            return Answer("", f"result: a value of {len(text):,} characters\nhint: {hint}\n", 2)
         value = json_value(text)
         if value is NO_VALUE:
             hint = "quote it, or pipe JSON into it: … | jq '{total: .n}' | result"

@@ -3,6 +3,8 @@
 from typing import cast, get_args
 
 from kitbag.calls import ToolCall
+from kitbag.execution.command import Captured
+from kitbag.execution.saved_output import kept_output
 from kitbag.hidden_text import clean
 from kitbag.results import Outcome, ToolResult
 from kitbag.shell.responses import Status, ToolResponse
@@ -19,23 +21,30 @@ _OUTCOMES: dict[Status, Outcome] = {
 def result_of(call: ToolCall, response: ToolResponse) -> ToolResult:
     """Return the result; `structured` is the value that the script set with `result`."""
     outcome = _OUTCOMES.get(response.status, "failed")
-    parts = [response.stdout.removesuffix("\n")]
+    stdout, stderr = _kept(call, "stdout", response.stdout), _kept(call, "stderr", response.stderr)
+    parts = [stdout.text.removesuffix("\n")]
     if outcome != "ok":
-        parts += [response.stderr.removesuffix("\n"), f"exit code {response.exit_code}"]
+        parts += [stderr.text.removesuffix("\n"), f"exit code {response.exit_code}"]
     return ToolResult(
         tool=call.tool.id,
         outcome=outcome,
         content=clean("\n".join(part for part in parts if part)),
         structured=response.result,
         exit_code=response.exit_code,
-        stdout=response.stdout,
-        stderr=response.stderr,
-        truncated=response.truncated,
+        stdout=stdout.text,
+        stderr=stderr.text,
+        truncated=response.truncated or stdout.truncated or stderr.truncated,
+        saved=tuple(each.saved_to for each in (stdout, stderr) if each.saved_to),
         duration_ms=response.duration_ms,
         protections=response.protections,
         code=None if response.status in ("ok", "failed") else response.status,
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _kept(call: ToolCall, stream: str, text: str) -> Captured:
+    data = text.encode("utf-8", "replace")
+    return kept_output(call.terms.workspace, stream, data, call.limits.keep_bytes)
 
 
 def response_of(result: ToolResult) -> ToolResponse:

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from kitbag.clocks import PatientClock, PatientWait
@@ -32,6 +34,8 @@ from kitbag.shell.worker.order import Answer, Command, Done, Order
 _log = logging.getLogger(__name__)
 
 _NEVER_WAIT = frozenset(("help", "discover", "result"))
+_DOTTED = re.compile(r"(?<![\w./:$-])[^\W\d][\w:-]*(?:\.[\w:-]+)+(?![\w./])")
+_MOST_DOTTED = 256
 _MOST_PRINTED_BYTES = 64 * 1024 * 1024
 
 
@@ -100,6 +104,8 @@ class ScriptRun:
         self._loop = asyncio.get_running_loop() if options.aside is None else None
         self._stopped: Stopped = ""
         self._open = self._open_at_once = 0
+        self._known: set[str] = set()  # the commands that its shell has
+        self._last_offered: object = None
 
     async def run(self, script: str, timeout_seconds: float) -> tuple[ToolResponse, bytes | None]:
         """Return the response, and the state that the script left if it was to be kept."""
@@ -166,11 +172,16 @@ class ScriptRun:
     async def _order(self, script: str) -> Order:
         toolbox, options = self._around.toolbox, self._options
         folders = await toolbox.folders_for(script)
+        self._last_offered = toolbox.definitions
+        commands = self._around.commands
+        if toolbox.changes:
+            commands += tuple(_words_that_may_come(script, commands))
+            self._known.update(commands)
         if options.files:
             folders = {**folders, "/in": dict(options.files)}
         return Order(
             script=script,
-            commands=self._around.commands,
+            commands=commands,
             stubs=STUBS,
             env=dict(self._around.env),
             limits=self._around.limits.for_engine(),
@@ -196,15 +207,27 @@ class ScriptRun:
         self._open_at_once = max(self._open_at_once, self._open)
         try:
             name, words, stdin = command
-            if name in self._around.toolbox.definitions:
-                return await self._calling.call(name, words, stdin)
-            return await self._own(name, words, stdin)
+            if name in OWN_COMMANDS:
+                answer = await self._own(name, words, stdin)
+            else:
+                answer = await self._calling.call(name, words, stdin)
+            return self._with_new(answer) if self._around.toolbox.changes else answer
         except Exception:  # noqa: BLE001 - it is logged, and the script goes on
             # A command without an answer would wait until the time is up.
             _log.exception("the command %s of a script failed", command.name)
             return Answer("", f"{command.name}: internal error\n", 1)
         finally:
             self._open -= 1
+
+    def _with_new(self, answer: Answer) -> Answer:
+        """Tell the shell of commands that have come since it was last told."""
+        offered = self._around.toolbox.definitions
+        if offered is self._last_offered:
+            return answer
+        self._last_offered = offered
+        new = tuple(name for name in offered if name not in self._known)
+        self._known.update(new)
+        return answer._replace(new=new)
 
     async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> Answer:
         """Answer a command that every script has."""
@@ -216,10 +239,8 @@ class ScriptRun:
                 return help_for(words, self._around.name, tools, self._around.about)
             case "discover":
                 return discovered(words, tools)
-            case "pmap":
-                return await run_pmap(words, stdin, self._calling, tuple(tools))
             case _:
-                return await self._calling.call(name, words, stdin)
+                return await run_pmap(words, stdin, self._calling, tuple(tools))
 
     def _verdict(self, script: str, ending: Done | Crash | None, timeout_seconds: float) -> Verdict:
         after = f"{timeout_seconds:g} s"
@@ -257,6 +278,17 @@ class ScriptRun:
             notes=notes,
             protections=dict(self._around.engine.protections),
         )
+
+
+def _words_that_may_come(script: str, commands: Sequence[str]) -> Iterator[str]:
+    """Yield words like `skill.tool` that are no commands yet, and may be when they are reached.
+
+    A shell asks for a command that it was told of; of another it says that there is none.
+    """
+    known = set(commands)
+    for word in dict.fromkeys(islice(_DOTTED.findall(script), _MOST_DOTTED)):
+        if word not in known:
+            yield word
 
 
 def _line(text: str) -> str:

@@ -27,6 +27,7 @@ from kitbag.shell.toolbox import Toolbox
 from kitbag.tools import Hosted, Tool
 
 if TYPE_CHECKING:
+    from kitbag.executor import ToolExecutor
     from kitbag.shell.skill_commands import SkillTools
 
 _DESCRIBED_TOKENS = 2_000
@@ -56,7 +57,7 @@ class Making:
 class ScriptedTool:
     """Runs bash scripts whose commands are tools; each script starts from nothing, or a state.
 
-    Made by `builder` from functions of the host, or by `over` from the skills of a manager.
+    Made by `builder` from functions of the host, or by `over` from tools that there are already.
     """
 
     def __init__(self, making: Making) -> None:
@@ -83,7 +84,7 @@ class ScriptedTool:
     @classmethod
     def over(
         cls,
-        manager: "SkillTools",
+        tools: "SkillTools | ToolExecutor",
         *,
         name: str = "script",
         short_description: str = "",
@@ -91,13 +92,17 @@ class ScriptedTool:
         limits: ExecutionLimits | None = None,
         env: Mapping[str, str] | None = None,
     ) -> "ScriptedTool":
-        """Make every skill tool of a manager a command: `weather.get --city Rome`."""
+        """Make every tool of a manager, an executor or a session a command.
+
+        `weather.get --city Rome` calls the tool of that id. Tools that come, change or go later,
+        also while a script runs, do so in scripts. A session is `sessions.session("its id")`.
+        """
         from kitbag.shell.skill_commands import skill_toolbox
 
         making = Making(
             name=name,
             about=short_description,
-            toolbox=skill_toolbox(manager),
+            toolbox=skill_toolbox(tools),
             engine=engine,
             limits=limits or ExecutionLimits(),
             env=dict(env or {}),

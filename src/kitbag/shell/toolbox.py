@@ -2,17 +2,36 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kitbag.executor import ToolExecutor
 from kitbag.results import ToolResult
 from kitbag.shell.tool_def import ToolDef
 from kitbag.tools import Tool
 
+if TYPE_CHECKING:
+    from kitbag.added_tools import ToolSource
+    from kitbag.calls import OnOutput
+
 _LONGEST_BYTES = 8 * 1024 * 1024
 
 Folders = dict[str, dict[str, bytes]]
+
+
+class Executor(Protocol):
+    """What calls go through: a ToolExecutor, or what finds that of a session."""
+
+    async def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult: ...
+
+    def beside(self, tools: "ToolSource") -> "Executor": ...
 
 
 def _no_folders(_script: str) -> Folders:
@@ -21,14 +40,23 @@ def _no_folders(_script: str) -> Folders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolbox:
-    """Commands by name. `tool` finds what runs for one; `folders` are files a script may read."""
+    """Commands by name: what `offered` gives, another mapping whenever there are others.
 
-    definitions: Mapping[str, ToolDef]
-    executor: ToolExecutor
+    `tool` finds what runs for a command, and raises UnknownToolError for one that is gone;
+    `folders` are files a script may read.
+    """
+
+    offered: Callable[[], Mapping[str, ToolDef]]
+    executor: Executor
     tool: Callable[[str], Tool]
-    ids: Mapping[str, str] = field(default_factory=dict)  # where a command is not called by its id
+    changes: bool = False  # whether commands may come and go
     folders: Callable[[str], Folders] = _no_folders
     immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
+
+    @property
+    def definitions(self) -> Mapping[str, ToolDef]:
+        """The commands that there are now."""
+        return self.offered()
 
     @property
     def is_bare(self) -> bool:
@@ -44,7 +72,7 @@ class Toolbox:
     async def call(self, name: str, params: Mapping[str, Any], stdin: str | None) -> ToolResult:
         """Run a tool; raises what `ToolExecutor.execute` raises."""
         whole = _Whole()
-        tool_id = self.ids.get(name, name)
+        tool_id = self.tool(name).id if self.changes else name
         found = await self.executor.execute(tool_id, params, stdin, on_output=whole.hear)
         return whole.of(found) if found.truncated else found
 

@@ -59,7 +59,7 @@ class _Talk:
     def __init__(self, worker: Worker, job: Job) -> None:
         self.worker = worker
         self._job = job
-        self._names = frozenset(job.order.commands)
+        self._names = set(job.order.commands)
         self._last = 0
         self._answers: set[asyncio.Task[None]] = set()
         self._context = contextvars.copy_context()
@@ -114,6 +114,7 @@ class _Talk:
 
     async def _answer(self, number: int, command: Command) -> None:
         answer = await self._job.on_command(command)
+        self._names.update(answer.new)
         try:
             self.worker.channel.send({"type": "answer", "id": number, **answer._asdict()})
         except FrameError:

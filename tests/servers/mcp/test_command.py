@@ -45,6 +45,28 @@ async def test_the_script_tool_alone_reaches_every_other_tool(
     assert text_of(result).split() == ["n1", "n2"]
 
 
+@pytest.mark.usefixtures("new_manager")
+async def test_a_model_makes_a_tool_and_calls_it(tmp_path: Path, workspace: Path) -> None:
+    words = arguments_for(tmp_path / "skills", workspace=workspace, more=("--define-tools",))
+    tool = {"name": "twice", "description": "Twice.", "code": "return args['n'] * 2"}
+    async with over_stdio(*words, era="auto") as client:
+        await client.call_tool("define_tool", tool | {"parameters": '{"n": {"type": "integer"}}'})
+        listed = [each.name for each in (await client.list_tools()).tools]
+        result = await client.call_tool("twice", {"n": 21})
+
+    assert "twice" in listed
+    assert text_of(result) == "42"
+
+
+@pytest.mark.usefixtures("new_manager")
+async def test_nobody_makes_tools_unless_it_was_asked_for(tmp_path: Path, workspace: Path) -> None:
+    words = arguments_for(tmp_path / "skills", workspace=workspace)
+    async with over_stdio(*words, era="auto") as client:
+        listed = [each.name for each in (await client.list_tools()).tools]
+
+    assert "define_tool" not in listed
+
+
 def test_hosts_are_told_absolute_paths(write_skill: WriteSkill, tmp_path: Path) -> None:
     write_skill()
 

@@ -93,11 +93,11 @@ def read_arguments(source: bytes) -> Any:
 
 def read_input() -> bytes:
     """Read standard input to its end, without waking the objects that Python has for it."""
-    found, size = b"", 1 << 11  # what is made for more than comes is memory all the same
+    pieces, size = [], 1 << 11  # what is made for more than comes is memory all the same
     while piece := os.read(0, size):
-        found += piece
-        size = max(size, len(found))
-    return found
+        pieces.append(piece)
+        size = 1 << 16  # as much as a pipe holds; to add up what came would copy it each time
+    return b"".join(pieces)
 
 
 def load(script: str) -> Any:

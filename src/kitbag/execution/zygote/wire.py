@@ -67,10 +67,8 @@ class Message:
 
 
 def _read_all(fd: int) -> bytes:
-    data = b""
-    while len(data) < os.fstat(fd).st_size:
-        data += os.pread(fd, 1 << 20, len(data))
-    return data
+    # One read: whoever wrote it wrote all of it before it was sent.
+    return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
 def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:

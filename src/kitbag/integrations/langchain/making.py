@@ -18,6 +18,7 @@ from kitbag.integrations.langchain.inputs import RawJsonInput, SkillInput
 from kitbag.integrations.langchain.naming import Naming, prompt_names, tool_names
 from kitbag.integrations.langchain.tool import KitbagTool
 from kitbag.manager import SkillManager
+from kitbag.names import model_schema
 from kitbag.skills import Skill
 from kitbag.tools import Caller, Tool
 
@@ -93,7 +94,9 @@ def _tools(tools: list[Tool], naming: Naming, taken: set[str] | None = None) -> 
 
 
 def _tool(tool: Tool, name: str, caller: Caller) -> KitbagTool:
-    schema = RawJsonInput if is_untyped(tool.input_schema) else dict(tool.input_schema)
+    schema = (
+        RawJsonInput if is_untyped(tool.input_schema) else dict(model_schema(tool.input_schema))
+    )
     facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
     return _made(ToolById(caller, tool.id), name, described(tool), schema, facts)
 

@@ -1,6 +1,7 @@
 """`tools/call`: one call through the spine, with progress, until it ends or is cancelled."""
 
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -26,10 +27,18 @@ _CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTER
 
 
 class Calls:
-    """Answers `tools/call` from what is offered."""
+    """Answers `tools/call` from what is offered; `changed` is called when a call changed that."""
 
-    def __init__(self, offer: Offer, admission: Admission, links: Links, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        offer: Offer,
+        admission: Admission,
+        links: Links,
+        metrics: Metrics,
+        changed: Callable[[], Awaitable[None]],
+    ) -> None:
         self._offer = offer
+        self._changed = changed
         self._admission = admission
         self._links = links
         self._metrics = metrics
@@ -50,6 +59,8 @@ class Calls:
                 raise MCPError(_CODES[fault], words, {"code": error.code}) from None
             return error_as_mcp(error, self._links, tool)
         self._metrics.ended(result.outcome, time.monotonic() - started)
+        if self._offer.is_stale:  # it made a tool, or took one away
+            await self._changed()
         return as_mcp(tool, result, self._links, modern=is_modern(context))
 
     def _tool(self, name: str) -> Tool:

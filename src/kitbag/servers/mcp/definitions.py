@@ -6,6 +6,7 @@ from typing import Any
 from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
 
+from kitbag.names import model_schema
 from kitbag.servers.mcp.eras import Context, is_modern
 from kitbag.servers.mcp.offer import Snapshot
 from kitbag.tools import Tool
@@ -36,7 +37,7 @@ def definition(tool: Tool, modern: bool) -> McpTool:
         name=tool.name,
         title=tool.id,
         description=_description(tool),
-        input_schema=_input_schema(tool.input_schema),
+        input_schema=_input_schema(model_schema(tool.input_schema)),
         output_schema=output_schema(tool, modern),
         annotations=_annotations(tool),
         _meta={ID_KEY: tool.id},

@@ -53,13 +53,16 @@ async def lines_of(reader: asyncio.StreamReader, most_bytes: int) -> AsyncIterat
     """Yield lines without their ends; None stands for one of more than `most_bytes`."""
     pending, skipping = bytearray(), False
     while chunk := await reader.read(_CHUNK):
-        pending += chunk
-        *whole, rest = pending.split(b"\n")
-        for line in whole:
-            yield None if skipping or len(line) > most_bytes else bytes(line)
-            skipping = False
-        skipping = skipping or len(rest) > most_bytes
-        pending = bytearray() if skipping else rest
+        # Only what is new is looked through: a long line comes in hundreds of pieces.
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            pending += end
+            yield None if skipping or len(pending) > most_bytes else bytes(pending)
+            pending, skipping = bytearray(), False
+        pending += rest
+        skipping = skipping or len(pending) > most_bytes
+        if skipping:
+            pending = bytearray()
     if pending:
         yield bytes(pending)
 

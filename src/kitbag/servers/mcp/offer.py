@@ -24,6 +24,7 @@ class Snapshot:
     tools: dict[str, Tool] = field(default_factory=dict)
     skills: dict[str, Skill] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+    version: object = None  # of what the manager had
     beside: ToolExecutor | None = None  # runs the extra tools
     extra: frozenset[str] = frozenset()  # their ids
 
@@ -52,6 +53,11 @@ class Offer:
             self._now = self._snapshot()
         return self._now
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the manager has other tools than those that are offered."""
+        return self.now.version != self._manager.source.version
+
     def find(self, name: str) -> Tool | None:
         """Find a tool by its name or its id, among those that are offered."""
         now = self.now
@@ -70,6 +76,7 @@ class Offer:
         return await asyncio.to_thread(activate, loaded, arguments, home=home)
 
     def _snapshot(self) -> Snapshot:
+        version = self._manager.source.version
         found = [] if self._only_extra else self._manager.tools
         extra = list(self._extra() if callable(self._extra) else self._extra)
         tools = {tool.name: tool for tool in (*found, *extra)}
@@ -78,6 +85,7 @@ class Offer:
             tools=dict(sorted(tools.items())),
             skills=dict(sorted(skills.items())),
             ids={tool.id: name for name, tool in tools.items()},
+            version=version,
             beside=self._manager.executor.beside(extra) if extra else None,
             extra=frozenset(tool.id for tool in extra),
         )

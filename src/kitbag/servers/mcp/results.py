@@ -17,27 +17,22 @@ from kitbag.errors import KitbagError
 from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import Attachment, ToolResult
 from kitbag.servers.mcp.links import Links
-from kitbag.servers.mcp.output_checks import complaint_about
 from kitbag.tools import Tool
 
 ERROR_KEY = "kitbag/error"
 
 
 def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> CallToolResult:
-    """Return a result for the wire; a value that breaks the tool's own promise is a failure."""
+    """Return a result for the wire."""
     blocks: list[ContentBlock] = [TextContent(text=_text(tool, result, links))]
     blocks += [_attached(each) for each in result.attachments]
     blocks += links.to(result.files)
-    complaint = None if result.is_error else complaint_about(tool, result)
-    if complaint:
-        blocks.insert(0, TextContent(text=complaint))
-    code = "output_invalid" if complaint else (result.code or result.outcome)
-    is_error = result.is_error or bool(complaint)
+    is_error = result.is_error
     return CallToolResult(
         content=blocks,
         structured_content=None if is_error else _value(tool, result, links, modern),
         is_error=is_error,
-        _meta={ERROR_KEY: code} if is_error else None,
+        _meta={ERROR_KEY: result.code or result.outcome} if is_error else None,
     )
 
 

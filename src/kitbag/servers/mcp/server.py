@@ -97,7 +97,7 @@ class McpServer:
     def _protocol(self, scheme: Scheme) -> ProtocolServer:
         links = Links(self._manager.executor.workspace, scheme)
         size = self._limits.page_size
-        calls = Calls(self._offer, self.admission, links, self.metrics)
+        calls = Calls(self._offer, self.admission, links, self.metrics, self.announce)
         resources = Resources(self._offer, links, size)
         answers = Answers(self._offer, calls, resources, self._announcer, size, scheme)
         return ProtocolServer(answers)

@@ -63,9 +63,12 @@ class Command(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """What a command gave; `new` are commands that the script can call from now on."""
+
     stdout: str = ""
     stderr: str = ""
     exit_code: int = 0
+    new: tuple[str, ...] = ()
 
 
 OnCommand = Callable[[Command], Coroutine[Any, Any, Answer]]

@@ -52,6 +52,13 @@ class Room:
         else:
             self.bash = Bash.from_snapshot(order.state, **settings)
 
+    def add(self, commands: tuple[str, ...], *, now: bool) -> None:
+        """Let the script that runs call more commands; the room is never used for another."""
+        self.kind = None
+        for name in commands:
+            do = self._now if now else self._forward
+            self.bash.add_builtin(name, do)  # type: ignore[attr-defined]  # not in its stub file
+
     async def _forward(self, context: BuiltinContext) -> BuiltinResult:
         return CANCELLED if self.tenant is None else await self.tenant.forward(context)
 

@@ -55,6 +55,7 @@ class Shell:
         self._immediate = immediate
         self._loop = loop
         self._over = False
+        self._is_alone = False  # on a thread of its own, where no command waits for the loop
         self._is_whole = False  # it came to its end by itself
         self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
         self._room = room_for(order, immediate.names if immediate else frozenset())
@@ -81,6 +82,7 @@ class Shell:
 
     def run_alone(self, on_text: OnText) -> Done:
         """Run a script that waits for no loop."""
+        self._is_alone = True
         ran = self._bash.execute_sync(self._order.script, on_text)
         with self._ending:
             self._is_whole, self._over = not self._over, True
@@ -123,6 +125,7 @@ class Shell:
         if immediate is None or not is_mentioned_only(immediate.names, self._order):
             return await self._bash.execute(script, on_text)
         # Nothing in it waits for this loop: on one thread it takes a tenth less.
+        self._is_alone = True
         ended: asyncio.Future[ExecResult] = self._loop.create_future()
         bash = self._bash  # this may be cancelled, and have left, before the thread begins
 
@@ -143,15 +146,21 @@ class Shell:
             return CANCELLED
         answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
         if asyncio.get_running_loop() is self._loop:
-            return BuiltinResult(*await answer)
+            return self._given(await answer)
         there = asyncio.run_coroutine_threadsafe(answer, self._loop)
-        return BuiltinResult(*await asyncio.wrap_future(there))
+        return self._given(await asyncio.wrap_future(there))
 
     def now(self, context: BuiltinContext) -> BuiltinResult:
         if self._over or self._immediate is None:
             return CANCELLED
         command = Command(context.name, tuple(context.argv), context.stdin)
-        return BuiltinResult(*self._immediate.answer(command))
+        return self._given(self._immediate.answer(command))
+
+    def _given(self, answer: Answer) -> BuiltinResult:
+        stdout, stderr, exit_code, new = answer
+        if new and not self._over:
+            self._room.add(new, now=self._is_alone)
+        return BuiltinResult(stdout, stderr, exit_code)
 
 
 def is_mentioned_only(names: frozenset[str], order: Order) -> bool:

@@ -51,7 +51,7 @@ class _Server:
         if kind == "answer":
             waiting = self._waiting.pop(value["id"])
             if not waiting.done():
-                waiting.set_result(Answer(value["stdout"], value["stderr"], value["exit_code"]))
+                waiting.set_result(_answer(value))
             return
         if self._idle is not None:
             self._idle.cancel()
@@ -97,7 +97,7 @@ class _Server:
         self._line.sendall(frame({"type": "command", "id": number, **command._asdict()}))
         while data := self._line.recv(_PIECE):
             for value in self._frames.feed(data):
-                return Answer(value["stdout"], value["stderr"], value["exit_code"])
+                return _answer(value)
         os._exit(0)
 
     def _finish(self, done: Done) -> None:
@@ -122,6 +122,10 @@ class _Server:
 
     def _send(self, **value: Any) -> None:
         self._writer.write(frame(value))
+
+
+def _answer(value: dict[str, Any]) -> Answer:
+    return Answer(value["stdout"], value["stderr"], value["exit_code"], tuple(value["new"]))
 
 
 def _text_frame(stdout: str, stderr: str) -> bytes:
