@@ -80,13 +80,18 @@ GIVEN: dict[str, Any] = {"größe": 180, "城市": "Rome", "first name": "Ada", 
 
 def odd_tool() -> tuple[Tool, list[dict[str, Any]]]:
     seen: list[dict[str, Any]] = []
+
+    def note(**given: Any) -> str:
+        seen.append(given)
+        return "ok"
+
     made = Tool(
         id="odd",
         name="odd",
         skill="",
         description="Odd.",
         input_schema=ODD,
-        runs=Function(call=lambda **given: seen.append(given) or "ok"),
+        runs=Function(call=note),
     )
     return ToolExecutor([made]).tools[0], seen
 

@@ -1,8 +1,8 @@
-"""Remembering what was made of an object: found by which object it is, however large that is."""
+"""Objects that are told by which one they are: what was made of one, and what is never copied."""
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 Thing = TypeVar("Thing")
 Made = TypeVar("Made")
@@ -27,3 +27,24 @@ def by_identity(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
         return found[1]
 
     return remembered
+
+
+class Shared:
+    """Something that runs or remembers: whoever is copied with it goes on sharing it."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        return self
+
+
+class SharedCall(Shared):
+    """A callable of the host that is no plain function, and may hold anything."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+
+    def __call__(self, *words: Any, **named: Any) -> Any:
+        return self.call(*words, **named)

@@ -1,7 +1,7 @@
 """Every error a caller can meet: facts in, message, hint and a stable code out."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kitbag.problems import Problem
 
@@ -17,7 +17,23 @@ def _did_you_mean(names: Sequence[str], otherwise: str) -> str:
     return f"did you mean {' or '.join(repr(name) for name in names)}?" if names else otherwise
 
 
-class KitbagError(Exception):
+class PortableError(Exception):
+    """An error that is pickled and copied as what it is, not by making it again of its message."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(
+    kind: type[PortableError], words: tuple[Any, ...], facts: dict[str, Any]
+) -> PortableError:
+    error = kind.__new__(kind, *words)
+    error.args = words
+    vars(error).update(facts)
+    return error
+
+
+class KitbagError(PortableError):
     """The root of every error Kitbag raises on purpose.
 
     `code` never changes between versions; `hint` is the next step, or empty.
@@ -74,12 +90,15 @@ class UnboundToolError(KitbagError):
 
     code = "unbound_tool"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, made_elsewhere: bool = False) -> None:
         self.name = name
-        super().__init__(
-            f"tool {name!r} belongs to no executor",
-            hint="get it from a SkillManager, or register it: ToolExecutor([tool])",
-        )
+        hint = "get it from a SkillManager, or register it: ToolExecutor([tool])"
+        if made_elsewhere:
+            message = f"{name} was made in another process, and is not here"
+            hint = "make the tool in this process, of a function that a module has"
+        else:
+            message = f"tool {name!r} belongs to no executor"
+        super().__init__(message, hint=hint)
 
 
 class AmbiguousNameError(KitbagError):

@@ -16,6 +16,7 @@ from kitbag.backends.http import run_http
 from kitbag.backends.inline import run_inline
 from kitbag.backends.leftovers import forget_skill
 from kitbag.backends.script import run_script
+from kitbag.by_identity import Shared
 from kitbag.call_limits import limits_of
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
@@ -57,7 +58,7 @@ from kitbag.workspace_tools.running import run_built_in
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
 
-class ToolExecutor:
+class ToolExecutor(Shared):
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
     `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from kitbag.activation import activate
 from kitbag.added_tools import AddedTools
 from kitbag.arguments import script_arguments
+from kitbag.by_identity import Shared
 from kitbag.environment import cache_directory, default_roots
 from kitbag.index import Index
 from kitbag.library import SkillLibrary
@@ -268,7 +269,7 @@ def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "To
     return ToolExecutor(source, **terms, house=House(**house))
 
 
-class _Caller:
+class _Caller(Shared):
     """Runs the tools of a manager that are called by themselves."""
 
     def __init__(self, manager: SkillManager) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from kitbag.by_identity import Shared
 from kitbag.environment import cache_directory
 from kitbag.removal import lock_folder, remove_left_behind, remove_tree
 from kitbag.tools import Binary, Runs, Script, Tool
@@ -27,7 +28,7 @@ class UncopyableError(OSError):
     """A folder of which there can be no copy that a script would take for the skill."""
 
 
-class SkillCopy:
+class SkillCopy(Shared):
     """The files of one version of a skill; they are removed when nobody has this value."""
 
     __slots__ = ("__weakref__", "folder", "home")

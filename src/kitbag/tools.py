@@ -1,11 +1,15 @@
 """A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kitbag.argv import ArgvPlan
+from kitbag.by_identity import Shared, SharedCall
 from kitbag.errors import UnboundToolError
 from kitbag.languages import Language
 from kitbag.names import model_schema
@@ -77,10 +81,23 @@ class Stub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A Python function of the host, called in its process."""
+    """A Python function of the host, called in its process; the same by where it is defined.
 
-    call: Callable[..., Any]
+    Another process finds it there if it is the function of a module; any other cannot be called
+    there, and says so.
+    """
+
+    call: Callable[..., Any] = field(compare=False)
     is_async: bool = False
+    where: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", self.where or _where(self.call))
+        object.__setattr__(self, "call", _uncopied(self.call))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        call = self.call if _is_importable(self.call) else _Elsewhere(self.where)
+        return _restored, (Function, {"call": call, "is_async": self.is_async, "where": self.where})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +105,15 @@ class Hosted:
     """Something of the host that is given the whole call, and keeps its limits itself."""
 
     what: str  # for whoever has to say yes
-    run: "Callable[[ToolCall], Awaitable[ToolResult]]"
+    run: "Callable[[ToolCall], Awaitable[ToolResult]]" = field(compare=False)
     granted: tuple[Need, ...] = ()  # by the user who configured it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _uncopied(self.run))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        run = self.run if _is_importable(self.run) else _Elsewhere(self.what)
+        return _restored, (Hosted, {"what": self.what, "run": run, "granted": self.granted})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +127,45 @@ class BuiltIn:
     session: Any = field(repr=False, compare=False)
     run: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _uncopied(self.run))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        elsewhere = _Elsewhere(f"Kitbag's own tool {self.name}")
+        return _restored, (BuiltIn, {"name": self.name, "session": None, "run": elsewhere})
+
+
+class _Elsewhere:
+    """What ran a tool in the process that it was pickled in."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __call__(self, *_words: Any, **_named: Any) -> Any:
+        raise UnboundToolError(self.what, made_elsewhere=True)
+
+
+def _where(call: Callable[..., Any]) -> str:
+    name = getattr(call, "__qualname__", type(call).__qualname__)
+    return f"{getattr(call, '__module__', '')}.{name}"
+
+
+def _is_importable(call: Callable[..., Any]) -> bool:
+    """Tell whether pickle, which writes where a function is, would find this very one there."""
+    found: Any = sys.modules.get(getattr(call, "__module__", None) or "")
+    for name in getattr(call, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found is call
+
+
+def _uncopied(call: Any) -> Any:
+    is_plain = call is None or isinstance(call, FunctionType | BuiltinFunctionType | Shared)
+    return call if is_plain else SharedCall(call)
+
+
+def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
+    return kind(**values)
+
 
 Runs = Script | InlineScript | Binary | Http | Stub | Function | Hosted | BuiltIn
 
@@ -114,6 +177,7 @@ class Caller(Protocol):
     def execute_sync(self, name: str, args: Any = None) -> ToolResult: ...
 
 
+_HERE = ("caller", "copy", "unpack")
 _KINDS: dict[type, str] = {
     Script: "script",
     InlineScript: "inline",
@@ -133,6 +197,9 @@ class Tool:
     `id` names it for people and records (`skill.tool`), `name` for models (letters, digits, `_`
     and `-` only). `needs` are executables of which one must be there; `missing` says what this
     machine lacks before a call could succeed.
+
+    A copy is run by the same `caller`. One that was pickled has none until somebody registers it:
+    who runs a tool, and what that holds, stays in its process.
 
     A tool that comes from the warm index has its schemas and `runs` still packed: `unpack` makes
     them when one of them is first asked for. Of thousands of tools, most are only ever named.
@@ -172,6 +239,21 @@ class Tool:
                 object.__setattr__(self, packed, value)
             object.__setattr__(self, "unpack", None)
             return getattr(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (Tool, self._values())
+
+    def __copy__(self) -> "Tool":
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tool":
+        return replace(self, **deepcopy(self._values(), memo))
+
+    def _values(self) -> dict[str, Any]:
+        """Return all but what belongs to this process."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(Tool) if each.name not in _HERE
+        }
 
     @property
     def kind(self) -> str:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from kitbag.errors import CallDeniedError, KitbagError, nearest
+from kitbag.errors import CallDeniedError, KitbagError, PortableError, nearest
 
 # "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
@@ -41,7 +41,7 @@ _MOST_TRUSTED = 10_000
 _trusted_links: dict[str, str] = {}
 
 
-class CannotReadError(OSError):
+class CannotReadError(PortableError, OSError):
     """A file that is there but is not read, with a code and a reason for people."""
 
     def __init__(self, code: str, reason: str) -> None:

@@ -9,6 +9,7 @@ from kitbag.added_tools import AddedTools
 from kitbag.authoring.request import ToolRequest
 from kitbag.authoring.saved_skills import SavedSkills
 from kitbag.authoring.skill_files import skill_files
+from kitbag.by_identity import Shared
 from kitbag.checks.report import check_skills
 from kitbag.errors import AmbiguousNameError, UnknownToolError
 from kitbag.registry import BUILT_IN_NAMES
@@ -27,7 +28,7 @@ class Defined:
     home: Path | None = None
 
 
-class Author:
+class Author(Shared):
     """What one agent has defined. `root` is where it saves skills that are to stay.
 
     `is_skill` tells whether somebody has a skill of a name, with tools or without; `changed` is

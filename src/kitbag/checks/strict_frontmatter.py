@@ -6,6 +6,8 @@ from typing import TypeAlias
 import yaml
 from yaml import events
 
+from kitbag.errors import PortableError
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FENCE = "---"
 # The reference recurses and fails near Python's limit; nobody nests frontmatter this deep.
@@ -17,7 +19,7 @@ Value: TypeAlias = "str | list[Value] | Fields"
 Fields: TypeAlias = "dict[str, tuple[int, Value]]"
 
 
-class FrontmatterRefusedError(Exception):
+class FrontmatterRefusedError(PortableError):
     """The reference would not read on."""
 
     def __init__(self, code: str, message: str, line: int) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kitbag.declarations.strict_yaml import YamlPath
+from kitbag.errors import PortableError
 from kitbag.problems import Problem, Severity
 from kitbag.signatures.signature import JsonSchema
 from kitbag.tools import Effect, Runs
@@ -33,7 +34,7 @@ class Declared:
     )
 
 
-class DeclarationError(ValueError):
+class DeclarationError(PortableError, ValueError):
     """An entry, or a whole file, that declares no tool; `at` is the place inside the file."""
 
     def __init__(self, code: str, message: str, at: YamlPath = ()) -> None:

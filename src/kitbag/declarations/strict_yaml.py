@@ -23,6 +23,7 @@ from yaml.events import (
 )
 
 from kitbag.declarations.scalars import plain_scalar
+from kitbag.errors import PortableError
 
 try:
     from yaml import CSafeLoader as _Parser
@@ -37,7 +38,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\ud
 YamlPath = tuple[str | int, ...]
 
 
-class YamlError(ValueError):
+class YamlError(PortableError, ValueError):
     """The text is not YAML, or uses what is refused here (`refused`)."""
 
     def __init__(self, message: str, line: int, *, refused: bool = False) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from kitbag.by_identity import Shared
 from kitbag.disclosure.definitions import activate_skill, read_skill_file, search_tools
 from kitbag.disclosure.offered import is_offered
 from kitbag.skills import Skill
@@ -34,7 +35,7 @@ def disclosure_tools(skills: Mapping[str, Skill], served: Callable[[], Skills]) 
     return [each.tool(disclosure) for each in definitions]
 
 
-class Disclosure:
+class Disclosure(Shared):
     """Answers for the tools."""
 
     def __init__(self, served: Callable[[], Skills]) -> None:

@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self
 
 from kitbag.errors import CommandStartError, PathReplacedError, SandboxUnavailableError
@@ -248,7 +248,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         stderr=call.output["stderr"],
         duration_seconds=spent.seconds,
         usage=_usage(finished),
-        protections=MappingProxyType(dict(chosen.protections)),
+        protections=dict(chosen.protections),
         answer=call.answer,
         warm=ran.warm,
         cold_because=spent.cold_because,
@@ -265,7 +265,7 @@ def _never_ran(chosen: Plan, seconds: float) -> Ended:
         exit_code=exit_code,
         code=code,
         duration_seconds=seconds,
-        protections=MappingProxyType(dict(chosen.protections)),
+        protections=dict(chosen.protections),
     )
 
 

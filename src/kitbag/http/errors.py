@@ -1,6 +1,6 @@
 """What can go wrong between a request and its answer."""
 
-from kitbag.errors import CallDeniedError
+from kitbag.errors import CallDeniedError, PortableError
 from kitbag.hosts import Host
 
 
@@ -19,7 +19,7 @@ class InsideAddressError(CallDeniedError):
         )
 
 
-class ExchangeError(Exception):
+class ExchangeError(PortableError):
     """A request that went out, or tried to, and got no answer that can be used.
 
     `code` is what the result says; the message is for people and never holds a secret.
@@ -30,7 +30,7 @@ class ExchangeError(Exception):
         super().__init__(message)
 
 
-class PlanError(ValueError):
+class PlanError(PortableError, ValueError):
     """A declaration that says no request; `at` is the field, `in_template` what it holds."""
 
     def __init__(self, message: str, at: str = "", *, in_template: bool = False) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
+from kitbag.errors import PortableError
 from kitbag.needs import Need
 from kitbag.policy.conditions import Condition
 from kitbag.policy.decisions import Request, Verdict
@@ -18,7 +19,7 @@ _LISTS = ("tools", "skills", "effects", "needs", "path", "when", "unless", "matc
 UNCONFINED = Need(kind="unconfined")
 
 
-class RuleError(ValueError):
+class RuleError(PortableError, ValueError):
     """A rule that cannot mean what was meant; `problems` are all of them."""
 
     def __init__(self, problems: Iterable[str]) -> None:

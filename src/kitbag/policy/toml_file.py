@@ -5,13 +5,15 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+from kitbag.errors import PortableError
+
 _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 # Python's reader takes quadratic time for a key of very many parts: one line could hang a host.
 _MOST_DOTS = 100
 _DEEPEST = 16
 
 
-class TomlError(ValueError):
+class TomlError(PortableError, ValueError):
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line

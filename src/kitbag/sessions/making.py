@@ -9,6 +9,7 @@ from kitbag.added_tools import AddedTools, ToolSource
 from kitbag.authoring.author import Author
 from kitbag.authoring.tools import authoring_tools
 from kitbag.backends.leftovers import forget_skill
+from kitbag.by_identity import Shared
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
 from kitbag.loop_thread import run_blocking
@@ -121,7 +122,7 @@ class SessionMaker:
         return Grants()
 
 
-class _Caller:
+class _Caller(Shared):
     """Runs the tools of a session that are called by themselves."""
 
     def __init__(self, sessions: _Sessions, session_id: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kitbag.errors import PortableError
 from kitbag.shell.worker.order import Done, OnCommand, OnText, Order
 
 
@@ -40,7 +41,7 @@ class Crash:
     signal: int | None = None
 
 
-class EngineCrashedError(Exception):
+class EngineCrashedError(PortableError):
     """The engine ended before the script did; the host is well, and the next script has another."""
 
     def __init__(self, crash: Crash) -> None:

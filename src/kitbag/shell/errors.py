@@ -1,6 +1,6 @@
 """What can be wrong with a scripted tool, before any script has run."""
 
-from kitbag.errors import KitbagError
+from kitbag.errors import KitbagError, PortableError
 
 
 class BashMissingError(KitbagError):
@@ -37,7 +37,7 @@ class StateTokenError(KitbagError):
         )
 
 
-class ToolError(Exception):
+class ToolError(PortableError):
     """Raise it in a callback to tell a script what went wrong, and what to do about it.
 
     `code` is the exit code that the command has in the script.

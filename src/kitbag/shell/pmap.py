@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kitbag.errors import nearest
+from kitbag.errors import PortableError, nearest
 from kitbag.json_values import NO_VALUE, json_value
 from kitbag.shell.calling import INVALID, NOT_FOUND, Calling
 from kitbag.shell.worker.order import Answer
@@ -26,7 +26,7 @@ class _Plan:
     words: tuple[str, ...]
 
 
-class PmapError(Exception):
+class PmapError(PortableError):
     """Words that pmap does not understand; `code` is its exit code."""
 
     def __init__(self, message: str, code: int = INVALID) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from kitbag.by_identity import Shared
 from kitbag.calls import ToolCall
 from kitbag.loop_thread import is_loop_thread, run_blocking
 from kitbag.results import ToolResult
@@ -54,7 +55,7 @@ class Making:
     state_key: bytes = field(default=b"", repr=False)
 
 
-class ScriptedTool:
+class ScriptedTool(Shared):
     """Runs bash scripts whose commands are tools; each script starts from nothing, or a state.
 
     Made by `builder` from functions of the host, or by `over` from tools that there are already.

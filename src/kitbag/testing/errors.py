@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kitbag.errors import PortableError
+
 _MOST_SHOWN = 5
 _LONGEST = 200
 
 
-class CassetteError(AssertionError):
+class CassetteError(PortableError, AssertionError):
     """Not a KitbagError: an agent is told of those and goes on, and its test would pass."""
 
     code: ClassVar[str] = "cassette"

@@ -4,13 +4,14 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 
+from kitbag.by_identity import Shared
 from kitbag.workspace_files import Stamp
 from kitbag.workspace_tools.jobs import Jobs
 
 _MOST_SEEN = 4096
 
 
-class WorkspaceSession:
+class WorkspaceSession(Shared):
     """One conversation's memory: where its shell is, which files it has read, what still runs.
 
     At most `most_jobs` run in the background, each for `job_seconds`; they end with `close`, with

@@ -4,12 +4,13 @@ import shlex
 from dataclasses import dataclass, replace
 
 from kitbag.addresses import is_public
+from kitbag.errors import PortableError
 from kitbag.hosts import Host, covers_host, is_private_name
 
 _WEB = (80, 443)
 
 
-class RefusedHostError(Exception):
+class RefusedHostError(PortableError):
     """A host that may not be reached; `host` is what would have to be granted."""
 
     def __init__(self, host: str, reason: str) -> None:

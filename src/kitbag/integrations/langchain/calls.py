@@ -1,9 +1,11 @@
 """Calls as LangChain tools make them: a tool by its id, or a skill by its name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from kitbag.by_identity import Shared
+from kitbag.errors import UnboundToolError
 from kitbag.results import ToolResult
 from kitbag.tools import Caller
 
@@ -15,12 +17,34 @@ class Call(Protocol):
     async def acall(self, given: Any, /) -> ToolResult: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolById:
-    """One tool of whoever runs it. By id: after a reload it is the tool that has it then."""
+class _Nobody:
+    """Runs nothing: for tools that have left the process of their caller."""
 
-    caller: Caller
+    async def execute(self, name: str, args: Any = None) -> ToolResult:
+        return self.execute_sync(name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:  # noqa: ARG002 - theirs
+        raise UnboundToolError(name)
+
+    def __reduce__(self) -> str:
+        return "_NOBODY"
+
+
+_NOBODY = _Nobody()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolById(Shared):
+    """One tool of whoever runs it. By id: after a reload it is the tool that has it then.
+
+    In another process nobody runs it: make the tools there.
+    """
+
+    caller: Caller = field(compare=False)
     id: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ToolById, (_NOBODY, self.id)
 
     def call(self, given: Any, /) -> ToolResult:
         return self.caller.execute_sync(self.id, given)
@@ -30,11 +54,14 @@ class ToolById:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillByName:
+class SkillByName(Shared):
     """One skill; what it gives is what `SkillManager.invoke_skill` returns."""
 
-    caller: Caller
+    caller: Caller = field(compare=False)
     name: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SkillByName, (_NOBODY, self.name)
 
     def call(self, given: Any, /) -> ToolResult:
         return _plain(self.caller.execute_sync("activate_skill", self._arguments(given)))

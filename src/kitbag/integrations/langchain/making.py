@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from kitbag.arguments import is_untyped
+from kitbag.by_identity import Shared
 from kitbag.disclosure.marking import one_line
 from kitbag.integrations.choosing import (
     Patterns,
@@ -75,7 +76,7 @@ def _with_prompts(
     return [*found, *(tool for defined in by_skill.values() for tool in defined)]
 
 
-class _ManagerCaller:
+class _ManagerCaller(Shared):
     """Runs what belongs to no single tool through the manager."""
 
     def __init__(self, manager: SkillManager) -> None:

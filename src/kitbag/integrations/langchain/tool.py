@@ -21,6 +21,14 @@ class KitbagTool(StructuredTool):
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
 
+    def __eq__(self, other: object) -> bool:
+        # Methods are the same only of one object: those of a tool that was pickled never are.
+        if not isinstance(other, KitbagTool):
+            return NotImplemented
+        return _compared(self) == _compared(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as pydantic's models have it
+
     def _to_args_and_kwargs(
         self, tool_input: Any, tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -64,6 +72,11 @@ class KitbagTool(StructuredTool):
             str(error), tool_call_id=call_id, name=self.name, status="error", artifact=result
         )
         return message, result
+
+
+def _compared(tool: KitbagTool) -> dict[str, Any]:
+    calls = {name: getattr(getattr(tool, name), "__self__", None) for name in ("func", "coroutine")}
+    return {**tool.__dict__, **calls}
 
 
 def _content(result: ToolResult) -> str | list[dict[str, Any]]:

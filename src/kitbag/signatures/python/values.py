@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, Literal, Protocol
 
+from kitbag.errors import PortableError
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -108,7 +110,7 @@ class Names(Protocol):
     def given(self, names: Mapping[str, Any]) -> "Names": ...
 
 
-class UncertainError(Exception):
+class UncertainError(PortableError):
     """The script's arguments cannot be known without running it."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
