@@ -12,7 +12,7 @@ from kitbag.shell.builder import EngineKind
 from tests.conftest import WriteSkill
 from tests.http.servers import Server, reply
 
-TRUSTING = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"])])
+TRUSTING = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"], path="/")])
 NOISY = """\
 def handler(args):
     print("on the way: [1, 2]")
