@@ -14,7 +14,7 @@ class InsideAddressError(CallDeniedError):
         self.address = address
         self.granting = str(Host(address, host.port, is_address=True))
         super().__init__(
-            f"{host.name} leads to {address}, which is not on the internet: nothing was sent there",
+            f"{host.name} leads to {address}, of this machine or its network: nothing was sent",
             hint=f"to allow it, run `kitbag trust {skill} --host {self.granting}`",
         )
 

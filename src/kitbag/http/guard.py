@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import httpcore2
 
-from kitbag.addresses import is_public
+from kitbag.addresses import is_elsewhere
 from kitbag.hosts import Host, covers_host, is_private_name, read_host
 from kitbag.http.errors import ExchangeError, InsideAddressError
 
@@ -36,7 +36,7 @@ class Granted:
         address is granted too, or the name is one that only this machine and its network know,
         which was granted exactly.
         """
-        if is_public(address) or (not host.is_address and is_private_name(host.name)):
+        if is_elsewhere(address) or (not host.is_address and is_private_name(host.name)):
             return
         if not self.covers(Host(address, host.port, is_address=True)):
             raise InsideAddressError(host, address, skill=self.skill)

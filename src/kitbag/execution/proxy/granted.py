@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, replace
 
-from kitbag.addresses import is_public
+from kitbag.addresses import is_elsewhere
 from kitbag.errors import PortableError
 from kitbag.hosts import Host, covers_host, is_private_name
 
@@ -38,12 +38,12 @@ class Granted:
         a name that only this machine or its network knows was granted exactly, with what it
         leads to.
         """
-        if is_public(address) or (not asked.is_address and is_private_name(asked.name)):
+        if is_elsewhere(address) or (not asked.is_address and is_private_name(asked.name)):
             return
         there = Host(address, asked.port, is_address=True)
         if not self._covers(there):
             name = _as_granted(there)
-            why = f"{asked.name} leads to {address}, which is not on the internet"
+            why = f"{asked.name} leads to {address}, of this machine or its network"
             raise RefusedHostError(name, f"{why}; to allow it, run: {self._command(name)}")
 
     def _covers(self, asked: Host) -> bool:
