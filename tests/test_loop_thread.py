@@ -123,6 +123,61 @@ def test_control_c_cancels_and_waits_for_the_end() -> None:
     assert ended == ["cleaned up"]
 
 
+# Raise it to try more often.
+ROUNDS = int(os.environ.get("KITBAG_SIGNAL_ROUNDS", "10"))
+
+
+@pytest.mark.promise("stop-1")
+def test_control_c_is_heard_whichever_thread_the_kernel_hands_it_to() -> None:
+    async def wait(thread: int) -> None:
+        signal.pthread_kill(thread, signal.SIGINT)
+        await asyncio.Event().wait()
+
+    async def name() -> int:
+        return threading.get_ident()
+
+    loop_thread = run_blocking(name())
+    for _ in range(ROUNDS):
+        with pytest.raises(KeyboardInterrupt):
+            run_blocking(wait(loop_thread))
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_signal_that_is_no_end_lets_a_blocking_call_go_on() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+
+    async def wait() -> str:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        while not heard:
+            await asyncio.sleep(0.001)
+        return "done"
+
+    try:
+        assert run_blocking(wait()) == "done"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert heard == [signal.SIGUSR1]
+
+
+async def test_a_loop_of_the_main_thread_hears_signals_that_come_in_a_blocking_call() -> None:
+    heard = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, heard.set)
+
+    async def send() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        await asyncio.sleep(0.05)
+
+    try:
+        run_blocking(send())
+        async with asyncio.timeout(10):
+            await heard.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR1)
+
+
 async def test_a_thousand_at_once_come_back_in_their_places() -> None:
     found = await asyncio.gather(*(run_on_thread(answer(number)) for number in range(1_000)))
 

@@ -5,9 +5,11 @@ import atexit
 import contextlib
 import contextvars
 import os
+import signal
+import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -59,12 +61,58 @@ class Post:
                 self._ask()  # one of them failed: the loop tells of it, and the others come next
 
 
+class SignalRelay:
+    """Wakes the main thread for a signal while it waits for the loop thread.
+
+    Only the main thread runs Python's signal handlers, but the kernel hands a signal to any thread
+    (signal(7)): the lock that the main thread sleeps in is then not interrupted. The C part of
+    every handler writes the number of the signal to a descriptor, whichever thread it ran in; the
+    loop thread reads it, and lets the main thread go for a moment.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._reading, self._writing = socket.socketpair()
+        self._reading.setblocking(False)
+        self._writing.setblocking(False)
+        self._wake: Callable[[], None] | None = None
+        self._before = -1
+        loop.add_reader(self._reading, self._pass_on)
+
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have a function called, on the loop thread, for each signal. For the main thread."""
+        before = self._wake, self._before
+        previous = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
+        own = previous == self._writing.fileno()  # a handler that itself makes a blocking call
+        self._wake, self._before = wake, self._before if own else previous
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(previous, warn_on_full_buffer=False)
+            self._wake, self._before = before
+
+    def _pass_on(self) -> None:
+        numbers = self._reading.recv(4096)
+        wake, before = self._wake, self._before
+        if wake is not None:
+            wake()
+        if before != -1:  # somebody else, such as asyncio on the main thread, listens too
+            with contextlib.suppress(OSError):
+                os.write(before, numbers)
+
+    def close(self) -> None:
+        """Leave the descriptors. For the loop thread, when its loop is over."""
+        self._reading.close()
+        self._writing.close()
+
+
 class LoopThread:
     """An event loop on a daemon thread of its own, started when first needed."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.post = Post(self.loop)
+        self.signals = SignalRelay(self.loop)
         self.thread = threading.Thread(target=self._serve, name="kitbag-loop", daemon=True)
         self.thread.start()
 
@@ -73,6 +121,7 @@ class LoopThread:
         self.loop.run_forever()
         self.loop.run_until_complete(_cancel_others())
         self.loop.close()
+        self.signals.close()
 
     def stop(self) -> None:
         """Cancel what is running, so that its processes end, and leave the thread."""
@@ -150,14 +199,16 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
             coroutine.close()
             ending.come()
 
-    try:
-        thread.loop.call_soon_threadsafe(start)
-        ending.wait()
-    except BaseException:
-        if not ending.is_there:
-            thread.loop.call_soon_threadsafe(cancel)
+    is_main = threading.current_thread() is threading.main_thread()
+    with thread.signals.waking(ending.wake) if is_main else contextlib.nullcontext():
+        try:
+            thread.loop.call_soon_threadsafe(start)
             ending.wait()
-        raise
+        except BaseException:
+            if not ending.is_there:
+                thread.loop.call_soon_threadsafe(cancel)
+                ending.wait()
+            raise
     return ending.value()
 
 
@@ -176,11 +227,17 @@ class _Ending(Generic[Value]):
 
     def come(self) -> None:
         self.is_there = True
-        self._closed.release()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the waiting thread look around: its signal handlers run. For the loop thread."""
+        if self._closed.locked():
+            self._closed.release()
 
     def wait(self) -> None:
         """Wait until it is there; Ctrl-C comes through."""
-        self._closed.acquire()
+        while not self.is_there:
+            self._closed.acquire()
 
     def value(self) -> Value:
         task, self.task = self.task, None

@@ -21,3 +21,13 @@ def lineage(pid: int) -> list[int]:
         stat = Path(f"/proc/{found[0]}/stat").read_text()
         found.insert(0, int(stat.rpartition(")")[2].split()[1]))
     return found
+
+
+def signal_other_thread(pid: int, number: int) -> None:
+    """Send a signal to a process so that another thread than its main one takes it.
+
+    kill(2) with the id of a thread signals the process, and the kernel tries that thread first.
+    The main thread, asleep in a lock, is then not interrupted.
+    """
+    threads = [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+    os.kill(min(thread for thread in threads if thread != pid), number)

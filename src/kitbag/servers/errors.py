@@ -22,7 +22,8 @@ class TokenFileError(KitbagError):
         self.path = path
         super().__init__(
             f"{path} cannot be used: {reason}",
-            hint="one token per line, 16 characters or more, in a file that only you can read",
+            hint="one token per line, 16 characters or more, in a file that only you can read "
+            "(chmod 600)",
         )
 
 

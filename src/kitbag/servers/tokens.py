@@ -1,4 +1,4 @@
-"""Bearer tokens: read from a file, read again when it changes, compared in constant time."""
+"""Bearer tokens: read from a file for each request, compared in constant time."""
 
 import hmac
 import os
@@ -10,7 +10,7 @@ from kitbag.servers.errors import TokenFileError
 
 _SHORTEST = 16
 _MOST_BYTES = 64 * 1024
-_OTHERS = stat.S_IRWXO
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Tokens:
@@ -22,8 +22,9 @@ class Tokens:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp = (0, 0, 0)
-        self._digests = self._read()
+        self._content = b""
+        self._digests: list[bytes] = []
+        self._read()
 
     def accepts(self, authorization: str) -> bool:
         """Tell whether an `Authorization` header, or the same in metadata, carries one of them."""
@@ -36,30 +37,44 @@ class Tokens:
 
     def _current(self) -> list[bytes]:
         try:
-            if self._stamp_now() != self._stamp:
-                self._digests = self._read()
-        except (OSError, TokenFileError):
+            return self._read()
+        except TokenFileError:
             return []
-        return self._digests
-
-    def _stamp_now(self) -> tuple[int, int, int]:
-        status = self._path.stat()
-        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def _read(self) -> list[bytes]:
+        # Each time, because times, size and inode of a file can stay as they are when its content
+        # changes. It is small: opening and reading it takes some twenty microseconds.
+        content = self._safe_content()
+        if content != self._content:
+            self._digests = self._digests_of(content)
+            self._content = content
+        return self._digests
+
+    def _safe_content(self) -> bytes:
+        """Read the file, after a look at who else could; one descriptor for both."""
         try:
-            status = self._path.stat()
-            self._stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-            text = self._path.read_bytes()[:_MOST_BYTES].decode()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise TokenFileError(str(self._path), reason.lower()) from None
+            with self._path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                content = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise self._wrong((error.strerror or "it cannot be read").lower()) from None
         if status.st_mode & _OTHERS or status.st_uid not in (0, os.geteuid()):
-            raise TokenFileError(str(self._path), "other users can read it, or it is another's")
-        tokens = [line.strip() for line in text.splitlines()]
+            raise self._wrong("its group or other users can read it, or it is another's")
+        if len(content) > _MOST_BYTES:
+            raise self._wrong(f"it is larger than {_MOST_BYTES:,} bytes")
+        return content
+
+    def _digests_of(self, content: bytes) -> list[bytes]:
+        try:
+            tokens = [line.strip() for line in content.decode().splitlines()]
+        except ValueError:
+            raise self._wrong("it is not text") from None
         tokens = [token for token in tokens if token and not token.startswith("#")]
         if not tokens:
-            raise TokenFileError(str(self._path), "it holds no token")
+            raise self._wrong("it holds no token")
         if any(len(token) < _SHORTEST for token in tokens):
-            raise TokenFileError(str(self._path), f"a token is shorter than {_SHORTEST} characters")
+            raise self._wrong(f"a token is shorter than {_SHORTEST} characters")
         return [sha256(token.encode()).digest() for token in tokens]
+
+    def _wrong(self, reason: str) -> TokenFileError:
+        return TokenFileError(str(self._path), reason)

@@ -102,6 +102,7 @@ TRICKS = [
     lines("GET http://example.com/ HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
     lines("GET http://example.com/ HTTP/1.1", "Transfer-Encoding: chunked, chunked"),
     lines("GET http://example.com/ HTTP/1.1", "Transfer-Encoding: xchunked"),
+    lines("POST http://example.com/ HTTP/1.0", "Transfer-Encoding: chunked"),
     b"",
 ]
 

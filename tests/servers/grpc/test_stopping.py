@@ -20,6 +20,7 @@ from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
 from tests.conftest import WriteSkill
 from tests.servers.grpc.serving import PATIENCE_SECONDS, call, refusal, running_in, until
+from tests.servers.processes import signal_other_thread
 
 WAITS = """
 import os, pathlib, subprocess, time, zlib
@@ -84,6 +85,23 @@ async def test_sigterm_lets_a_running_call_finish_and_takes_no_other(
     assert late == (grpc.StatusCode.UNAVAILABLE, "server_stopping")
     assert (result.outcome, result.content) == ("ok", "let go")
     assert ended == (0, b"", b"")
+
+
+@pytest.mark.promise("stop-1")
+async def test_sigterm_is_heard_whichever_thread_the_kernel_hands_it_to(
+    program: Program, workspace: Path
+) -> None:
+    async with grpc.aio.insecure_channel(program.address) as channel:
+        stub = KitbagStub(channel)
+        running = asyncio.ensure_future(call(stub, "demo.waits"))
+        await until((workspace / "started").exists)
+        signal_other_thread(program.process.pid, signal.SIGTERM)
+        late = await _first_refusal(stub)
+        (workspace / "go").touch()
+        await running
+    code, *_ = await asyncio.to_thread(program.end)
+
+    assert (late[1], code) == ("server_stopping", 0)
 
 
 async def _first_refusal(stub: Any) -> tuple[grpc.StatusCode, str]:

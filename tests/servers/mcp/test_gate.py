@@ -1,5 +1,7 @@
 """Who is let in over HTTP, and where a server agrees to listen at all."""
 
+import mmap
+import os
 from pathlib import Path
 
 import httpx2
@@ -49,16 +51,22 @@ async def test_a_request_under_another_name_or_from_a_web_page_is_refused(
             for name, headers in {
                 "rebound": {"host": f"evil.example:{port}"},
                 "suffix": {"host": f"localhost.evil.example:{port}"},
+                "user of the host": {"host": f"evil@127.0.0.1:{port}"},
                 "page": {"origin": "https://evil.example"},
                 "null": {"origin": "null"},
                 "port": {"origin": "http://localhost.evil.example"},
+                "other port": {"origin": "http://localhost:9999"},
+                "user": {"origin": "http://evil@localhost"},
             }.items()
         }
         fine = await http.get(
             url.replace("/mcp", "/healthz"), headers={"host": f"localhost:{port}"}
         )
 
-    assert answers == {"rebound": 421, "suffix": 421, "page": 403, "null": 403, "port": 403}
+    misdirected = dict.fromkeys(("rebound", "suffix", "user of the host"), 421)
+    assert answers == misdirected | dict.fromkeys(
+        ("page", "null", "port", "other port", "user"), 403
+    )
     assert (fine.status_code, fine.text) == (200, "ok\n")
 
 
@@ -107,7 +115,9 @@ async def test_with_the_token_calls_are_answered_until_it_is_taken_away(
     [
         ("short\n", 0o600, "shorter"),
         ("# nothing\n", 0o600, "no token"),
-        (f"{TOKEN}\n", 0o644, "other users"),
+        (f"{TOKEN}\n", 0o604, "other users"),
+        (f"{TOKEN}\n", 0o640, "its group"),
+        (f"{TOKEN}\n", 0o620, "its group"),
     ],
 )
 def test_a_file_of_tokens_that_protects_nobody_is_refused(
@@ -118,6 +128,26 @@ def test_a_file_of_tokens_that_protects_nobody_is_refused(
 
     with pytest.raises(TokenFileError, match=reason):
         Tokens(path)
+
+
+@pytest.mark.promise("grpc-2")
+@pytest.mark.promise("mcp-1")
+def test_a_token_that_was_taken_out_lets_nobody_in_whatever_the_times_of_its_file(
+    tmp_path: Path,
+) -> None:
+    path = token_file(tmp_path, f"{TOKEN}\n")
+    tokens = Tokens(path)
+    before = path.stat()
+
+    assert tokens.accepts(f"Bearer {TOKEN}")
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        content[0:1] = b"z"  # no time of the file tells of it before it is written back
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+        assert not tokens.accepts(f"Bearer {TOKEN}")
+        assert tokens.accepts(f"Bearer z{TOKEN[1:]}")
+    path.chmod(0o640)
+    assert not tokens.accepts(f"Bearer z{TOKEN[1:]}")
 
 
 async def test_more_requests_at_once_than_the_limit_are_told_to_come_later(

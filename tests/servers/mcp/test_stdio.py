@@ -17,6 +17,7 @@ from tests.servers.mcp.conftest import ECHO
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, arguments_for, over_stdio
 from tests.servers.mcp.test_running import is_slow_running, until
 from tests.servers.mcp.test_tools import text_of
+from tests.servers.processes import signal_other_thread
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -160,6 +161,35 @@ async def test_a_signal_lets_a_running_call_finish_and_ends_the_server(
     assert refused["data"] == {"code": "server_stopping"}
     assert answer["result"]["content"][0]["text"] == "finished"
     assert code == 0
+
+
+@pytest.mark.promise("stop-1")
+@pytest.mark.usefixtures("new_manager")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_is_heard_whichever_thread_the_kernel_hands_it_to(
+    tmp_path: Path, workspace: Path, number: signal.Signals
+) -> None:
+    async with started(*arguments_for(tmp_path / "skills", workspace=workspace)) as server:
+        server.write(HELLO, READY, call(1, "demo__echo", {"text": "here"}))
+        await server.answer_to(1)
+        signal_other_thread(server.process.pid, number)
+        code = await server.end()
+
+    assert code == 0
+
+
+@pytest.mark.usefixtures("new_manager")
+async def test_a_server_without_input_ends_by_itself(tmp_path: Path, workspace: Path) -> None:
+    words = arguments_for(tmp_path / "skills", workspace=workspace)
+    none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=none, stdout=pipe, stderr=pipe
+    )
+
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
+
+    assert (process.returncode, out) == (0, b"")
+    assert b"Traceback" not in err
 
 
 @pytest.mark.usefixtures("new_manager")

@@ -61,6 +61,9 @@ def read_request(head: bytes) -> Tunnel | Forward:
         return Tunnel(host=host)
     host, path = _read_target(target)
     start = b"%b %b HTTP/1.%b" % (method, path.encode(), line[3])
+    if line[3] == b"0" and _values(headers, b"transfer-encoding"):
+        # RFC 9112, 6.1: to HTTP/1.0 there are no chunks, so where the body ends is anybody's guess.
+        raise BadRequestError("HTTP/1.0 knows no Transfer-Encoding")
     return _forward(host, start, headers)
 
 

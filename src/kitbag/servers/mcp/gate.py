@@ -68,7 +68,7 @@ class Gate:
         if not self._is_named_so(headers.get("host", "")):
             words = "wrong Host: `kitbag serve mcp --allow-host NAME` allows another name"
             return HTTPStatus.MISDIRECTED_REQUEST, words
-        if not self._is_fine_origin(headers.get("origin")):
+        if not self._is_fine_origin(headers.get("origin"), headers["host"]):
             words = "wrong Origin: `kitbag serve mcp --allow-origin ORIGIN` allows a web page"
             return HTTPStatus.FORBIDDEN, words
         if path in ("/healthz", "/readyz") or self._tokens is None:
@@ -93,14 +93,17 @@ class Gate:
     def _is_named_so(self, host: str) -> bool:
         return bool(host) if "*" in self._names else _name_in(f"//{host}") in self._names
 
-    def _is_fine_origin(self, origin: str | None) -> bool:
+    def _is_fine_origin(self, origin: str | None, host: str) -> bool:
+        """A page of this very server, on this machine: a page of another port is another's."""
         if origin is None or origin in self._origins:
             return True
-        is_web = origin.startswith(("http://", "https://"))
-        return is_web and _name_in(origin) in self._names & _LOOPBACK
+        is_ours = origin.lower() in {f"{scheme}://{host}".lower() for scheme in ("http", "https")}
+        return is_ours and _name_in(origin) in self._names & _LOOPBACK
 
 
 def _name_in(address: str) -> str:
+    if "@" in address:  # no name has a user in front of it here
+        return ""
     try:
         name = urlsplit(address).hostname or ""
     except ValueError:

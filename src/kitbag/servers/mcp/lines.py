@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import selectors
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -31,9 +32,9 @@ def own_streams() -> Iterator[tuple[int, int]]:
 
 @asynccontextmanager
 async def reader_of(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
-    """Read a pipe, socket or terminal as it comes, or a file as it is."""
+    """Read a pipe, socket or terminal as it comes, or a file (also /dev/null) as it is."""
     reader = asyncio.StreamReader()
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+    if not _can_be_waited_for(descriptor):
         with os.fdopen(os.dup(descriptor), "rb") as file:
             reader.feed_data(await asyncio.to_thread(file.read))
         reader.feed_eof()
@@ -47,6 +48,16 @@ async def reader_of(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
     finally:
         transport.close()
         _block(descriptor)
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    """Tell whether a descriptor ever has to be waited for: epoll_ctl(2) refuses others."""
+    with selectors.DefaultSelector() as selector:
+        try:
+            selector.register(descriptor, selectors.EVENT_READ)
+        except PermissionError:
+            return False
+    return not stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 async def lines_of(reader: asyncio.StreamReader, most_bytes: int) -> AsyncIterator[bytes | None]:
