@@ -32,7 +32,8 @@ def test_a_script_that_misses_a_variable_is_told_the_command(
     command = f"kitbag trust demo --secret API_KEY --secret OTHER_KEY --root {home.parent}"
     assert "KeyError: 'API_KEY'" in content
     assert content.endswith(
-        f"note: it reads API_KEY, OTHER_KEY, which were not given to it: `{command}`"
+        "note: it reads API_KEY, OTHER_KEY, which were not given to it;"
+        f" the user can grant it: `{command}`"
     )
 
 

@@ -418,3 +418,21 @@ def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None
     Grants(tmp_path / "state").give_consent()
 
     assert (before, permits.has_consent) == (False, True)
+
+
+def test_changed_since_it_was_granted_is_told_from_never_granted(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n"
+    home = write_skill("demo", front, files={"scripts/x.py": "print(1)\n"})
+    manager = SkillManager(home.parent, workspace=tmp_path, cache=False)
+    with pytest.raises(CallDeniedError) as never:
+        manager.call("demo.x")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="secret", value="K_1")])
+    (home / "scripts/x.py").write_text("print(2)\n")
+    with pytest.raises(CallDeniedError) as changed:
+        manager.call("demo.x")
+
+    assert "was granted" not in str(never.value)
+    assert "scripts/x.py changed since" in str(changed.value)
+    assert changed.value.hint.startswith(f"kitbag trust demo --renew --root {home.parent}")

@@ -70,6 +70,20 @@ async def test_a_call_finds_what_was_installed_for_the_yes(
     assert registry.asked == asked
 
 
+async def test_no_note_names_a_package_that_is_granted_already(
+    registry: Registry, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    registry.add_wheel("quokka", "2.0")
+    script = "import quokka\n__import__('wombat')\n"
+    home = write_skill(files={"scripts/x.py": script})
+    await pinned(home, "quokka")
+
+    result = await SkillManager(home.parent, workspace=tmp_path).acall("demo.x")
+
+    assert "No module named 'wombat'" in result.content
+    assert "note:" not in result.content
+
+
 async def test_what_a_skill_declares_keeps_the_versions_it_declares(
     registry: Registry, write_skill: WriteSkill
 ) -> None:

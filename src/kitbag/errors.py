@@ -45,6 +45,11 @@ class KitbagError(PortableError):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def advice(self) -> str:
+        """The next step as a model is told it: commands of Kitbag are for people."""
+        return "" if "kitbag " in self.hint else self.hint
+
 
 class SkillNotFoundError(KitbagError):
     code = "skill_not_found"
@@ -164,6 +169,10 @@ class CallDeniedError(KitbagError):
         super().__init__(
             message or f"{tool} may not run: {because}", hint=hint or " or ".join(self.hints)
         )
+
+    @property
+    def advice(self) -> str:
+        return "only the user can allow it: say what it needs, and go on without it"
 
 
 class ToolRestrictionError(CallDeniedError):

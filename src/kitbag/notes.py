@@ -13,6 +13,7 @@ from kitbag.tools import Script
 from kitbag.trust.asks import needs_no_grant
 from kitbag.trust.errors import trust_command
 from kitbag.trust.package_asks import package_asks
+from kitbag.trust.packages import covers_package
 
 _NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
 
@@ -35,7 +36,8 @@ def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str
     needs = [Need(kind="secret", value=name) for name in wanted]
     verb = "was" if len(wanted) == 1 else "were"
     command = trust_command(call.tool.skill, needs, roots=roots)
-    return [f"note: it reads {', '.join(wanted)}, which {verb} not given to it: `{command}`"]
+    said = f"note: it reads {', '.join(wanted)}, which {verb} not given to it"
+    return [f"{said}; the user can grant it: `{command}`"]
 
 
 def _packages(
@@ -45,9 +47,11 @@ def _packages(
         return []
     skill = skill_of(call.tool)
     asked = package_asks(skill, [call.tool]) if skill else ()
-    lacking = [need for need in asked if need.value not in permit.given.packages]
+    given = permit.given.packages
+    lacking = [n for n in asked if not any(covers_package(each, n.value) for each in given)]
     if not lacking:
         return []
     command = trust_command(call.tool.skill, lacking, roots=roots)
     names = ", ".join(need.value for need in lacking)
-    return [f"note: it imports what no file declares ({names}): `{command}`"]
+    said = f"note: it imports what no file declares ({names})"
+    return [f"{said}; the user can grant it: `{command}`"]

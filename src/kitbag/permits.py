@@ -19,7 +19,13 @@ from kitbag.secret_values import SecretValues
 from kitbag.secrets import Secrets, environment_secrets
 from kitbag.standing_permits import StandingPermits
 from kitbag.tools import Function, Hosted, Tool
-from kitbag.trust.errors import GrantRefusedError, SecretUnsetError, SkillChangedError
+from kitbag.trust.changes import changes_between, in_short
+from kitbag.trust.errors import (
+    GrantRefusedError,
+    SecretUnsetError,
+    SkillChangedError,
+    trust_command,
+)
 from kitbag.trust.grant import Grant, missing
 from kitbag.trust.grantable import grantable
 from kitbag.trust.grants import Grants
@@ -40,6 +46,7 @@ class _Case:
     grant: Grant | None
     request: Request
     barred: tuple[str, ...] = ()
+    outdated: Grant | None = None  # of what the skill was before it changed
 
     @property
     def all_needs(self) -> tuple[Need, ...]:
@@ -79,7 +86,7 @@ class Permits:
         if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)
         case = self._case(call)
-        decision = self._decide(case.request, call)
+        decision = _with_changes(case, self._decide(case.request, call))
         if decision.verdict == "deny" or case.barred:
             raise _denial(tool, decision, *case.barred)
         if decision.verdict == "allow":
@@ -159,7 +166,8 @@ class Permits:
         is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
         digest = seen.digest if seen else ""
-        grant = self._grant(tool, digest) if seen else None
+        last = self._grants.last(tool.skill, tool.place) if seen else None
+        grant = last if last is not None and last.digest == digest else None
         needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
         said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
         places = self.policy.minds_places and not is_ours
@@ -178,11 +186,10 @@ class Permits:
             workspace=real_path(str(call.terms.workspace)) if places else "",
             roots=self._roots,
         )
-        return _Case(tool=tool, seen=seen, grant=grant, request=request, barred=barred)
-
-    def _grant(self, tool: Tool, digest: str) -> Grant | None:
-        last = self._grants.last(tool.skill, tool.place)
-        return last if last is not None and last.digest == digest else None
+        outdated = last if grant is None else None
+        return _Case(
+            tool=tool, seen=seen, grant=grant, request=request, barred=barred, outdated=outdated
+        )
 
     def _was_said(self, case: _Case, decision: Decision) -> bool:
         if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:
@@ -265,6 +272,19 @@ def _denial(tool: Tool, decision: Decision, *reasons: str) -> CallDeniedError:
     return CallDeniedError(
         tool=tool.id, reasons=(*decision.reasons, *reasons), hints=decision.hints
     )
+
+
+def _with_changes(case: _Case, decision: Decision) -> Decision:
+    """Tell a skill that was granted and changed from one that never was."""
+    last, seen = case.outdated, case.seen
+    if decision.verdict != "ask" or last is None or seen is None:
+        return decision
+    if not any(last.covers(need) for need in case.request.needs):
+        return decision
+    changes = changes_between(last.manifest, seen.manifest) if last.manifest else ()
+    reason = f"it was granted {last.when}, and {in_short(changes)}"
+    renew = trust_command(case.tool.skill, (), roots=case.request.roots, renew=True)
+    return replace(decision, reasons=(*decision.reasons, reason), hints=(renew, *decision.hints))
 
 
 def _refuse_changed(case: _Case) -> None:

@@ -19,6 +19,8 @@ from tests.conftest import WriteSkill
 __all__ = ["certificate", "download"]
 PATIENCE_SECONDS = 60.0
 
+PROMPT = "run it? yes, session, always or no [no] "
+
 
 def fetched_tool(write_skill: WriteSkill, download: Download) -> Path:
     """Write a skill whose tool is fetched, and grant its host; return its root."""
@@ -52,7 +54,7 @@ def on_terminal(words: list[str], keys: bytes) -> tuple[int, str]:
             shown += os.read(screen, 65_536).decode(errors="replace")
         except OSError:  # the other end is gone
             break
-        if not typed and "[y/N] " in shown:
+        if not typed and "[no] " in shown:
             typed = True
             os.write(screen, keys)
     os.close(screen)
@@ -71,11 +73,11 @@ def test_a_bar_is_shown_and_the_question_has_the_terminal_to_itself(
 
     assert code == 0, shown
     assert "3.0/3.0 MB" in shown
-    question = shown[shown.index("  tool       demo.x") : shown.index("run it? [y/N] ")]
+    question = shown[shown.index("  tool       demo.x") : shown.index(PROMPT)]
     assert f"sha256 {download.digest}" in question
     assert "\x1b" not in question  # nothing is drawn over it
-    after = shown[shown.index("run it? [y/N] ") :]
-    assert after.startswith("run it? [y/N] y\r\n")
+    after = shown[shown.index(PROMPT) :]
+    assert after.startswith(f"{PROMPT}y\r\n")
     assert "[]" in shown
 
 

@@ -208,6 +208,36 @@ def test_a_yes_to_a_skill_that_asks_for_nothing_is_kept(
     assert "Trust it" not in talk("trust", "demo", answers="").err
 
 
+@pytest.mark.parametrize("answer", ["y", "n", "--yes"])
+def test_a_skill_that_changed_is_granted_again_after_a_look_at_the_change(
+    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill, answer: str
+) -> None:
+    home = write_skill(front=FRONT, files=FILES)
+    never = kitbag("trust", "demo", "--renew", "--yes")
+    kitbag("trust", "demo", "--secret", "API_KEY", "--yes")
+    same = kitbag("trust", "demo", "--renew", "--yes")
+    (home / "scripts/run.sh").write_text("# Run.\necho $NEW_KEY\n")
+    silent = kitbag("trust", "demo", "--renew")
+
+    said = (
+        kitbag("trust", "demo", "--renew", "--yes")
+        if answer == "--yes"
+        else talk("trust", "demo", "--renew", answers=f"{answer}\n")
+    )
+
+    assert (never.code, same.code, silent.code, said.code) == (2, 0, 3, 0)
+    assert "was never granted anything" in never.err
+    assert "did not change" in same.err
+    assert "kitbag trust demo --renew --yes" in silent.err
+    assert "changed  scripts/run.sh" in said.out
+    assert "asks for what it did not have: host api.example.com, secret NEW_KEY" in said.out
+    state = granted(kitbag)
+    assert (state["secrets"], state["state"]) == (
+        ["API_KEY"],
+        "changed" if answer == "n" else "valid",
+    )
+
+
 def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: WriteSkill) -> None:
     home = write_skill(front=FRONT, files=FILES)
     kitbag("trust", "demo", "--yes")

@@ -9,6 +9,7 @@ import pytest
 
 from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.environment import base_environment
+from kitbag.environments import recipes
 from kitbag.environments.granted_packages import package_needs
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.needs import declared_needs
@@ -43,7 +44,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 
 
 @pytest.fixture
-def without_uv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(recipes, "_PROGRAMS", tmp_path / "nothing is here")
     monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
     find_program.cache_clear()
     yield

@@ -1,6 +1,7 @@
 """Packages that a script declares, through the front doors: installed once, then served warm."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kitbag import Policy, SkillManager
+from kitbag.environments import recipes
 from kitbag.environments.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
@@ -167,3 +169,49 @@ def test_a_handler_of_node_with_packages_is_served_by_a_node_that_waits(
     results = [manager.call("which") for _ in range(3)]
 
     assert [(each.structured, each.warm) for each in results] == [("3.0", True)] * 3
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_trust_whose_install_fails_grants_nothing(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+
+    words = ("trust", "demo", "--package", "tinylib", "--root", str(root))
+    ran = kitbag(*words, "--yes", cwd=workspace)
+
+    assert (ran.returncode, registry.asked != []) == (4, True)
+    assert kitbag("trust", "--list", cwd=workspace).stdout == ""
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_trust_that_is_interrupted_while_it_installs_grants_nothing(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+    versions.open.clear()  # it takes requests and answers none
+    words = ["trust", "demo", "--package", "tinylib", "--root", str(root), "--yes"]
+    command = [sys.executable, "-m", "kitbag", *words]
+
+    with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "installing tinylib" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    versions.open.set()
+
+    assert process.returncode != 0
+    assert kitbag("trust", "--list", cwd=workspace).stdout == ""
+
+
+@pytest.mark.usefixtures("without_uv")
+def test_uv_beside_the_running_python_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "uv").write_text("")
+    monkeypatch.setattr(recipes, "_PROGRAMS", tmp_path)
+    before = recipes.find_uv()
+
+    (tmp_path / "uv").chmod(0o700)
+
+    assert (before, recipes.find_uv()) == ("", str(tmp_path / "uv"))

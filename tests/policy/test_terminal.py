@@ -33,6 +33,7 @@ SHOWN = """\
   needs      host example.com (asked in metadata)
   needs      unconfined
   because    rule 'pushes' asks about it"""
+PROMPT = "run it? yes, session, always or no [no] "
 LONG = 100.0
 REFUSED = Answer(yes=False, reason="somebody at the terminal said no")
 NOBODY = Answer(yes=False, cause="no_approver", reason="there is no terminal to ask on")
@@ -69,7 +70,7 @@ def screen() -> Iterator[Screen]:
 
 async def answer_to(screen: Screen, keys: bytes, question: Question = QUESTION) -> Answer:
     asking = asyncio.create_task(ask(terminal_approver(screen.name), question, LONG))
-    await screen.sees("[y/N] ")
+    await screen.sees("[no] ")
     screen.type(keys)
     return await asking
 
@@ -100,11 +101,21 @@ async def test_only_a_typed_yes_is_a_yes(keys: bytes, answer: Answer, screen: Sc
     assert termios.tcgetattr(screen.slave) == before
 
 
+async def test_a_reason_that_a_need_says_already_is_not_told_again(screen: Screen) -> None:
+    need = Need(kind="host", value="example.com", asked_in="metadata")
+    told = "it needs to reach example.com (asked in metadata), which was not granted"
+    reasons = (told, "it can destroy what cannot be brought back")
+    await answer_to(screen, b"n\n", replace(QUESTION, needs=(need,), reasons=reasons))
+
+    assert screen.seen.count("example.com") == 1
+    assert "because    it can destroy" in screen.seen
+
+
 @pytest.mark.promise("pol-10")
 async def test_the_question_shows_exactly_what_will_run(screen: Screen) -> None:
     await answer_to(screen, b"n\n")
 
-    assert screen.seen.replace("\r\n", "\n").startswith(f"{SHOWN}\nrun it? [y/N] ")
+    assert screen.seen.replace("\r\n", "\n").startswith(f"{SHOWN}\n{PROMPT}")
 
 
 @pytest.mark.promise("pol-10")
@@ -152,12 +163,12 @@ async def test_a_question_whose_time_is_over_does_not_take_the_next_line(screen:
 async def test_questions_are_asked_one_after_the_other(screen: Screen) -> None:
     approver = terminal_approver(screen.name)
     first = asyncio.create_task(ask(approver, QUESTION, LONG))
-    await screen.sees("[y/N] ")
+    await screen.sees("[no] ")
     second = asyncio.create_task(ask(approver, replace(QUESTION, tool="git.pull"), LONG))
     screen.type(b"y\n")
     await screen.sees("git.pull")
     screen.seen = screen.seen.rpartition("git.pull")[2]
-    await screen.sees("[y/N] ")
+    await screen.sees("[no] ")
     screen.type(b"n\n")
 
     assert [(await first).yes, (await second).yes] == [True, False]
@@ -168,7 +179,7 @@ async def test_a_question_whose_time_is_over_before_its_turn_is_never_shown(
 ) -> None:
     approver = terminal_approver(screen.name)
     first = asyncio.create_task(ask(approver, QUESTION, LONG))
-    await screen.sees("[y/N] ")
+    await screen.sees("[no] ")
     forgotten = await ask(approver, replace(QUESTION, tool="never.shown"), 0.05)
     threads = [thread for thread in threading.enumerate() if thread.name == "kitbag-approver"]
     screen.type(b"y\n")
@@ -192,7 +203,7 @@ async def test_standard_input_and_error_do_when_both_are_terminals(screen: Scree
     os.dup2(screen.slave, 2)
     try:
         asking = asyncio.create_task(ask(terminal_approver("no/such/device"), QUESTION, LONG))
-        await screen.sees("[y/N] ")
+        await screen.sees("[no] ")
         screen.type(b"y\n")
         answer = await asking
     finally:
@@ -229,7 +240,7 @@ async def run_on(screen: Screen, where: str, keys: bytes) -> str:
     )
     try:
         if keys:
-            await screen.sees("[y/N] ")
+            await screen.sees("[no] ")
             screen.type(keys)
         output, _ = await asyncio.to_thread(process.communicate, timeout=LONG)
     finally:

@@ -10,6 +10,7 @@ from kitbag.cli.as_json import print_json
 from kitbag.cli.options import common_options, manager_for
 from kitbag.cli.trust_text import (
     consent_as_json,
+    print_differences,
     print_grants,
     print_review,
     record_as_json,
@@ -22,6 +23,7 @@ from kitbag.manager import SkillManager
 from kitbag.needs import Need, NeedKind
 from kitbag.pinning import pinned_packages
 from kitbag.trust.errors import ConsentNeededError, describe, trust_command
+from kitbag.trust.grant import needs_of
 from kitbag.trust.grants import Grants
 from kitbag.trust.review import Review, reason_against, review_skill
 
@@ -47,6 +49,7 @@ _MACHINE = (
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
 )
 @click.option("--yes", is_flag=True, help="Grant what is named here, else all that is declared.")
+@click.option("--renew", is_flag=True, help="Grant again what it had before it changed.")
 @click.option("--revoke", is_flag=True, help="Take everything back.")
 @click.option("--list", "listing", is_flag=True, help="Show every grant there is.")
 @common_options
@@ -60,6 +63,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     programs: tuple[str, ...],
     unconfined: bool,
     yes: bool,
+    renew: bool,
     revoke: bool,
     listing: bool,
     roots: tuple[Path, ...],
@@ -91,7 +95,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         )
         door = _Door(grants, roots, yes=yes, as_json=as_json)
         door.tools = tuple(manager.get_skill_tools(skill.name))
-        _decide(door, review, chosen)
+        if renew:
+            _renew(door, review, chosen)
+        else:
+            _decide(door, review, chosen)
 
 
 class _Door:
@@ -141,6 +148,25 @@ def _decide(door: _Door, review: Review, chosen: tuple[Need, ...]) -> None:
         _show_only(door, review, wanted, undeclared)
 
 
+def _renew(door: _Door, review: Review, more: tuple[Need, ...]) -> None:
+    """Grant again what a skill had before it changed, and what else is named."""
+    last, name = review.last, review.skill.name
+    if last is None:
+        raise click.UsageError(f"{name} was never granted anything: leave --renew out")
+    if review.grant is not None and not more:
+        click.echo(f"{name} did not change since it was granted", err=True)
+        return
+    wanted = (*needs_of(last), *more)
+    if not door.as_json:
+        print_review(review)
+        print_differences(review, wanted)
+    if not door.yes and not door.can_ask:
+        raise ConsentNeededError(name, wanted, roots=door.roots, renew=True)
+    listed = ", ".join(describe(need) for need in wanted) or "nothing but to run"
+    if door.yes or _confirm(f"Grant it again: {listed}?"):
+        _grant(door, review, wanted, said_yes=True, tools=last.tools)
+
+
 def _show_only(
     door: _Door, review: Review, wanted: tuple[Need, ...], undeclared: tuple[Need, ...]
 ) -> None:
@@ -168,7 +194,14 @@ def _confirm(question: str) -> bool:
     return click.confirm(question, default=False, err=True)
 
 
-def _grant(door: _Door, review: Review, agreed: tuple[Need, ...], *, said_yes: bool) -> None:
+def _grant(
+    door: _Door,
+    review: Review,
+    agreed: tuple[Need, ...],
+    *,
+    said_yes: bool,
+    tools: tuple[str, ...] = (),
+) -> None:
     grant = review.grant
     if any(need.kind == "packages" for need in agreed):
         # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
@@ -177,7 +210,7 @@ def _grant(door: _Door, review: Review, agreed: tuple[Need, ...], *, said_yes: b
         agreed = run_blocking(pinning)
     # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
     if agreed or (said_yes and grant is None):
-        grant = door.grants.grant(review.skill, agreed, seen=review.seen)
+        grant = door.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)
     if door.as_json:
         print_json(review_as_json(review, grant))
     given = ", ".join(describe(need) for need in agreed) or "nothing more"

@@ -46,6 +46,17 @@ def print_review(review: Review) -> None:
         click.echo(f"\nleads outside, to what no digest covers: {visible(link)}")
 
 
+def print_differences(review: Review, wanted: Sequence[Need]) -> None:
+    """Print what a skill asks for that it did not have, and what it had and no longer asks for."""
+    asked = {(need.kind, need.value) for need in review.asks}
+    new = [describe(n) for n in review.asks if review.last is None or not review.last.covers(n)]
+    gone = [describe(n) for n in wanted if n.kind != "packages" and (n.kind, n.value) not in asked]
+    if new:
+        click.echo(f"\nasks for what it did not have: {visible(', '.join(new))}")
+    if gone:
+        click.echo(f"\nhad what it does not ask for now: {visible(', '.join(gone))}")
+
+
 def print_grants(grants: Sequence[Grant], consent: Consent | None) -> None:
     """Print one line per grant."""
     rows = [(g.skill, visible(g.home), state_of(g), _given(g), g.when, g.by) for g in grants]

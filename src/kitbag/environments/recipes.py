@@ -1,5 +1,7 @@
 """Chooses how to install what a script needs: which interpreter, which installer."""
 
+import os
+import sys
 from pathlib import Path
 
 from kitbag.backends.interpreters import find_program
@@ -11,6 +13,15 @@ from kitbag.environments.python_versions import satisfies
 from kitbag.environments.pythons import Sandbox, find_python, own_python
 from kitbag.environments.recipe import Recipe
 from kitbag.errors import InterpreterMissingError
+
+# Where pip puts the programs of packages that are installed beside Kitbag.
+_PROGRAMS = Path(sys.executable).parent
+
+
+def find_uv() -> str:
+    """Return the path of uv: on the search path, or beside the running Python; "" without one."""
+    beside = _PROGRAMS / "uv"
+    return find_program("uv") or (str(beside.resolve()) if os.access(beside, os.X_OK) else "")
 
 
 def is_met(needs: Needs) -> bool:
@@ -29,7 +40,7 @@ def missing_installer(needs: Needs) -> str:
     if isinstance(needs, NodeNeeds):
         return "" if find_npm() else "npm is not installed"
     fits = satisfies(own_python().version, needs.requires_python)
-    return "" if fits or find_program("uv") else f"Python {needs.requires_python} is not installed"
+    return "" if fits or find_uv() else f"Python {needs.requires_python} is not installed"
 
 
 def describe(needs: Needs) -> str:
@@ -45,7 +56,7 @@ async def recipe_for(needs: Needs, skill: str, sandbox: Sandbox, workspace: Path
     """
     if isinstance(needs, NodeNeeds):
         return _node_recipe(needs, skill, workspace)
-    uv = _trusted(find_program("uv"), workspace)
+    uv = _trusted(find_uv(), workspace)
     python = await find_python(needs.requires_python, sandbox)
     if python is None or (python != own_python() and not uv):
         found = f"Python {python.text} does, and uv is needed to use it" if python else "none does"

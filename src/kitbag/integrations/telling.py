@@ -6,7 +6,7 @@ from kitbag.results import ToolResult
 
 def refusal_text(error: KitbagError) -> str:
     """Return why a call was not made, and the next step."""
-    return f"{error}\nhint: {error.hint}" if error.hint else str(error)
+    return f"{error}\nhint: {error.advice}" if error.advice else str(error)
 
 
 def failure_of(result: ToolResult) -> SkillInvocationError:

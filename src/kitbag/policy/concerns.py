@@ -34,7 +34,7 @@ def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
     """Yield what stands between a call and an allowed one. A stricter mode never yields less."""
     for need in _open_needs(request):
         if not (mode == "trusting" and is_trusted(need)):
-            yield Concern(about=need, reason=_reason(need))
+            yield Concern(about=need, reason=reason_for(need))
     if "destructive" in request.effects:
         yield Concern(about="destructive", reason="it can destroy what cannot be brought back")
     if mode != "trusting" and "network" in request.effects and not _names_host(request):
@@ -65,7 +65,8 @@ def _names_host(request: Request) -> bool:
     return any(need.kind == "host" for need in (*request.needs, *request.granted))
 
 
-def _reason(need: Need) -> str:
+def reason_for(need: Need) -> str:
+    """Say that a call needs something and was not granted it."""
     asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
     value = visible(need.value)  # strangers wrote it, and people read it on terminals
     wants = {

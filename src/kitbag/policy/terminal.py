@@ -38,8 +38,8 @@ class _Terminal:
 def terminal_approver(device: str = "/dev/tty") -> Approver:
     """Return an approver that asks on the controlling terminal, and says no without one.
 
-    `y` is a yes to this call; `session` and `always` are remembered. Anything else, the end of
-    input and Ctrl-C are a no. What was typed before the question was shown does not count.
+    `yes` or `y` is a yes to this call; `session` and `always` are remembered. Anything else, the
+    end of input and Ctrl-C are a no. What was typed before the question was shown does not count.
     """
 
     async def approve(question: Question) -> Answer:
@@ -68,7 +68,7 @@ def _ask(device: str, question: Question, over: int) -> Answer:
 def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
     if select.select([over], [], [], 0)[0]:
         return _LATE
-    terminal.write(f"{described(question)}\nrun it? [y/N] ")
+    terminal.write(f"{described(question)}\nrun it? yes, session, always or no [no] ")
     if over in select.select([terminal.reading, over], [], [])[0]:
         terminal.write("\nno answer in time: no\n")
         return _LATE

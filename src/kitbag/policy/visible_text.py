@@ -5,6 +5,7 @@ import json
 from kitbag.hidden_text import find_hidden
 from kitbag.needs import Need
 from kitbag.policy.approval import Question
+from kitbag.policy.concerns import reason_for
 
 _LONGEST = 2000
 _TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000
@@ -13,13 +14,14 @@ _TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000
 def described(question: Question) -> str:
     """Return what somebody has to see before saying yes, one fact a line."""
     arguments = json.dumps(dict(question.arguments), ensure_ascii=False, default=repr)
+    told = {reason_for(need) for need in question.needs}  # each is one of its lines already
     facts = [
         ("tool", question.tool),
         ("skill", f"{question.skill} {question.digest[:12]}".strip()),
         ("runs", question.runs),
         ("arguments", arguments),
         *(("needs", _need(need)) for need in question.needs),
-        *(("because", reason) for reason in question.reasons),
+        *(("because", reason) for reason in dict.fromkeys(question.reasons) if reason not in told),
     ]
     return "\n".join(f"  {name:<9}  {_shortened(visible(text))}" for name, text in facts)
 

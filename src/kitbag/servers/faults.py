@@ -62,5 +62,5 @@ def fault_of(error: KitbagError) -> Fault:
 
 
 def said(error: KitbagError) -> str:
-    """Return what a model or a person is told: the message and, if there is one, the next step."""
-    return f"{error}\nhint: {error.hint}" if error.hint else str(error)
+    """Return what a model is told: the message and, if there is one, the next step."""
+    return f"{error}\nhint: {error.advice}" if error.advice else str(error)

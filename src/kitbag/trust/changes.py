@@ -1,8 +1,12 @@
 """What changed in a skill's folder between two looks at it, file by file."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from kitbag.digest import Entry, Manifest
+from kitbag.trust.visible import visible
+
+_MOST_NAMED = 3
 
 
 class Change(NamedTuple):
@@ -18,6 +22,16 @@ def changes_between(before: Manifest, after: Manifest) -> tuple[Change, ...]:
     paths = sorted(before.keys() | after.keys())
     found = (_change(path, before.get(path), after.get(path)) for path in paths)
     return tuple(change for change in found if change is not None)
+
+
+def in_short(changes: Sequence[Change]) -> str:
+    """Say in a few words what changed: the first files by name, the rest by number."""
+    if not changes:
+        return "its files changed since"
+    named = [visible(change.path) for change in changes[:_MOST_NAMED]]
+    more = len(changes) - len(named)
+    others = f" and {more:,} more" if more else ""
+    return f"{', '.join(named)}{others} changed since"
 
 
 def _change(path: str, before: Entry | None, after: Entry | None) -> Change | None:

@@ -35,10 +35,18 @@ class ConsentNeededError(CallDeniedError):
 
     code = "consent_needed"
 
-    def __init__(self, skill: str, needs: Sequence[Need], *, roots: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        skill: str,
+        needs: Sequence[Need],
+        *,
+        roots: Sequence[str] = (),
+        renew: bool = False,
+    ) -> None:
         self.skill = skill
         self.needs = tuple(needs)
-        self.command = trust_command(skill, self.needs, roots=roots, yes=True)
+        asked = () if renew else self.needs
+        self.command = trust_command(skill, asked, roots=roots, yes=True, renew=renew)
         super().__init__(
             "nothing was granted: there is no terminal to ask on",
             hint=f"run `{self.command}` to say yes",
@@ -97,10 +105,15 @@ class SecretUnsetError(CommandStartError):
 
 
 def trust_command(
-    skill: str, needs: Sequence[Need], *, roots: Sequence[str] = (), yes: bool = False
+    skill: str,
+    needs: Sequence[Need],
+    *,
+    roots: Sequence[str] = (),
+    yes: bool = False,
+    renew: bool = False,
 ) -> str:
     """Return the command that grants some needs, ready to be pasted into a shell."""
-    words = ["kitbag", "trust", *([skill] if skill else [])]
+    words = ["kitbag", "trust", *([skill] if skill else []), *(["--renew"] if renew else [])]
     for need in needs:
         is_plain = need.kind == "unconfined"
         words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], visible(need.value)]

@@ -152,7 +152,9 @@ async def test_a_refused_call_says_what_would_allow_it(
         result = await client.call_tool("keyed__go", {})
 
     assert result.is_error
-    assert "kitbag trust keyed" in text_of(result)
+    assert "it needs the secret API_KEY" in text_of(result)
+    assert "only the user can allow it" in text_of(result)
+    assert "kitbag trust" not in text_of(result)
 
 
 @pytest.mark.parametrize("era", ERAS)
