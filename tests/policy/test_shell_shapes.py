@@ -268,11 +268,23 @@ REMOVING = [
         "ln -s /bin/rm y; ./y x",
     ),
     *("cp /bin/rm y; ./y x", "a=/bin/rm; cp $a y; ./y x", "echo $(</dev/null rm x)", "a=(b); rm x"),
+    "printf '#!/bin/sh\\n\\162m x' >git; chmod +x git; PATH=.:$PATH; git",
+    "printf '#!/bin/sh\\n\\162m x' >git; chmod +x git; ./git",
+    "a=${z:-rm}; $a x",
+    "$'\\x72\\155' x",
+    "eval $'r\\x6d\\tx'",
 ]
 
 # The same with programs that not every machine has: `program`, then what runs it.
 REMOVING_WITH = [
     ("flock", "flock . rm x"),
+    ("make", 'make -f - <<< "${z:-a:;rm x}"'),
+    ("python3", "python3 -c $'import os\\nos.system(\"\\x72\\155 x\")'"),
+    ("awk", 'a=r; awk "BEGIN{system(\\"${a}m x\\")}"'),
+    ("awk", "a=m; awk 'BEGIN{system(\"r'$a' x\")}'"),
+    ("setarch", "printf '\\162m x' | setarch x86_64"),
+    ("unshare", "unshare <<< 'r''m x'"),
+    ("sudo", "printf '\\162m x' | sudo -s"),
     ("flock", "flock . -c 'rm x'"),
     ("flock", "a=r; flock . ${a}m x"),
     ("flock", "touch rm; flock . r? x; true"),

@@ -16,6 +16,14 @@ RESERVED = _names("if then else elif do while until ! {")
 LOOPS = _names("for while until select")
 SHELLS = _names("sh bash dash zsh ksh mksh ash rbash")
 
+# Without a command they start a shell, which runs what it is fed.
+STARTING_SHELLS = _names(
+    """
+    at batch busybox chroot crontab fakeroot linux32 linux64 newgrp nsenter runuser screen script
+    setarch sg su tmux toybox unbuffer unshare
+    """
+)
+
 # Whatever their words are, they run none of them.
 DATA = _names(
     """

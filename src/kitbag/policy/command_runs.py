@@ -26,12 +26,14 @@ from kitbag.policy.command_programs import (
     RUN_VARIABLES,
     RUNNERS,
     SHELLS,
+    STARTING_SHELLS,
     WITH_SUBCOMMANDS,
     Runner,
 )
 from kitbag.policy.command_words import (
     ANY,
     ASSIGNMENT,
+    GLOB,
     MARKS,
     SPLIT,
     CommandText,
@@ -42,6 +44,7 @@ from kitbag.policy.command_words import (
 
 _RUN_VARIABLE = re.compile(RUN_VARIABLES)
 _TOKEN = re.compile(r"""[^\s;&|()<>'"`=!,:{}\[\]$#*?~^%@\\]+""")
+_SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _ONLY_READ = DATA | FILTERS
 _CODE = ("$(", "`", "${")
 _DEEPEST = 6
@@ -80,7 +83,7 @@ class _Text:
     def __init__(self, found: MayRun, depth: int) -> None:
         self._found = found
         self._depth = depth
-        self._wrote = False
+        self._wrote = self._is_fed = False
 
     def read(self, text: str) -> None:
         read = read_command(text)
@@ -90,14 +93,16 @@ class _Text:
             return
         words = [word for command in read.commands for word in (*command.words, *command.fed)]
         self._doubt(any(_RUN_VARIABLE.search(word.text) for word in words))
+        # Files that this text writes may be what its names mean then.
+        writes = any(map(_writes, read.commands))
+        self._doubt(writes and any(word.text.startswith(("PATH=", "PATH+=")) for word in words))
         # What a loop does last it may do before what it does first.
-        self._wrote = any(map(_writes, read.commands)) and any(w.text in LOOPS for w in words)
+        self._wrote = writes and any(word.text in LOOPS for word in words)
         self._doubt(any(_name(word) in KNOWN for word in read.functions))
         if any(word.text in ("read", "mapfile", "readarray") for word in words):
             self._doubt(any(map(is_code_in_name, words)))
+        self._is_fed = read.passes_text
         for command in read.commands:
-            if self._found.is_doubtful:
-                return
             self._command(command)
             self._wrote |= _writes(command)
         if self._is_fed_on(read):
@@ -122,6 +127,8 @@ class _Text:
             words = words[1:]
         if words:
             self._start(words, command.fed)
+        else:
+            self._seen(command.fed)
 
     def _behind_reserved(self, words: Sequence[Word]) -> Sequence[Word]:
         while words and words[0].is_bare and words[0].text in RESERVED:
@@ -147,9 +154,9 @@ class _Text:
             return
         self._found.candidates.append(Candidate(tuple(word.text for word in words)))
         name, rest = _name(words[0]), words[1:]
-        if name in EVALUATING:
-            self._doubt(any(map(is_code_in_name, rest)))
-            self._doubt(_may_name(name, rest))
+        if "/" in words[0].text and not words[0].text.startswith(_SYSTEM):
+            self._file(words=[])
+        self._evaluated(name, rest)
         if name in RUNNERS:
             self._runner(name, rest, behind)
         elif name in SHELLS:
@@ -161,9 +168,17 @@ class _Text:
         elif not _is_data(name, rest):
             self._other(name, rest, fed)
 
+    def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
+        """Mind words that bash itself evaluates, and the history that it may take words from."""
+        if name in EVALUATING:
+            self._doubt(any(map(is_code_in_name, rest)))
+            self._doubt(_may_name(name, rest))
+        self._doubt(name == "set" and any("hist" in w.text or "H" in w.text for w in rest))
+
     def _other(self, name: str, rest: Sequence[Word], fed: Sequence[Word]) -> None:
         if name not in ORDINARY:
             self._file(words=[])
+            self._doubt(name in STARTING_SHELLS and (self._is_fed or bool(fed)))
             self._loose([*rest, *fed])
             return
         if name in WITH_SUBCOMMANDS and rest and not rest[0].text.startswith("-"):
@@ -173,8 +188,8 @@ class _Text:
     def _seen(self, words: Sequence[Word]) -> None:
         """Mind names of programs that are written out in these words."""
         tokens = [token for word in words for token in _tokens(word.text)]
-        plain = tuple(token for token in tokens if MARKS.isdisjoint(token))
-        self._found.candidates.append(Candidate(plain, anywhere=True))
+        written = tuple(token for token in map(_written, tokens) if token)
+        self._found.candidates.append(Candidate(written, anywhere=True))
 
     def _loose(self, words: Sequence[Word]) -> None:
         """Mind all words, as a program that nobody knows may run any of them."""
@@ -198,7 +213,9 @@ class _Text:
         inner = _behind_options(RUNNERS[name], rest)
         if inner is None:
             self._loose(rest)
-        elif inner:
+        elif not inner:
+            self._doubt(name in ("sudo", "doas"))  # a shell, and what it is fed it runs
+        else:
             self._start(inner, behind=behind + 1)
             self._doubt(name == "xargs" and not _takes_any_words(inner, rest))
 
@@ -366,6 +383,15 @@ def _takes_any_words(inner: Sequence[Word], options: Sequence[Word]) -> bool:
     if is_replaced and any(text and text in inner[0].text for text in replaced):
         return False
     return name in DATA or name in ORDINARY or name in DATA_UNLESS
+
+
+def _written(token: str) -> str:
+    """Return a token if at least an end of its name is written out, else nothing."""
+    name = token.replace(SPLIT, ANY).rpartition("/")[2]
+    if ANY not in name:
+        return token
+    head, tail = name.partition(ANY)[0], name.rpartition(ANY)[2]
+    return f"{ANY}{tail}" if tail else f"{head}{GLOB}" if head else ""
 
 
 def _tokens(text: str) -> list[str]:

@@ -27,8 +27,30 @@ _BRACED_VARIABLE = re.compile(
     r"(?:[:%#/^,?=+-][^{}$`'\"\\\[\]()]*)?\}",
     re.ASCII,
 )
+_HELD_TEXT = re.compile(r"[-=+?/][^}]")
 _ARITHMETIC = re.compile(r"\(\([\w\s+\-*/%<>=!&|^~?:;,$.#]*\)\)", re.ASCII)
 _ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))",
+    re.DOTALL,
+)
+_ANSI_SIGNS = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+    "c": ANY,
+}
+_PAST_ASCII = 128
 _REDIRECTION = re.compile(r"<<<|<<-?|<>|<&|>>|>\||>&|<|>")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]=]*\])?\+?=", re.ASCII)
 _DEEPEST = 12
@@ -278,6 +300,8 @@ class _Reader:
         known = known or _SIMPLE_VARIABLE.match(self._text, self._at)
         if known:
             self._at = known.end()
+            if known[0].startswith("{") and _HELD_TEXT.search(known[0]):
+                self._command.fed.append(Word(known[0], is_plain=False))
         elif following == "(":
             self._at += 1
             self._nested()
@@ -313,7 +337,8 @@ class _Reader:
             self._at = len(self._text)
             return
         self._at = quoted.end()
-        self._add(ANY if "\\" in quoted[1] else quoted[1], is_plain=False, is_bare=False)
+        text = _ANSI_ESCAPE.sub(_ansi_character, quoted[1])
+        self._add(ANY if _OWN.search(text) else text, is_plain=False, is_bare=False)
 
     def _backtick(self, mark: str) -> None:
         self._add(mark, is_plain=False)
@@ -419,6 +444,15 @@ def _without_own_marks(text: str) -> str:
     if _OPEN_BRACKET in text:
         text = _BRACKETS.sub(GLOB, text)
     return text.translate(_SIGNS)
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    """Return what an escape in `$'…'` means; what is no plain character is not known."""
+    octal, *codes, sign = match.groups()
+    if sign is not None:
+        return _ANSI_SIGNS.get(sign, f"\\{sign}")
+    number = int(octal, 8) if octal else int("".join(filter(None, codes)), 16)
+    return chr(number) if number < _PAST_ASCII else ANY
 
 
 def _is_stream(sign: str, word: Word) -> bool:
