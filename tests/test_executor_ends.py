@@ -13,6 +13,8 @@ import anyio
 import pytest
 
 from kitbag import SkillManager
+from kitbag.environment import state_directory
+from kitbag.journal.reading import JournalReader, Query
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -131,6 +133,24 @@ async def test_the_message_of_a_cancellation_is_told_where_the_call_was_awaited(
         await task
 
     assert told.value.args == ("the user left",)
+
+
+async def test_a_call_that_somebody_ended_is_recorded_with_its_duration(
+    manager_of: MakeManager,
+) -> None:
+    started = asyncio.Event()
+    call = manager_of().acall("hang", on_output=lambda *_: started.set())
+    task = asyncio.create_task(call)
+    await started.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    with JournalReader(state_directory()) as reader:
+        (entry,) = reader.after(Query())
+
+    assert entry.outcome == "cancelled"
+    assert entry.duration_ms is not None
+    assert entry.duration_ms > 0
 
 
 async def test_a_deadline_of_anyio_ends_the_call_inside_it_and_nothing_else(

@@ -1,5 +1,6 @@
 """Writes a call down before it starts and when it has ended, and spans it for those who trace."""
 
+import time
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import TracebackType
@@ -76,16 +77,33 @@ class Recorder:
         if self._journal is not None and number is not None:
             self._journal.ended(number, ending_of_result(result))
 
-    def end_with_error(self, number: int | None, error: BaseException, redactor: Redactor) -> None:
+    def end_with_error(
+        self,
+        number: int | None,
+        error: BaseException,
+        redactor: Redactor,
+        *,
+        duration_ms: float = 0.0,
+    ) -> None:
         if self._journal is not None and number is not None:
-            self._journal.ended(number, ending_of_error(error, redactor))
+            self._journal.ended(number, ending_of_error(error, redactor, duration_ms=duration_ms))
 
 
 class Recording:
     """One call while it is recorded: it leaves its `result` here."""
 
     # A class and no generator: it is entered and left in every call.
-    __slots__ = ("_above", "_call", "_number", "_permit", "_recorder", "_span", "_told", "result")
+    __slots__ = (
+        "_above",
+        "_began",
+        "_call",
+        "_number",
+        "_permit",
+        "_recorder",
+        "_span",
+        "_told",
+        "result",
+    )
 
     def __init__(self, recorder: Recorder, call: ToolCall, permit: Permit) -> None:
         self._recorder = recorder
@@ -94,6 +112,7 @@ class Recording:
         self._span: SpanOfCall = None
         self._told: ToolSpan | None = None
         self.result: ToolResult | None = None
+        self._began = time.perf_counter()
 
     def __enter__(self) -> Self:
         shown = self._permit.redactor.value(self._call.said)
@@ -143,7 +162,10 @@ class Recording:
 
     def _end(self, error: BaseException | None) -> None:
         if error is not None:
-            self._recorder.end_with_error(self._number, error, self._permit.redactor)
+            took = (time.perf_counter() - self._began) * 1000
+            self._recorder.end_with_error(
+                self._number, error, self._permit.redactor, duration_ms=took
+            )
         elif self.result is not None:
             self._recorder.end_with_result(self._number, self.result)
         _keep(self._call, error or self.result, self._permit)
