@@ -86,3 +86,35 @@ def test_a_function_that_fails_has_no_notes() -> None:
     result = ToolExecutor([fail]).execute_sync("fail")
 
     assert result.content == "ModuleNotFoundError: No module named 'x'"
+
+
+@pytest.mark.parametrize(
+    ("words", "hosts"),
+    [
+        (
+            "<urlopen error [Errno -2] Name or service not known> https://api.example.com/x",
+            "api.example.com",
+        ),
+        ("curl: (6) Could not resolve host: api.example.com", "api.example.com"),
+        ("Error: getaddrinfo EAI_AGAIN api.example.com", "api.example.com"),
+        ("socket.gaierror: [Errno -2] Name or service not known", "HOST"),
+    ],
+)
+def test_a_script_that_wanted_the_network_is_told_the_host_and_the_command(
+    words: str, hosts: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": f"raise SystemExit({words!r})\n"})
+
+    content = content_of(home, workspace)
+
+    assert content.endswith(f"`kitbag trust demo --host {hosts} --root {home.parent}`")
+
+
+def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspace: Path) -> None:
+    script = "import socket\ndef main(url: str) -> str:\n    socket.getaddrinfo('a.example', 80)\n"
+    home = write_skill(files={"scripts/x.py": script})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    content = manager.call("demo.x", {"url": "https://data.example.org/a"}).content
+
+    assert f"kitbag trust demo --host data.example.org --root {home.parent}" in content

@@ -1,5 +1,6 @@
 """What a failed call is told besides its own words: what it read and was not given."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,12 +10,22 @@ from kitbag.calls import ToolCall
 from kitbag.needs import Need
 from kitbag.permit import Permit
 from kitbag.results import ToolResult
-from kitbag.tools import Script
+from kitbag.tools import Binary, InlineScript, Script
 from kitbag.trust.asks import needs_no_grant
 from kitbag.trust.errors import trust_command
 from kitbag.trust.package_asks import package_asks
 from kitbag.trust.packages import covers_package
 
+# How programs say that there is no network: a name is not found, or there is no way to it.
+_NO_NETWORK = re.compile(
+    r"Name or service not known|resolve host|name resolution|[Nn]etwork is unreachable"
+    r"|EAI_AGAIN|ENOTFOUND|getaddrinfo"
+)
+_NAME = r"([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
+_WANTED = re.compile(
+    rf"(?:resolve host:? '?|EAI_AGAIN |ENOTFOUND |host='|https?://(?:[^\s/@]*@)?){_NAME}"
+)
+_MOST_HOSTS = 5
 _NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
 
 
@@ -22,10 +33,26 @@ def with_notes(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str] = ()
 ) -> ToolResult:
     """Add the commands that would give a failed script what it may have lacked."""
-    if result.outcome != "failed" or not isinstance(call.tool.runs, Script):
+    if result.outcome != "failed":
         return result
-    notes = [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
+    notes = _network(result, call, permit, roots)
+    if isinstance(call.tool.runs, Script):
+        notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
     return replace(result, content="\n".join([result.content, *notes])) if notes else result
+
+
+def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
+    """Name the hosts that it wanted, as far as its words or its arguments tell."""
+    said = f"{result.stdout}\n{result.stderr}"
+    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
+    if not runs_here or call.is_unconfined or permit.given.hosts or not _NO_NETWORK.search(said):
+        return []
+    found = _WANTED.findall(said) or _WANTED.findall(json.dumps(call.arguments, default=str))
+    hosts = list(dict.fromkeys(name.lower() for name in found))[:_MOST_HOSTS]
+    needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    wanted = ", ".join(hosts) or "a host that it does not name"
+    return [f"note: it wanted {wanted}, and no network was given to it: `{command}`"]
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:

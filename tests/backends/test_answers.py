@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kitbag import Limits, SkillManager, ToolResult
+from kitbag.json_values import NO_VALUE, json_value
 from tests.conftest import WriteSkill
 
 Run = Callable[..., ToolResult]
@@ -270,3 +271,12 @@ def test_a_failing_handler_hides_no_escape_in_its_error(run: Run) -> None:
 
 def test_bytes_that_are_no_text_are_replaced(run: Run) -> None:
     assert run("printf 'a\\377b'\n").stdout == "a\ufffdb"
+
+
+@pytest.mark.parametrize("printed", ["1e999", '{"a": [-1e999]}', "[" * 300 + "]" * 300])
+def test_what_no_client_can_read_as_a_value_stays_text(printed: str) -> None:
+    assert json_value(printed) is NO_VALUE
+
+
+def test_what_is_nested_as_deep_as_clients_read_is_a_value() -> None:
+    assert json_value("[" * 200 + "]" * 200) is not NO_VALUE

@@ -106,7 +106,10 @@ def _note(call: ToolCall, ended: Ended, output: str) -> str:
         return f"note: it was refused {', '.join(ended.refused_hosts)}: `{command}`"
     if call.is_unconfined or not _DENIED.search(output):
         return ""
-    return "note: it ran confined: no network, and of your files only the workspace and its skill"
+    network = (
+        f"of the network only {', '.join(call.given.hosts)}" if call.given.hosts else "no network"
+    )
+    return f"note: it ran confined: {network}, and of your files only the workspace and its skill"
 
 
 def _why(call: ToolCall, ended: Ended) -> str:

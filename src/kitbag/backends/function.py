@@ -15,7 +15,7 @@ from kitbag.calls import ToolCall
 from kitbag.execution.saved_output import kept_output
 from kitbag.hidden_text import clean
 from kitbag.idle_threads import run_in_idle_thread
-from kitbag.json_values import LARGEST_VALUE
+from kitbag.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from kitbag.results import ToolResult
 from kitbag.tools import Function
 
@@ -129,9 +129,10 @@ def _written(value: Any) -> tuple[str, Any]:
         return "", None
     try:
         text = _whole(json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain))
-        return text, json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return _whole(str(value)), None
+    found = json_value(text)
+    return text, None if found is NO_VALUE else found
 
 
 def _plain(value: Any) -> Any:
