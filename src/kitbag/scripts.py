@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
-from kitbag.languages import Language
+from kitbag.languages import Language, source_text
 from kitbag.names import script_tool_name, tool_id
 from kitbag.signatures import read_signature
 from kitbag.skills import Skill
@@ -66,7 +66,7 @@ def extract_docstring(script_path: Path, script_type: str) -> str:
         data = read_whole(str(script_path), SCRIPT_BYTES).data
     except CannotReadError:
         return ""
-    text = data.decode("utf-8-sig", "replace")
+    text = source_text(data, language)
     read = read_signature(text, language, filename=Path(script_path).name)
     return read.interface.description or _first_block(text, language)
 

@@ -198,3 +198,44 @@ def test_an_interpreter_that_lies_in_the_home_does_not_open_the_home(
     about = call_with(str(home / folder), root, tmp_path / "workspace", HOME=str(home))["demo.x"]
 
     assert about.get("content") == "ran", about
+
+
+ENCODED = {
+    "latin-1": "# -*- coding: latin-1 -*-\n",
+    "cp1252": "#!/usr/bin/env python3\n# vim: set fileencoding=cp1252 :\n",
+    "utf-8-sig": "",
+    "utf-7": "# coding: utf-7\n",
+}
+GREETS = '"""Grüßt."""\n\n\ndef handler(args):\n    return args.get("name", "Grüße")\n'
+# Options that only a new process can have; all others are served by a warm one.
+COLD = "#!/usr/bin/env -S python3 -X dev\n"
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+def test_a_python_script_is_in_the_encoding_that_it_declares(
+    manager_of: MakeManager, encoding: str
+) -> None:
+    said = ENCODED[encoding]
+    cold = COLD + said.rpartition("#!/usr/bin/env python3\n")[2]
+    manager = manager_of(
+        {
+            "scripts/warm.py": (said + GREETS).encode(encoding),
+            "scripts/cold.py": (cold + GREETS).encode(encoding),
+        }
+    )
+
+    warm, cold_one = manager.call("demo.warm"), manager.call("demo.cold")
+
+    assert (warm.content, warm.warm) == ("Grüße", True)
+    assert (cold_one.content, cold_one.warm) == ("Grüße", False)
+    assert [tool.description for tool in manager.tools] == ["Grüßt.", "Grüßt."]
+    assert list(manager.get_tool("demo.warm").input_schema["properties"]) == ["name"]
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "hex", "no-such-encoding", "undefined"])
+def test_an_encoding_that_no_program_is_written_in_harms_nobody(
+    manager_of: MakeManager, encoding: str
+) -> None:
+    manager = manager_of({"scripts/x.py": f"# coding: {encoding}\nprint(1)\n"})
+
+    assert [tool.id for tool in manager.tools] == ["demo.x"]

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from kitbag.collector import no_garbage_collection
-from kitbag.languages import EXTENSIONS, Language
+from kitbag.languages import EXTENSIONS, Language, source_text
 from kitbag.problems import Problem, Severity
 from kitbag.signatures import read_signature
 from kitbag.signatures.shebang import read_shebang
@@ -144,7 +144,7 @@ class ScriptsFolder:
             self.stamps[path] = stamp_of(os.stat(full))
             return ScriptFile(path=path, language=language, signature=_unread(error.reason))
         self.stamps[path] = content.stamp
-        text = content.data.decode("utf-8-sig", "replace")
+        text = source_text(content.data, language)
         # A syntax tree is thousands of values, none of them garbage until it has been read.
         with no_garbage_collection():
             signature = read_signature(text, language, filename=os.path.basename(path))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kitbag.environments.errors import RequirementRefusedError
+from kitbag.languages import language_of, source_text
 from kitbag.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -28,7 +29,10 @@ class DeclaredFiles:
         self.seen: dict[str, Stamp | None] = {}
 
     def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
-        """Return the text of a file, None when there is none; refuse one that leads outside."""
+        """Return the text of a file, None when there is none; refuse one that leads outside.
+
+        A script may be in any encoding; what only declares must be UTF-8.
+        """
         name = str(path)
         if name in self._texts:
             return self._texts[name]
@@ -40,6 +44,8 @@ class DeclaredFiles:
         except CannotReadError as error:
             raise RequirementRefusedError(name, error.reason) from None
         self.seen[name] = content.stamp
+        if language := language_of(name):
+            return source_text(content.data, language)
         try:
             return content.data.decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kitbag.hosts import host_of_url
+from kitbag.languages import language_of, source_text
 from kitbag.needs import Need, NeedKind
 from kitbag.signatures.standard_variables import is_standard
 from kitbag.skills import Skill
@@ -101,7 +102,7 @@ def _ask_for_script(tool: Tool, file: str, home: str, asked: _Asked) -> None:
         return
     path = os.path.relpath(file, home)
     try:
-        text = read_inside(file, home, SCRIPT_BYTES).data.decode("utf-8", "replace")
+        text = source_text(read_inside(file, home, SCRIPT_BYTES).data, language_of(file))
     except CannotReadError:
         text = ""
     for name in tool.variables:

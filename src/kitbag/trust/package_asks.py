@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from posixpath import dirname
 
+from kitbag.languages import language_of, source_text
 from kitbag.needs import Need
 from kitbag.skills import Skill
 from kitbag.tools import Script, Tool
@@ -84,7 +85,7 @@ class _Files(Mapping[str, str]):
             content = read_inside(f"{self._home}/{path}", self._home, most)
         except CannotReadError:
             return ""
-        return content.data.decode("utf-8", "replace")
+        return source_text(content.data, language_of(path))
 
 
 def _sources(home: str) -> Iterator[str]:
