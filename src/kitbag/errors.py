@@ -258,6 +258,20 @@ class CommandStartError(KitbagError):
         super().__init__(f"cannot start {program}: {reason}", hint=hint)
 
 
+class NoPlaceError(CommandStartError):
+    """Others kept all processes busy for as long as the call may take; nothing ran."""
+
+    code = "server_busy"
+
+    def __init__(self, program: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            program,
+            f"no process became free in the {seconds:g} s that the call may take",
+            hint="try again later, or end jobs that run in the background",
+        )
+
+
 class PathReplacedError(CommandStartError):
     """A path that a call may use is not what was checked, or is not there; nothing ran."""
 

@@ -70,6 +70,7 @@ class Command:
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
     warm: Nursery | Prestarted | None = None
+    background: bool = False  # nobody waits for its end: it takes no place from those who do
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
 

@@ -5,13 +5,20 @@ import os
 import resource
 import time
 import weakref
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kitbag.errors import CommandStartError, PathReplacedError, SandboxUnavailableError
+from kitbag.errors import (
+    CommandStartError,
+    NoPlaceError,
+    PathReplacedError,
+    SandboxUnavailableError,
+)
 from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
@@ -25,6 +32,9 @@ from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
 from kitbag.execution.zygote import wire
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
+_MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
+_SHARE = 0.75  # of the places for calls that one workspace, and so one session, may have
+_NOTICED_SECONDS = 0.01  # of waiting, from which on they are taken off a call's time
 _MOST_PLANS = 1_024  # each version of a watched skill has its own
 
 
@@ -52,6 +62,7 @@ class Engine:
     ) -> None:
         self._machine = machine
         self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
+        self._new_jobs = partial(ZygotePool, most=_MOST_JOBS, idle_seconds=idle_seconds)
         self._most_running = most_running
         self._grace_seconds = grace_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -67,6 +78,7 @@ class Engine:
         Raises:
             SandboxUnavailableError: this machine cannot confine it as asked; nothing ran.
             CommandStartError: there is no such program or folder; nothing ran.
+            NoPlaceError: no process became free in the time that the call may take; nothing ran.
         """
         started = time.monotonic()
         self._settle_on_loop()
@@ -74,13 +86,16 @@ class Engine:
         if chosen.proxy_port:
             command = through_proxy(command)
         planned = time.monotonic() - started
-        run = partial(self._run, self._pool, command, chosen, on_output)
-        async with self._running:
+        pool = self._jobs if command.background else self._pool
+        places = self._job_places if command.background else self._places
+        run = partial(self._run, pool, command, chosen, on_output)
+        asked = time.monotonic()
+        async with places.one_for(chosen.workspace, command, asked):
             warm, why = _warm_of(command, chosen)
-            ran = await run(warm)
+            ran = await run(warm, asked)
             if isinstance(ran, Unfit):
                 why = ran.reason
-                ran = await run(None)
+                ran = await run(None, time.monotonic())
         if isinstance(ran, Lost):
             return _never_ran(chosen, time.monotonic() - started)
         assert isinstance(ran, Ran)
@@ -96,12 +111,16 @@ class Engine:
         chosen: Plan,
         on_output: OnOutput | None,
         warm: Nursery | Prestarted | None,
+        since: float,
     ) -> "Ran | Unfit | Lost":
         asked = time.monotonic()
-        slot = await pool.take(chosen, key_of(chosen.limit_fields(command.limits), warm))
+        key = key_of(chosen.limit_fields(command.limits), warm)
+        async with _in_time(command, since):
+            slot = await pool.take(chosen, key)
         if isinstance(slot, Unfit | Lost):
             return slot
         waited = time.monotonic() - asked
+        command = _with_time_left(command, time.monotonic() - since)
         call = Call(
             slot,
             command,
@@ -139,15 +158,18 @@ class Engine:
         if self._loop is not None:
             if not self._loop.is_closed():
                 raise RuntimeError("this engine belongs to another event loop that is still open")
-            for zygote in self._pool.abandon():
+            for zygote in (*self._pool.abandon(), *self._jobs.abandon()):
                 zygote.reap()
             self._start_over()
         self._loop = loop
-        self._running = asyncio.Semaphore(self._most_running or _most_running())
+        most = self._most_running or _most_running()
+        self._places = _Places(most, share=max(1, int(most * _SHARE)))
+        self._job_places = _Places(_MOST_JOBS, share=_MOST_JOBS)
 
     def _start_over(self) -> None:
-        self._pool = self._new_pool()
-        self._running = asyncio.Semaphore(1)  # its real size is known when there is a loop
+        self._pool, self._jobs = self._new_pool(), self._new_jobs()
+        # Their real size is known when there is a loop.
+        self._places = self._job_places = _Places(1, share=1)
         self._loop = None
 
     async def _plan(self, confinement: Confinement) -> Plan:
@@ -163,11 +185,14 @@ class Engine:
         self._plans = {each: p for each, p in self._plans.items() if each.workspace != workspace}
         if self._loop is asyncio.get_running_loop():
             await self._pool.end_idle_in(workspace)
+            await self._jobs.end_idle_in(workspace)
 
     async def close(self) -> None:
         """End all zygotes; a call that still runs or waits is lost."""
         pool, self._pool = self._pool, self._new_pool()
+        jobs, self._jobs = self._jobs, self._new_jobs()
         await pool.close()
+        await jobs.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -183,7 +208,54 @@ class Engine:
     def abandon(self) -> None:
         """Forget everything without touching it: in a forked child it is the parent's."""
         self._pool.abandon()
+        self._jobs.abandon()
         self._start_over()
+
+
+class _Places:
+    """How many commands may run at once, and how many of them in one workspace.
+
+    Whoever has its share waits for its own to end, before it waits with the others.
+    """
+
+    def __init__(self, most: int, *, share: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._share = share
+        self._own: dict[Path, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def one_for(self, workspace: Path, command: Command, since: float) -> AsyncIterator[None]:
+        own, users = self._own.get(workspace) or (asyncio.Semaphore(self._share), 0)
+        self._own[workspace] = (own, users + 1)
+        try:
+            async with AsyncExitStack() as stack:
+                async with _in_time(command, since):
+                    await stack.enter_async_context(own)
+                    await stack.enter_async_context(self._all)
+                yield
+        finally:
+            own, users = self._own[workspace]
+            self._own[workspace] = (own, users - 1)
+            if users == 1:
+                del self._own[workspace]
+
+
+@asynccontextmanager
+async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
+    """Let waiting count against the time that the call may take."""
+    limit = command.limits.timeout_seconds
+    try:
+        async with asyncio.timeout(limit - (time.monotonic() - since)):
+            yield
+    except TimeoutError:
+        raise NoPlaceError(command.argv[0], limit) from None
+
+
+def _with_time_left(command: Command, spent: float) -> Command:
+    if spent < _NOTICED_SECONDS:
+        return command
+    left = max(_NOTICED_SECONDS, command.limits.timeout_seconds - spent)
+    return replace(command, limits=replace(command.limits, timeout_seconds=left))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ async def run_in_background(
 async def _start(call: ToolCall, session: WorkspaceSession, command: Command) -> ToolResult:
     seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
     limits = replace(command.limits, timeout_seconds=seconds)
-    command = replace(command, limits=limits)
+    command = replace(command, limits=limits, background=True)
     confinement = confinement_of(call, *homes_of(command.argv[0]))
     job = await session.jobs.start(
         call.arguments["command"], lambda take: run_command(command, confinement, take)

@@ -1,0 +1,113 @@
+"""Waiting for a place: it counts against the call's own time, and no session takes all places."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kitbag import SessionManager
+from kitbag.errors import NoPlaceError
+from kitbag.execution.command import Command
+from kitbag.execution.confinement import Confinement
+from kitbag.execution.engine import Engine
+from kitbag.limits import Limits
+
+
+def wait_for(file: Path, seconds: float = 100, *, background: bool = False) -> Command:
+    return Command(
+        argv=("/bin/sh", "-c", f"touch began; while [ ! -e {file} ]; do sleep 0.01; done"),
+        env={"PATH": "/usr/bin:/bin"},
+        cwd=file.parent,
+        limits=Limits(timeout_seconds=seconds),
+        background=background,
+    )
+
+
+def folders(tmp_path: Path, count: int) -> list[Path]:
+    made = [tmp_path / str(number) for number in range(count)]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+async def begun(*folders: Path) -> None:
+    while not all((folder / "began").exists() for folder in folders):
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.promise("sess-4")
+@pytest.mark.parametrize("most", [{"most_zygotes": 1}, {"most_running": 1}])
+async def test_waiting_for_a_place_counts_against_the_time_of_the_call(
+    tmp_path: Path, most: dict[str, int]
+) -> None:
+    busy, other = folders(tmp_path, 2)
+    async with Engine(grace_seconds=0.2, **most) as engine:  # type: ignore[arg-type]  # by name
+        first = asyncio.create_task(engine.run(wait_for(busy / "go"), Confinement(workspace=busy)))
+        await begun(busy)
+
+        with pytest.raises(NoPlaceError) as raised:
+            await engine.run(wait_for(other / "go", 0.2), Confinement(workspace=other))
+
+        (busy / "go").touch()
+        assert (await first).outcome == "ok"
+        again = await engine.run(wait_for(busy / "go"), Confinement(workspace=busy))
+    assert raised.value.code == "server_busy"
+    assert not (other / "began").exists()
+    assert again.outcome == "ok"
+
+
+@pytest.mark.promise("sess-4")
+async def test_one_workspace_does_not_take_all_places(tmp_path: Path) -> None:
+    greedy, other = folders(tmp_path, 2)
+    async with Engine(grace_seconds=0.2, most_running=4) as engine:
+        calls = [
+            asyncio.create_task(engine.run(wait_for(greedy / "go"), Confinement(workspace=greedy)))
+            for _ in range(6)
+        ]
+        await begun(greedy)
+        (other / "go").touch()
+
+        answered = await engine.run(wait_for(other / "go"), Confinement(workspace=other))
+
+        (greedy / "go").touch()
+        assert answered.outcome == "ok"
+        assert [(await call).outcome for call in calls] == ["ok"] * 6
+
+
+@pytest.mark.promise("sess-4")
+async def test_what_runs_in_the_background_takes_no_place_of_a_call(tmp_path: Path) -> None:
+    *busy, other = folders(tmp_path, 3)
+    async with Engine(grace_seconds=0.2, most_zygotes=1, most_running=1) as engine:
+        jobs = [
+            asyncio.create_task(
+                engine.run(wait_for(folder / "go", background=True), Confinement(workspace=folder))
+            )
+            for folder in busy
+        ]
+        await begun(*busy)
+        (other / "go").touch()
+
+        answered = await engine.run(wait_for(other / "go"), Confinement(workspace=other))
+
+        for folder in busy:
+            (folder / "go").touch()
+        assert answered.outcome == "ok"
+        assert [(await job).outcome for job in jobs] == ["ok", "ok"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.promise("sess-4")
+async def test_jobs_of_many_sessions_hold_up_no_other() -> None:
+    sessions = SessionManager(builtins=True)
+    for number in range(33):
+        await sessions.create_session(f"s{number}")
+    for number in range(32):
+        command = {"command": "sleep 600", "background": True}
+        await sessions.execute(f"s{number}", "bash", command)
+
+    answered = await sessions.execute("s32", "bash", {"command": "echo hello"})
+
+    assert answered.content == "hello"
+    for number in range(33):
+        await sessions.destroy_session(f"s{number}")
