@@ -190,6 +190,7 @@ def test_a_list_may_be_given_word_by_word() -> None:
     assert arguments_from_text(taking(schema), [("who", "a"), ("who", "b")]) == {"who": ["a", "b"]}
 
 
+@pytest.mark.promise("limit-1")
 @pytest.mark.parametrize("size", [1_000, 100_000])
 async def test_what_a_function_gives_is_bounded_as_the_output_of_a_program_is(
     size: int, tmp_path: Path
@@ -209,6 +210,7 @@ async def test_what_a_function_gives_is_bounded_as_the_output_of_a_program_is(
     assert (result.structured is None) == (size > 1_000)  # a megabyte of values is kept
 
 
+@pytest.mark.promise("limit-1")
 @pytest.mark.parametrize("engine", ["inproc", "worker"])
 async def test_what_a_scripted_tool_gives_is_bounded_too(
     engine: EngineKind, tmp_path: Path

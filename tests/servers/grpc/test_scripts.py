@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import grpc
 import pytest
 
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
+from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import (
     connected,
@@ -90,3 +92,33 @@ async def test_a_killed_worker_loses_its_script_and_the_next_one_is_answered(
 
     assert (lost.status, running_in(workspace)) == ("crashed", [])
     assert (after.status, after.stdout) == ("ok", "again\n")
+
+
+@pytest.mark.slow
+async def test_a_client_of_the_command_makes_a_tool_and_calls_it(tmp_path: Path) -> None:
+    (tmp_path / "skills").mkdir()
+    words = ("serve", "grpc", "--listen", "127.0.0.1:0", "--root", "skills", "--define-tools")
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kitbag", *words), cwd=tmp_path, stderr=asyncio.subprocess.PIPE
+    )
+    assert server.stderr is not None
+    line = ""
+    while "over gRPC at " not in line:
+        line = (await server.stderr.readline()).decode()
+        assert line, "the server ended"
+    tool = {"name": "twice", "description": "Twice.", "code": "return args['n'] * 2"}
+    given = json.dumps(tool | {"parameters": {"n": {"type": "integer"}}})
+    address = line.split("over gRPC at ")[1].split()[0].removeprefix("http://")
+    try:
+        async with grpc.aio.insecure_channel(address) as channel:
+            stub = KitbagStub(channel)
+            await stub.CreateSession(pb.CreateSessionRequest(session_id="s"))
+            define = pb.ExecuteToolRequest(session_id="s", tool="define_tool", args_json=given)
+            await stub.ExecuteTool(define)
+            script = pb.RunScriptRequest(session_id="s", script="twice.twice --n 21")
+            answer = await stub.RunScript(script)
+    finally:
+        server.terminate()
+        await server.wait()
+
+    assert (answer.status, answer.stdout) == ("ok", "42\n")
