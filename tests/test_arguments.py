@@ -1,13 +1,15 @@
 """Arguments against a schema: what is understood, what is refused, and what the refusal says."""
 
 import json
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
 from kitbag.arguments import arguments_from_text, check_arguments, script_arguments
-from kitbag.errors import InvalidArgumentsError, KitbagError
+from kitbag.errors import InvalidArgumentsError, KitbagError, ToolSchemaError
+from kitbag.functions import tool as tool_of
 from kitbag.tools import Stub, Tool
 
 UNTYPED = {"type": "object", "properties": {"data": {"description": "Any JSON"}}}
@@ -332,3 +334,16 @@ class Unshowable:
 @pytest.mark.parametrize("given", [10**5_000, Unshowable()], ids=["long", "unshowable"])
 def test_what_cannot_even_be_shown_is_refused_like_all_that_is_no_object(given: Any) -> None:
     assert "must be an object, not this " in str(refused(CITY, given))
+
+
+def test_the_wrong_schema_of_a_function_is_not_looked_for_in_a_skill() -> None:
+    def greet() -> str:
+        return "hello"
+
+    wrong = replace(tool_of(greet), input_schema={"type": "no such type"})
+
+    with pytest.raises(ToolSchemaError) as caught:
+        check_arguments(wrong, {})
+
+    hint = "correct the schema where the tool is made: by its function, ToolDef or MCP server"
+    assert caught.value.hint == hint

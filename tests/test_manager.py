@@ -286,3 +286,16 @@ def test_a_skill_and_its_tools_are_found_by_any_form_of_their_names(
     assert skill.name == "café-crème"
     assert manager.get_tool(normalize(asked, tool.id)) == tool
     assert manager.get_tool(normalize(asked, "zähle")) == tool
+
+
+def test_a_folder_that_is_not_there_is_why_nothing_is_found(tmp_path: Path) -> None:
+    manager = SkillManager(tmp_path / "typo")
+    said = []
+
+    for ask in (manager.get_skill, manager.get_tool, manager.call, manager.load_skill):
+        with pytest.raises(KitbagError) as caught:
+            ask("greet")
+        said.append(caught.value.hint)
+
+    assert said == [f"there is no such folder: {tmp_path / 'typo'}"] * 4
+    assert [problem.code for problem in manager.problems] == ["root-missing"]

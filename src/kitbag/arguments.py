@@ -37,8 +37,7 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
         problems = list(_problems(tool.input_schema, checked))
     except ValueError as error:
         reason = f"its input schema is wrong: {str(error).splitlines()[0]}"
-        hint = "`kitbag check` names it in a skill; of an MCP server, tell whoever makes it"
-        raise ToolSchemaError(tool.id, reason, hint=hint) from None
+        raise ToolSchemaError(tool.id, reason, hint=_who_mends(tool)) from None
     if problems:
         raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
     return checked
@@ -53,6 +52,12 @@ def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     if twice:
         raise InvalidArgumentsError(tool.id, [f"{twice[0]} is given twice, in two spellings"])
     return {real.get(name, name): value for name, value in given.items()}
+
+
+def _who_mends(tool: Tool) -> str:
+    if tool.kind in ("function", "hosted") and not tool.home:
+        return "correct the schema where the tool is made: by its function, ToolDef or MCP server"
+    return "`kitbag check` names the place in its skill"
 
 
 def _is_plain(arguments: dict[str, Any]) -> bool:

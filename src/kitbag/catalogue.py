@@ -67,7 +67,7 @@ class Catalogue:
         if len(candidates) > 1:
             raise AmbiguousNameError(name, candidates)
         if not candidates:
-            raise SkillNotFoundError(name, known=self.skills)
+            raise SkillNotFoundError(name, known=self.skills, hint=self._nowhere())
         return self.skills[candidates[0]]
 
     def names(self) -> dict[str, list[str]]:
@@ -124,7 +124,14 @@ class Catalogue:
             ids = [tool.id for tool in self._tools[name].tools]
             said = f"its tools: {', '.join(ids[:12])}" if ids else "it has no tools"
             raise UnknownToolError(name, hint=f"{name!r} is a skill; {said}")
+        if not self.skills and name not in self._registry and (hint := self._nowhere()):
+            raise UnknownToolError(name, hint=hint)
         return self._registry.get(name)
+
+    def _nowhere(self) -> str:
+        """Say why there are no skills at all, where a root that was named does not exist."""
+        missing = [each.path for each in self._problems if each.code == "root-missing"]
+        return "" if self.skills or not missing else f"there is no such folder: {missing[0]}"
 
     def read_all(self) -> None:
         """Read the tools of every skill now, so that no call has to wait for it."""

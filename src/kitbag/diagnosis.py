@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from kitbag.environment import base_environment
 from kitbag.errors import KitbagError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.confinement import Confinement
+from kitbag.execution.interpreter import this_python
 from kitbag.execution.probe import probe
 from kitbag.execution.shared import run_command
 from kitbag.limits import Limits
@@ -41,7 +41,7 @@ def diagnose() -> Diagnosis:
         workspace.mkdir()
         limits = Limits(timeout_seconds=10)
         words = (str(outside), str(os.getpid()), str(2 * (limits.memory_bytes or 0)))
-        attempt = (sys.executable, str(_RUNNERS / "try_protections.py"), *words)
+        attempt = (this_python(), str(_RUNNERS / "try_protections.py"), *words)
         try:
             ended = _run(attempt, workspace, limits)
         except KitbagError as error:
@@ -49,7 +49,7 @@ def diagnose() -> Diagnosis:
             protections, proofs = dict[str, str](), dict[str, str]()
         else:
             protections, proofs = dict(ended.protections), _proofs(ended)
-        programs = {"python": sys.executable} | {name: find_program(name) for name in _PROGRAMS}
+        programs = {"python": this_python()} | {name: find_program(name) for name in _PROGRAMS}
         found = {name: (path, _version(path, workspace)) for name, path in programs.items()}
     return Diagnosis(
         protections=protections, proofs=proofs, missing=tuple(missing), interpreters=found

@@ -54,12 +54,13 @@ class KitbagError(PortableError):
 class SkillNotFoundError(KitbagError):
     code = "skill_not_found"
 
-    def __init__(self, name: str, *, known: Iterable[str] = ()) -> None:
+    def __init__(self, name: str, *, known: Iterable[str] = (), hint: str = "") -> None:
         known = list(known)
         self.name = name
         self.nearest = nearest(name, known)
         many = f"`kitbag list` shows all {len(known)} skills" if known else "no skills were found"
-        super().__init__(f"no skill named {name!r}", hint=_did_you_mean(self.nearest, many))
+        hint = hint or _did_you_mean(self.nearest, many)
+        super().__init__(f"no skill named {name!r}", hint=hint)
 
 
 class SkillUnreadableError(KitbagError):
@@ -79,7 +80,13 @@ class UnknownToolError(KitbagError):
     code = "unknown_tool"
 
     def __init__(
-        self, name: str, *, known: Iterable[str] = (), count: int = 0, hint: str = ""
+        self,
+        name: str,
+        *,
+        known: Iterable[str] = (),
+        count: int = 0,
+        hint: str = "",
+        kind: str = "tool",
     ) -> None:
         known = list(known)
         self.name = name
@@ -87,7 +94,7 @@ class UnknownToolError(KitbagError):
         count = count or len(known)
         many = f"`kitbag list` shows all {count} tools" if known else "no tools were found"
         hint = hint or _did_you_mean(self.nearest, many)
-        super().__init__(f"no tool named {name!r}", hint=hint)
+        super().__init__(f"no {kind} named {name!r}", hint=hint)
 
 
 class UnboundToolError(KitbagError):

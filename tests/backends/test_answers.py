@@ -280,3 +280,62 @@ def test_what_no_client_can_read_as_a_value_stays_text(printed: str) -> None:
 
 def test_what_is_nested_as_deep_as_clients_read_is_a_value() -> None:
     assert json_value("[" * 200 + "]" * 200) is not NO_VALUE
+
+
+NOT_THERE = {
+    "a.py": "import subprocess\nsubprocess.run(['no-such-program'])\n",
+    "b.sh": "no-such-program --help\n",
+    "c.rb": "exec 'no-such-program'\n",
+    "d.js": "require('child_process').execFileSync('no-such-program')\n",
+}
+
+
+@pytest.mark.parametrize("name", NOT_THERE)
+def test_a_program_that_is_not_there_is_said_to_be_not_installed(
+    write_skill: WriteSkill, tmp_path: Path, name: str
+) -> None:
+    root = write_skill(files={f"scripts/{name}": NOT_THERE[name]}).parent
+    (tmp_path / "work").mkdir()
+
+    result = SkillManager(root, workspace=tmp_path / "work").call(f"demo.{name[0]}")
+
+    note = "note: no-such-program is not installed, or not where tools see programs"
+    assert result.content.splitlines()[-1] == note
+
+
+@pytest.mark.parametrize("place", ["typo.txt", "./no/typo.txt", "{work}/typo.txt", "/etc/typo"])
+@pytest.mark.parametrize("language", ["py", "sh"])
+def test_a_file_that_the_tool_would_see_is_not_blamed_on_confinement(
+    write_skill: WriteSkill, tmp_path: Path, place: str, language: str
+) -> None:
+    path = place.format(work=tmp_path / "work")
+    text = f"open('{path}')\n" if language == "py" else f"cat '{path}'\n"
+    root = write_skill(files={f"scripts/x.{language}": text}).parent
+    (tmp_path / "work").mkdir()
+
+    result = SkillManager(root, workspace=tmp_path / "work").call("demo.x")
+
+    assert "No such file or directory" in result.content
+    assert "note:" not in result.content
+
+
+@pytest.mark.parametrize("language", ["py", "sh"])
+def test_a_file_out_of_sight_is_told_to_be_out_of_sight_whether_it_exists_or_not(
+    write_skill: WriteSkill, tmp_path: Path, language: str
+) -> None:
+    there, absent = tmp_path / "there", tmp_path / "absent"
+    there.write_text("")
+    (tmp_path / "work").mkdir()
+    texts = {"py": "open('{}')\n", "sh": "cat '{}'\n"}
+    root = write_skill(
+        files={
+            f"scripts/{path.name}.{language}": texts[language].format(path)
+            for path in (there, absent)
+        }
+    ).parent
+    manager = SkillManager(root, workspace=tmp_path / "work")
+
+    notes = [manager.call(f"demo.{path.name}").content.splitlines()[-1] for path in (there, absent)]
+
+    told = "note: it ran confined: no network, and of your files only the workspace and its skill"
+    assert notes == [told, told]

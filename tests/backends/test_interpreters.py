@@ -239,3 +239,22 @@ def test_an_encoding_that_no_program_is_written_in_harms_nobody(
     manager = manager_of({"scripts/x.py": f"# coding: {encoding}\nprint(1)\n"})
 
     assert [tool.id for tool in manager.tools] == ["demo.x"]
+
+
+def test_a_python_started_by_a_path_with_dots_runs_scripts(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/x.py": "print('ran')\n"}).parent
+    (tmp_path / "work").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    program = os.path.relpath(sys.executable, elsewhere)
+    code = f"from kitbag import SkillManager; print(SkillManager({str(root)!r}, workspace="
+    code += f"{str(tmp_path / 'work')!r}).call('demo.x').content)"
+
+    ran = subprocess.run(
+        [program, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=False
+    )
+
+    assert program.startswith("..")
+    assert (ran.stdout, ran.stderr) == ("ran\n", "")

@@ -137,3 +137,34 @@ def test_a_timeout_is_said(kitbag: Kitbag, write_skill: WriteSkill) -> None:
     assert ran.code == 1
     assert (ran.json["outcome"], ran.json["exit_code"]) == ("timed_out", 124)
     assert ran.json["stdout"] == "first\n"
+
+
+REFUSED = {
+    "unknown": (["call", "demo.nothing"], 2, "failed", "unknown_tool"),
+    "invalid": (["call", "demo.run", "who=Ada"], 2, "failed", "invalid_arguments"),
+    "usage": (["call", "demo.run", "--args", "{"], 2, "failed", "usage"),
+    "denied": (["call", "demo.web"], 3, "denied", "denied"),
+    "not started": (["call", "demo.lost"], 4, "failed", "cannot_start"),
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
+    write_skill: WriteSkill, kitbag: Kitbag, how: str
+) -> None:
+    front = (
+        "name: demo\ndescription: d\ntools:\n"
+        "- {name: web, description: d, backend: {type: http, url: 'https://example.com/'}}\n"
+        "- {name: lost, description: d, backend: {type: binary, path: no-such-program}}\n"
+    )
+    script = "def main(n: int = 1):\n    print(n)\n"
+    root = write_skill(front=front, files={"scripts/run.py": script}).parent
+    words, exit_code, outcome, code = REFUSED[how]
+
+    ran = kitbag(*words, "--json", "--root", root)
+
+    assert (ran.code, ran.json["outcome"], ran.json["is_error"]) == (exit_code, outcome, True)
+    assert (ran.json["code"], ran.json["stdout"]) == (code, "")
+    assert ran.json["content"]
+    assert ran.json["content"] in ran.err
+    assert ran.json["hint"] in ran.err

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Kitbag
 from tests.conftest import WriteSkill
 
@@ -123,3 +125,13 @@ def test_list_shows_kitbags_own_tools_when_asked(kitbag: Kitbag, write_skill: Wr
     assert ran.err == "1 skill, 8 tools\n"
     assert [tool["id"] for tool in as_json.json["tools"]] == names
     assert as_json.json["tools"][1]["kind"] == "built-in"
+
+
+@pytest.mark.parametrize("words", [["list"], ["call", "x"], ["check"], ["show", "x"]])
+def test_a_root_that_is_not_there_is_said_to_be_not_there(kitbag: Kitbag, words: list[str]) -> None:
+    said = ["typo"] if words == ["check"] else ["--root", "typo"]
+
+    ran = kitbag(*words, *said)
+
+    assert ran.code == 2
+    assert "'typo' does not exist" in ran.err

@@ -65,3 +65,29 @@ def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
         ran.err
         == "error: no tool named 'gret'\nhint: did you mean 'greet' or 'grep' or 'greeter'?\n"
     )
+
+
+def test_a_name_that_nothing_has_is_neither_skill_nor_tool(
+    write_skill: WriteSkill, kitbag: Kitbag
+) -> None:
+    root = write_skill(files={"scripts/run.py": ""}).parent
+
+    ran = kitbag("show", "zzz", "--root", root)
+
+    assert ran.code == 2
+    assert ran.err.splitlines() == [
+        "error: no skill or tool named 'zzz'",
+        "hint: `kitbag list` shows all 1 tools",
+    ]
+
+
+def test_a_tool_names_the_files_that_it_comes_from(write_skill: WriteSkill, kitbag: Kitbag) -> None:
+    declared = '[{"name": "go", "description": "Go.", "script": "scripts/run.py"}]'
+    home = write_skill(files={"scripts/run.py": "", "scripts/own.py": "", "tools.json": declared})
+
+    own = kitbag("show", "demo.own", "--root", home.parent)
+    go = kitbag("show", "demo.go", "--root", home.parent)
+
+    assert f"{home}/scripts/own.py\n" in own.out
+    assert "declared in:      tools.json (" in go.out
+    assert f"{home}/scripts/run.py\n" in go.out

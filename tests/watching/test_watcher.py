@@ -333,3 +333,33 @@ def test_a_skill_that_never_keeps_still_is_served_all_the_same(root: Path, polli
         manager.discover()
 
         assert [each.code for each in manager.problems] == []
+
+
+WATCHES = """
+import queue, sys
+from pathlib import Path
+from kitbag import SkillManager
+root = Path(sys.argv[1])
+heard = queue.Queue()
+manager = SkillManager(root, workspace=root.parent / "work", journal=False)
+with manager.watch(heard.put, polling=False):
+    (root / "demo/scripts/say.py").write_text(sys.stdin.read())
+    print(heard.get(timeout=60).changed.skills)
+"""
+
+
+@pytest.mark.slow
+def test_a_watcher_polls_when_inotify_is_used_up(root: Path) -> None:
+    # In a user namespace the number of instances can be set (user_namespaces(7)), for it alone.
+    limit = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" -c "$1" "$2"'
+
+    ran = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", limit, sys.executable, WATCHES, root],
+        input=skills.script(2),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.stdout == "('demo',)\n", ran.stderr
+    assert "looking for them instead" in ran.stderr

@@ -3,9 +3,11 @@
 import json
 import re
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from kitbag.calls import ToolCall
+from kitbag.environment import base_environment
 from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
@@ -17,11 +19,26 @@ from kitbag.workspace import changed_files
 
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(
-    r"[Nn]o such file or directory|ENOENT|[Pp]ermission denied|EACCES|EROFS"
+    r"[Pp]ermission denied|EACCES|EROFS"
     r"|[Rr]ead-only file system"
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
+# How bash, dash, Python, Node, Ruby and Perl say that a program is not there.
+_NO_PROGRAM = re.compile(
+    r"(?:^|: )([\w.+-]+): (?:command )?not found$"
+    r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
+    r"|spawn(?:Sync)? (\S+) ENOENT"
+    r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
+    re.MULTILINE,
+)
+# … and that a file is not there, by its whole path.
+_NO_FILE = re.compile(
+    r"(?:^|[\s'\"])(/[^\s'\":]+)['\"]?: [Nn]o such file"  # cat, bash
+    r"|[Nn]o such file or directory[^\n/]{0,80}[\s'\"](/[^\s'\":]+)",  # Python, Node, Ruby
+    re.MULTILINE,
+)
+_VISIBLE = ("/usr", "/bin", "/lib", "/etc")
 
 
 def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
@@ -104,12 +121,32 @@ def _note(call: ToolCall, ended: Ended, output: str) -> str:
         needs = [Need(kind="host", value=host) for host in ended.refused_hosts]
         command = trust_command(call.tool.skill, needs)
         return f"note: it was refused {', '.join(ended.refused_hosts)}: `{command}`"
-    if call.is_unconfined or not _DENIED.search(output):
+    if program := _program_not_installed(output):
+        return f"note: {program} is not installed, or not where tools see programs"
+    if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
         return ""
     network = (
         f"of the network only {', '.join(call.given.hosts)}" if call.given.hosts else "no network"
     )
     return f"note: it ran confined: {network}, and of your files only the workspace and its skill"
+
+
+def _program_not_installed(output: str) -> str:
+    """Return the program that the output says was not found, where there is really none."""
+    names = [match[match.lastindex or 0] for match in _NO_PROGRAM.finditer(output)]
+    path = base_environment()["PATH"]
+    return next((name for name in names if "/" not in name and not which(name, path=path)), "")
+
+
+def _lacks_hidden_file(call: ToolCall, output: str) -> bool:
+    """Tell whether a file was not found that may be there, where the tool cannot see.
+
+    Nobody looks: an error text must not tell a skill which files there are. A path that the tool
+    sees, or that is relative, is simply wrong.
+    """
+    visible = (str(call.terms.workspace), call.tool.place or "/usr", *_VISIBLE)
+    paths = [match[1] or match[2] for match in _NO_FILE.finditer(output)]
+    return not all(path.startswith(tuple(f"{folder}/" for folder in visible)) for path in paths)
 
 
 def _why(call: ToolCall, ended: Ended) -> str:

@@ -1,6 +1,5 @@
 """What a program that runs for a skill may reach: its skill, the workspace, what was given."""
 
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from kitbag.calls import Terms, ToolCall
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.confinement import Confinement
+from kitbag.execution.interpreter import this_python
 from kitbag.execution.jobs import PROGRAM
 from kitbag.kept_folders import around, is_read_only, kept_folders, run_later
 from kitbag.skill_copies import copies_around
@@ -19,7 +19,7 @@ RUNNERS = Path(__file__).with_name("runners")
 
 def refuse_planted(program: str, workspace: Path) -> None:
     """Refuse an interpreter that a tool could have put there."""
-    if program != sys.executable and workspace in Path(program).parents:
+    if program != this_python() and workspace in Path(program).parents:
         raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
 
 

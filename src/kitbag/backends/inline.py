@@ -1,6 +1,5 @@
 """Running an inline script: text of a declaration, given to its interpreter in a file."""
 
-import sys
 from pathlib import Path
 
 from kitbag.backends.conventions import delivery_of_declared
@@ -14,6 +13,7 @@ from kitbag.environments.granted_packages import script_of
 from kitbag.environments.lookup import environment_for
 from kitbag.environments.ready import Environment
 from kitbag.errors import InterpreterMissingError, UnknownInterpreterError
+from kitbag.execution.interpreter import this_python
 from kitbag.results import ToolResult
 from kitbag.tools import InlineScript, Script
 
@@ -67,7 +67,7 @@ def _interpreter(name: str) -> str:
     if name not in INTERPRETERS:
         raise UnknownInterpreterError(name, INTERPRETERS)
     if name.startswith("python"):
-        return sys.executable
+        return this_python()
     found = find_program(name)
     if not found:
         raise InterpreterMissingError((name,), _PACKAGES[name])

@@ -8,6 +8,7 @@ from shutil import which
 
 from kitbag.environment import home_directory, search_path
 from kitbag.errors import InterpreterMissingError
+from kitbag.execution.interpreter import this_python
 from kitbag.languages import DEBIAN_PACKAGES
 from kitbag.tools import Script
 
@@ -34,7 +35,7 @@ def interpreter_for(script: Script) -> tuple[str, ...]:
     name = shebang[0].rpartition("/")[2] if shebang else ""
     if script.language == "python":
         options = shebang[1:] if name.startswith("python") else ()
-        return (sys.executable, *options)
+        return (this_python(), *options)
     names = _BY_EXTENSION[script.path.suffix.lower()]
     if script.language == "shell" and name in _SHELLS and find_program(name):
         return (find_program(name), *shebang[1:])
@@ -72,7 +73,7 @@ def homes_of(program: str) -> tuple[Path, ...]:
 
     The folder that it is installed in; for one that lies in a home itself, only its file.
     """
-    if program == sys.executable:
+    if program == this_python():
         found = {Path(sys.prefix), Path(sys.base_prefix), Path(program).resolve().parent}
         found |= {path.resolve() for path in found}
     elif Path(program).parent.name == "bin":

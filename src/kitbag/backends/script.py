@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from pathlib import Path
 
 from kitbag.backends.answers import result_of
@@ -20,6 +19,7 @@ from kitbag.environments.lookup import environment_for
 from kitbag.environments.ready import Environment
 from kitbag.errors import UnsafeScriptError
 from kitbag.execution.command import Command
+from kitbag.execution.interpreter import this_python
 from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
 from kitbag.tools import Script
@@ -29,7 +29,7 @@ from kitbag.workspace import file_clock_ns
 _ANSWER = "3"  # the descriptor after the standard streams
 # What is the same for every call is made once.
 _CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "call_node.mjs"))
-_PYTHON_FOLDER = str(Path(sys.executable).parent)
+_PYTHON_FOLDER = str(Path(this_python()).parent)
 
 
 async def run_script(call: ToolCall, script: Script) -> ToolResult:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kitbag.errors import CallDeniedError, KitbagError
 from kitbag.manager import SkillManager
 from kitbag.problems import Problem
 from kitbag.results import Attachment, ToolResult
@@ -109,6 +110,17 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         **({"http": dataclasses.asdict(result.http)} if result.http else {}),
         **({"attachments": [*map(_attachment, result.attachments)]} if result.attachments else {}),
     }
+
+
+def refusal_as_dict(tool: str, error: Exception) -> dict[str, Any]:
+    """Return what kept a call from being made, in the form of a result, as JSON has it."""
+    empty = ToolResult(
+        tool=tool,
+        outcome="denied" if isinstance(error, CallDeniedError) else "failed",
+        content=getattr(error, "message", str(error)),
+    )
+    code = error.code if isinstance(error, KitbagError) else "usage"
+    return result_as_dict(empty) | {"code": code, "hint": getattr(error, "hint", "")}
 
 
 def _attachment(attachment: Attachment) -> dict[str, str]:

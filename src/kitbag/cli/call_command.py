@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from kitbag.arguments import arguments_from_text
-from kitbag.cli.as_json import print_json, result_as_dict
+from kitbag.cli.as_json import print_json, refusal_as_dict, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.mcp_joining import mcp_servers_for
 from kitbag.cli.options import DEFINE_TOOLS, common_options
 from kitbag.cli.progress import progress_of
 from kitbag.cli.timings import CommandWatch, timings_as_text
+from kitbag.errors import KitbagError
 from kitbag.manager import SkillManager
 from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
@@ -53,6 +54,38 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Exits with 1 when the tool ran and failed.
     """
+    try:
+        _call(
+            tool,
+            pairs,
+            text,
+            stdin=pass_stdin,
+            timeout=timeout,
+            workspace=workspace,
+            define_tools=define_tools,
+            timings=timings,
+            roots=roots,
+            as_json=as_json,
+        )
+    except (KitbagError, click.UsageError) as error:
+        if as_json:
+            print_json(refusal_as_dict(tool, error))
+        raise
+
+
+def _call(  # noqa: PLR0913 - one parameter per option
+    tool: str,
+    pairs: tuple[str, ...],
+    text: str | None,
+    *,
+    stdin: bool,
+    timeout: float | None,
+    workspace: Path | None,
+    define_tools: bool,
+    timings: bool,
+    roots: tuple[Path, ...],
+    as_json: bool,
+) -> None:
     watch = CommandWatch()
     shown = progress_of(tool)
     manager = SkillManager(
@@ -69,9 +102,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         found = manager.get_tool(tool)
         watch.lap("read the skills")
         arguments = _arguments(found, pairs, text)
-        stdin = sys.stdin.buffer.read() if pass_stdin else None
+        given = sys.stdin.buffer.read() if stdin else None
         with shown:
-            result = manager.call(found.id, arguments, stdin, timeout=timeout)
+            result = manager.call(found.id, arguments, given, timeout=timeout)
     whole = watch.timings_of(result) if timings else None
     if as_json:
         print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))

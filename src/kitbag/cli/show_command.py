@@ -45,9 +45,11 @@ def _tool(manager: SkillManager, name: str) -> Tool:
         return manager.get_tool(name)
     except UnknownToolError:
         known = [skill.name for skill in manager.list_skills()]
-        for tool in manager.tools:
+        tools = manager.tools
+        for tool in tools:
             known += [tool.id, tool.id.removeprefix(f"{tool.skill}.")]
-        raise UnknownToolError(name, known=known) from None
+        count = sum(bool(tool.skill) for tool in tools)
+        raise UnknownToolError(name, known=known, count=count, kind="skill or tool") from None
 
 
 def _describe_skill(skill: Skill, manager: SkillManager) -> None:

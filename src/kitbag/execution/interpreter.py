@@ -1,9 +1,21 @@
 """The Python that runs zygotes: the one this process runs on, its real file and not a shim."""
 
 import sys
+from functools import cache
 from pathlib import Path
 
 _PROGRAM = Path(__file__).with_name("zygote") / "main.py"
+
+
+@cache
+def this_python() -> str:
+    """Return the executable that this process was started as, by a path without `..`.
+
+    A sandbox does not have every folder that such a path leads through. The file itself stays a
+    link: that is how a virtual environment is found.
+    """
+    path = Path(sys.executable)
+    return str(path.parent.resolve() / path.name) if ".." in path.parts else sys.executable
 
 
 def own_python() -> str:

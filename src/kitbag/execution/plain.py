@@ -7,11 +7,11 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kitbag.execution.command import Command
+from kitbag.execution.interpreter import this_python
 from kitbag.execution.jobs import LimitFields, SlotKey
 from kitbag.execution.replies import Finished, NotStarted, Reply
 from kitbag.execution.streams import Streams
@@ -86,7 +86,7 @@ class PlainSlot:
             if name in _RLIMITS and value is not None
         ]
         # What is started in between is Python, which adds a variable of its own: not passed on.
-        return [sys.executable, "-I", "-S", _BECOME, "=".join(env), ",".join(limits), *program]
+        return [this_python(), "-I", "-S", _BECOME, "=".join(env), ",".join(limits), *program]
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
         if hasattr(os, "waitid"):

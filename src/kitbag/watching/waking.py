@@ -54,7 +54,9 @@ def wake_by_events(
     while not stop.is_set():
         try:
             yield from _while_the_same(roots, stop)
-        except OSError as error:  # no more watches, or none on this file system
+        # No more watches, or none on this file system; or no more instances of inotify, of which
+        # a user has 128 (inotify(7)), and which watchfiles calls an internal RuntimeError.
+        except (OSError, RuntimeError) as error:
             _log.warning("cannot be told of changes, looking for them instead: %s", error)
             yield from wake_by_polling(stop, pause)
 

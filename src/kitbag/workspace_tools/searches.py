@@ -1,7 +1,6 @@
 """Running a search, confined: by ripgrep where there is one, else by Python, with equal results."""
 
 import json
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.calls import ToolCall
 from kitbag.environment import base_environment
 from kitbag.execution.command import Command, Ended
+from kitbag.execution.interpreter import this_python
 from kitbag.execution.shared import run_command
 from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.confined import confinement_of
@@ -97,9 +97,9 @@ def ripgrep_words(search: Search) -> tuple[str, ...]:
 
 
 async def _with_python(call: ToolCall, search: Search) -> Ended:
-    argv = (sys.executable, "-I", "-S", "-X", "utf8", str(_ALONE / "main.py"))
+    argv = (this_python(), "-I", "-S", "-X", "utf8", str(_ALONE / "main.py"))
     command = _command(call, argv, json.dumps(asdict(search)).encode())
-    visible = (*homes_of(sys.executable), _ALONE)
+    visible = (*homes_of(this_python()), _ALONE)
     return await run_command(command, confinement_of(call, *visible))
 
 
