@@ -90,7 +90,7 @@ docs: $(READY)  ## build the pages, strictly
 	$(BIN)/zensical build --clean --strict
 
 reference: $(READY)  ## write docs/reference/cli.md from the commands
-	$(BIN)/python docs/make_reference.py
+	$(BIN)/python .ci/make_reference.py
 
 demo: $(CORE)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py

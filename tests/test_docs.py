@@ -1,5 +1,6 @@
 """Every code block of README and docs runs, parses, or names a make target that exists."""
 
+import ast
 import json
 import re
 import shlex
@@ -75,6 +76,35 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_a_block_imports_what_it_uses(page: Path) -> None:
+    imported: set[str] = set()
+
+    for block in blocks(page, "python"):
+        tree = ast.parse(block)
+        own = {name.asname or name.name.partition(".")[0] for name in _imports(tree)}
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not (used & imported) - own - _assigned(tree), "copied alone, it does not run"
+        imported |= own
+
+
+def _imports(tree: ast.AST) -> Iterator[ast.alias]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from node.names
+
+
+def _assigned(tree: ast.AST) -> set[str]:
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def test_the_site_holds_pages_and_no_programs() -> None:
+    docs = REPOSITORY / "docs"
+
+    assert {path.suffix for path in docs.rglob("*") if path.is_file()} == {".md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_data_on_a_page_parses(page: Path) -> None:
     for text in blocks(page, "json"):
         json.loads(text)
@@ -93,7 +123,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_command_line_page_says_what_the_commands_say() -> None:
-    program = "import runpy; print(runpy.run_path('docs/make_reference.py')['reference'](), end='')"
+    program = "import runpy; print(runpy.run_path('.ci/make_reference.py')['reference'](), end='')"
 
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, check=True

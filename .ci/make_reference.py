@@ -1,4 +1,4 @@
-"""Writes reference/cli.md from the commands themselves: `make reference`."""
+"""Writes docs/reference/cli.md from the commands themselves: `make reference`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 
 from kitbag.cli import cli
 
-PAGE = Path(__file__).parent / "reference" / "cli.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 _HEAD = """# Command line
 
 Made from `kitbag --help` by `make reference`; edit the commands, not this page.
@@ -26,7 +26,7 @@ Results go to standard output, everything else to standard error.
 
 def reference() -> str:
     """Return the page: the help of the program and of each command."""
-    top = click.Context(cli, info_name="kitbag")
+    top = click.Context(cli, info_name="kitbag", **cli.context_settings)
     parts = [_HEAD, f"## kitbag\n\n```text\n{cli.get_help(top)}\n```\n"]
     return "\n".join([*parts, *_commands_of(cli, top)])
 
