@@ -167,3 +167,21 @@ def test_readiness_is_about_now_not_about_when_it_was_read(
     after = SkillManager(home.parent).get_skill_tools("demo")
 
     assert [tool.ready for tool in (*before, *after)] == [False, True]
+
+
+TYPED = "export default (args: { n?: number }): number => args.n ?? 2;\n"
+
+
+def test_a_typescript_handler_is_ready_only_where_node_runs_it(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    manager = SkillManager(write_skill(files={"scripts/typed.ts": TYPED}).parent)
+    (tmp_path / "work").mkdir()
+
+    tool = manager.get_tool("demo.typed")
+    result = SkillManager(*manager.roots, workspace=tmp_path / "work").call("demo.typed", {"n": 3})
+
+    assert tool.ready == (result.outcome == "ok"), (tool.missing, result.content)
+    if not tool.ready:
+        said = "node 22.18 or newer, which runs TypeScript, is not installed"
+        assert tool.missing == (said,)

@@ -20,6 +20,9 @@ EXTENSIONS: dict[str, Language] = {
     ".pl": "perl",
 }
 
+# What a TypeScript file needs: Node strips types by itself from 22.18 and 23.6 on.
+TYPESCRIPT_NODE = "node 22.18 or newer, which runs TypeScript,"
+
 # program → the Debian package that has it: what a person is told to install
 DEBIAN_PACKAGES = {
     "bash": "bash",

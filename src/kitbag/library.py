@@ -30,14 +30,22 @@ class SkillLibrary:
     belong to no skill, said before anything is asked for.
     """
 
-    def __init__(self, roots: Sequence[Path], index: Index, caller: Caller, *, named: bool) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        index: Index,
+        caller: Caller,
+        *,
+        named: bool,
+        machine: Machine | None = None,
+    ) -> None:
         self.roots = tuple(map(str, roots))
         self.index = index
         self.own: tuple[Tool, ...] = ()
         self.discloses = False  # whether its list begins with what finds skills
         self._caller = caller
         self._named = named
-        self._machine = Machine()
+        self._machine = machine or Machine()
         self._current: Catalogue | None = None
         self._kept: dict[Path, tuple[Catalogue, tuple[Path, ...]]] = {}
         self._watcher: SkillWatcher | None = None

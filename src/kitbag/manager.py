@@ -16,6 +16,7 @@ from kitbag.index import Index
 from kitbag.library import SkillLibrary
 from kitbag.own_tools import authoring_tools, workspace_tools
 from kitbag.problems import Problem
+from kitbag.readiness import Machine
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
@@ -68,7 +69,11 @@ class SkillManager:
         self.roots = [_absolute(root) for root in named or default_roots()]
         caller = _Caller(self)
         self._library = SkillLibrary(
-            self.roots, Index(cache_directory() if cache else None), caller, named=bool(named)
+            self.roots,
+            Index(cache_directory() if cache else None),
+            caller,
+            named=bool(named),
+            machine=Machine(runs_typescript=_runs_typescript),
         )
         self.source = AddedTools(self._library, caller=caller)
         self._library.own = (
@@ -285,3 +290,11 @@ class _Caller(Shared):
 def _absolute(root: str | os.PathLike[str]) -> Path:
     # Not resolved: a root that is a link keeps the path its user knows.
     return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
+
+
+def _runs_typescript() -> bool:
+    # Here, so that listing skills without TypeScript does not load what starts programs.
+    from kitbag.backends.interpreters import find_program
+    from kitbag.execution.interpreter import node_runs_typescript
+
+    return node_runs_typescript(find_program("node"))

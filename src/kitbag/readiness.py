@@ -1,12 +1,12 @@
 """What this machine lacks before a tool could run: interpreters and binaries, looked up once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from shutil import which
 from typing import Any
 
 from kitbag.environment import is_set, search_path
-from kitbag.languages import DEBIAN_PACKAGES
+from kitbag.languages import DEBIAN_PACKAGES, TYPESCRIPT_NODE
 from kitbag.skills import Skill
 from kitbag.tools import Tool
 
@@ -14,9 +14,17 @@ from kitbag.tools import Tool
 class Machine:
     """Remembers which executables are there, for as long as one manager lives."""
 
-    def __init__(self, path: str | None = None) -> None:
-        search = search_path() if path is None else path
-        self.has = cache(lambda name: which(name, path=search) is not None)
+    def __init__(
+        self, path: str | None = None, runs_typescript: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._search = search_path() if path is None else path
+        self._runs_typescript = runs_typescript  # asks the Node that is there
+        self.has = cache(self._looks)
+
+    def _looks(self, name: str) -> bool:
+        if name == TYPESCRIPT_NODE:
+            return self.has("node") and self._runs_typescript()
+        return which(name, path=self._search) is not None
 
     def missing(self, tool: Tool) -> list[str]:
         """Say which interpreter or binary a tool lacks."""

@@ -2,14 +2,14 @@
 
 from pathlib import PurePosixPath
 
-from kitbag.languages import Language
+from kitbag.languages import TYPESCRIPT_NODE, Language
 from kitbag.tools import Binary, InlineScript, Runs, Script
 
 _INTERPRETERS: dict[Language, tuple[str, ...]] = {
     "python": (),  # the one that runs Kitbag
     "shell": ("bash", "sh"),
     "javascript": ("node",),
-    "typescript": ("node", "bun", "tsx"),
+    "typescript": (TYPESCRIPT_NODE,),
     "ruby": ("ruby",),
     "perl": ("perl",),
 }

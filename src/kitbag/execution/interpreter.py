@@ -1,8 +1,11 @@
 """The Python that runs zygotes: the one this process runs on, its real file and not a shim."""
 
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+
+from kitbag.environment import base_environment
 
 _PROGRAM = Path(__file__).with_name("zygote") / "main.py"
 
@@ -29,3 +32,16 @@ def zygote_command(mode: str) -> tuple[str, list[str]]:
     """Return the executable and the words that start the zygote program in `mode`."""
     executable = own_python()
     return executable, [executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), mode]
+
+
+@cache
+def node_runs_typescript(node: str) -> bool:
+    """Ask a Node whether it runs TypeScript as it is; it is given nothing of any skill."""
+    words = [node, "-p", "process.features.typescript || ''"]
+    try:
+        ran = subprocess.run(
+            words, env=base_environment(), capture_output=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return bool(ran.stdout.strip())
