@@ -32,7 +32,6 @@ from kitbag.kept_folders import find_run_later, made_to_run_later
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
-from kitbag.own_tools import workspace_tools
 from kitbag.permit import Permit
 from kitbag.policy.policy import Policy
 from kitbag.redacted_results import redact_result
@@ -53,7 +52,7 @@ from kitbag.tools import (
     definition_of,
 )
 from kitbag.workspace import check_workspace
-from kitbag.workspace_tools.running import run_built_in
+from kitbag.workspace_tools.running import built_in_tools, run_built_in
 
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
@@ -93,7 +92,7 @@ class ToolExecutor(Shared):
         self._source = _source_of(tools, self)
         if builtins:
             # Over the source, not in it: others may use that one, too.
-            self._source = AddedTools(self._source, workspace_tools(), caller=self)
+            self._source = AddedTools(self._source, built_in_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits

@@ -67,12 +67,13 @@ def read_entries(
 def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
     """Report every word of a declaration that says nothing: most often a slip of the pen."""
     for kind, field, known in unknown_fields(entry):
-        article = "an" if kind == "http" else "a"
         near = nearest(field, known, most=1)
         said = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-        code = "http-field-unknown" if kind == "http" else "backend-field-unknown"
-        message = f"{article} {kind} backend has no {field!r:.60}: {said}"
-        report.add(code, "warning", message, (*at, "backend", field))
+        message, place = f"{kind} backend has no {field!r:.60}: {said}", (*at, "backend", field)
+        if kind == "http":
+            report.add("http-field-unknown", "warning", f"an {message}", place)
+        else:
+            report.add("backend-field-unknown", "warning", f"a {message}", place)
     for name, written in unknown_types(entry):
         near = nearest(written, TYPES, most=1)
         said = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TYPES)}"
