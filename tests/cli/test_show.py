@@ -62,8 +62,8 @@ def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
 
     assert (ran.code, ran.out) == (2, "")
     assert (
-        ran.err
-        == "error: no skill or tool named 'gret'\nhint: did you mean 'greet' or 'grep' or 'greeter'?\n"
+        ran.err == "error: no skill or tool named 'gret'\n"
+        "hint: did you mean 'greet' or 'grep' or 'greeter'?\n"
     )
 
 
