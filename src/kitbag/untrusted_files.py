@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from kitbag.errors import CallDeniedError, KitbagError, PortableError, nearest
+from kitbag.errors import CallDeniedError, KitbagError, PortableError
 
 # "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
@@ -131,9 +131,10 @@ def require_inside(path: str, home: str) -> os.stat_result:
 @contextmanager
 def _inside(path: str, home: str) -> Iterator["Place"]:
     """Walk to where a path below a folder leads, and hold its folder open."""
-    root = real_home(home)
-    walk = _Walk(Path(root), path[len(home) + 1 :] if path.startswith(f"{home}/") else path)
+    walk = None
     try:
+        below = path[len(home) + 1 :] if path.startswith(f"{home}/") else path
+        walk = _Walk(Path(real_home(home)), below)
         yield walk.run()
     except OutsideWorkspaceError:
         raise CannotReadError("outside", f"it leads outside the skill{_whereto(path)}") from None
@@ -143,7 +144,8 @@ def _inside(path: str, home: str) -> Iterator["Place"]:
     except (OSError, ValueError) as error:
         raise CannotReadError.of(error) from None
     finally:
-        walk.close()
+        if walk is not None:
+            walk.close()
 
 
 def _whereto(path: str) -> str:
@@ -473,27 +475,6 @@ class _Walk:
 
 def _components(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
-
-
-def not_found(place: Place, path: str) -> ToolFaultError:
-    """Say that nothing is there, and which name was probably meant."""
-    missing = place.missing[0] if place.missing else place.name
-    meant = nearest(missing, names_in(place.folder))
-    where = "/".join(place.above)
-    paths = [repr(f"{where}/{name}" if where else name) for name in meant]
-    hint = f"did you mean {' or '.join(paths)}?" if paths else "`ls` shows what is there"
-    return ToolFaultError("not_found", f"no such file or folder: {path!r}", hint=hint)
-
-
-def names_in(folder: int) -> list[str]:
-    """Return the names in a folder that is held open; none when it may not be listed."""
-    with suppress(OSError):
-        readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
-        try:
-            return sorted(os.listdir(readable))
-        finally:
-            os.close(readable)
-    return []
 
 
 def fault_of(error: OSError, path: str) -> ToolFaultError:

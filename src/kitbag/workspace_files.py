@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kitbag.untrusted_files import Place, ToolFaultError, find_place, not_found
+from kitbag.errors import nearest
+from kitbag.untrusted_files import Place, ToolFaultError, find_place
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -133,6 +134,27 @@ class WorkspaceFiles:
             if folder == "." or real.startswith(f"{folder}/"):
                 hint = "write somewhere else in the workspace"
                 raise ToolFaultError("denied", f"{path!r} is read-only for tools", hint=hint)
+
+
+def not_found(place: Place, path: str) -> ToolFaultError:
+    """Say that nothing is there, and which name was probably meant."""
+    missing = place.missing[0] if place.missing else place.name
+    meant = nearest(missing, names_in(place.folder))
+    where = "/".join(place.above)
+    paths = [repr(f"{where}/{name}" if where else name) for name in meant]
+    hint = f"did you mean {' or '.join(paths)}?" if paths else "`ls` shows what is there"
+    return ToolFaultError("not_found", f"no such file or folder: {path!r}", hint=hint)
+
+
+def names_in(folder: int) -> list[str]:
+    """Return the names in a folder that is held open; none when it may not be listed."""
+    with suppress(OSError):
+        readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
+        try:
+            return sorted(os.listdir(readable))
+        finally:
+            os.close(readable)
+    return []
 
 
 def changed(path: str) -> ToolFaultError:

@@ -215,3 +215,16 @@ def test_uv_beside_the_running_python_is_found(
     (tmp_path / "uv").chmod(0o700)
 
     assert (before, recipes.find_uv()) == ("", str(tmp_path / "uv"))
+
+
+@pytest.mark.usefixtures("versions", "without_uv")
+def test_packages_are_installed_and_found_in_a_cache_that_lies_behind_a_link(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "large-disk")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
+    manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
+
+    assert manager.call("which").structured == ["1.0", True]

@@ -137,6 +137,8 @@ async def run_step(job: Job, step: Step, folder: Path, downloads: Path) -> Ended
         interpreters=step.interpreters,
         readable=step.settings.readable,
         writable=(downloads,),
+        # The user's own folders and settings, which may lie behind links of theirs.
+        followed=(folder, downloads, *step.settings.readable),
         network=step.network,
         sandbox=job.sandbox,
     )

@@ -165,7 +165,9 @@ def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
     )
     for paths, right in named:
         for named_path in paths:
-            rights[str(named_path)] = (right, True)
+            # A device that settings name, such as PIP_CONFIG_FILE=/dev/null, stays a device.
+            if str(named_path) not in DEVICES:
+                rights[str(named_path)] = (right, True)
     return tuple((path, *rights[path]) for path in sorted(rights))
 
 

@@ -11,8 +11,9 @@ from kitbag.errors import CallDeniedError, InterpreterMissingError, InvalidArgum
 from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
-from kitbag.untrusted_files import ToolFaultError, find_place, not_found
+from kitbag.untrusted_files import ToolFaultError, find_place
 from kitbag.workspace import file_clock_ns
+from kitbag.workspace_files import not_found
 from kitbag.workspace_tools.background import run_in_background
 from kitbag.workspace_tools.confined import confinement_of
 from kitbag.workspace_tools.definition import Definition, number, switch, text

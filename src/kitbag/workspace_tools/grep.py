@@ -5,8 +5,8 @@ from typing import Any
 
 from kitbag.calls import ToolCall
 from kitbag.execution.command import Ended
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError, find_place, not_found
-from kitbag.workspace_files import WorkspaceFiles
+from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError, find_place
+from kitbag.workspace_files import WorkspaceFiles, not_found
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, switch, text
 from kitbag.workspace_tools.file_types import FILE_TYPES
