@@ -56,18 +56,19 @@ def manifest_of(home: str | Path) -> Manifest:
     return snapshot_of(home).manifest
 
 
-def snapshot_of(home: str | Path) -> Snapshot:
+def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
     """Look at every file of a folder, and read those that changed since they were last read.
 
     Nothing is left out, not even `.git` or `__pycache__`: a script may read, and Python may run,
-    what lies there. A SKILL.md that is a link counts by what it says, too.
+    what lies there. A SKILL.md that is a link counts by what it says, too. With `reread` every file
+    is read: who holds a shared mapping of one changes its bytes and none of its times, mmap(2).
     """
     folder = str(home)
     kept = _kept.get(folder)
     try:
-        if kept is not None and _is_current(folder, kept):
+        if not reread and kept is not None and _is_current(folder, kept):
             return kept.snapshot
-        walk = _Walk(folder, kept)
+        walk = _Walk(folder, None if reread else kept)
         walk.run()
     except OSError as error:
         _kept.pop(folder, None)

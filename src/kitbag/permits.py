@@ -165,8 +165,11 @@ class Permits:
         tool = call.tool
         is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)
-        digest = seen.digest if seen else ""
         last = self._grants.last(tool.skill, tool.place) if seen else None
+        if seen and last and last.digest == seen.digest and not tool.copied_from:
+            # Something is given for these bytes. A copy is not read again: nobody writes it.
+            seen = snapshot_of(tool.home, reread=True)
+        digest = seen.digest if seen else ""
         grant = last if last is not None and last.digest == digest else None
         needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
         said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()

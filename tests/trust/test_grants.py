@@ -1,7 +1,9 @@
 """Grants: for one skill, in one folder, with exactly these bytes."""
 
+import mmap
 import os
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +13,7 @@ import pytest
 
 from kitbag import Skill, SkillManager
 from kitbag.digest import snapshot_of
+from kitbag.index import is_settled
 from kitbag.needs import Need
 from kitbag.trust.changes import Change
 from kitbag.trust.errors import (
@@ -23,6 +26,7 @@ from kitbag.trust.grant import Grant, missing, needs_of
 from kitbag.trust.grants import Grants
 from kitbag.trust.private_folder import user_name
 from kitbag.trust.review import review_skill
+from kitbag.untrusted_files import stamp_of
 from tests.conftest import WriteSkill
 from tests.trust.conftest import HOST, SECRET, MakeSkill
 
@@ -440,3 +444,29 @@ def test_without_a_home_nothing_is_granted_and_nothing_can_be(
     assert not grants.revoke(skill)
     with pytest.raises(GrantStoreError, match="there is no home"):
         grants.grant(skill, [SECRET])
+
+
+@pytest.mark.promise("grant-1")
+def test_bytes_that_change_through_a_shared_mapping_end_a_grant(
+    make_skill: MakeSkill, grants: Grants
+) -> None:
+    skill = make_skill(files=FILES)
+    script = skill.home / "scripts/run.py"
+    with script.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[6:7] = b"1"  # from now on the page is dirty: later writes leave no trace
+        os.utime(script, ns=(1, 1))
+        wait_until_settled(script)
+        grants.grant(skill, [SECRET])
+        assert grants.for_skill(skill) is not None
+        before = script.stat()
+
+        mapped[6:7] = b"2"
+
+        now = script.stat()
+        assert (now.st_mtime_ns, now.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+        assert grants.for_skill(skill) is None
+
+
+def wait_until_settled(file: Path) -> None:
+    while not is_settled(stamp_of(file.stat()), time.time_ns()):
+        time.sleep(0.02)

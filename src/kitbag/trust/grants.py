@@ -54,7 +54,9 @@ class Grants:
         Every file of the folder is looked at, every time, but only when there is a record.
         """
         last = self.last(name, home)
-        return last if last is not None and snapshot_of(home).digest == last.digest else None
+        if last is None or snapshot_of(home, reread=True).digest != last.digest:
+            return None
+        return last
 
     def last(self, name: str, home: str | Path) -> Grant | None:
         """Return what the skill was granted last, also when it changed since: to show only."""
