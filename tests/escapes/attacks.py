@@ -115,6 +115,25 @@ MARKED_PROGRAMS = {
     ),
 }
 
+LEASES = {
+    "let everybody wait who opens the skill": (
+        "fs-7",
+        "fcntl.fcntl(os.open(E['SKILL'] + '/SKILL.md', 0), fcntl.F_SETLEASE, fcntl.F_WRLCK)",
+    ),
+    "let everybody wait who writes a file of the system": (
+        "fs-7",
+        "fcntl.fcntl(os.open('/etc/passwd', 0), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
+    ),
+    "let everybody wait who opens a file of the workspace": (
+        "fs-7",
+        "fcntl.fcntl(os.open(WORKSPACE + '/leased', 0o100), fcntl.F_SETLEASE, fcntl.F_WRLCK)",
+    ),
+    "let everybody wait by a delegation": (
+        "fs-7",
+        "fcntl.fcntl(os.open(WORKSPACE, 0), 1040, struct.pack('IHH', 0, fcntl.F_RDLCK, 0))",
+    ),
+}
+
 METADATA = {
     "chmod a file outside": ("fs-3", "os.chmod(OUTSIDE + '/secret', 0o777)"),
     "change the time of a file outside": ("fs-3", "os.utime(OUTSIDE + '/secret', (1, 1))"),
@@ -333,7 +352,15 @@ PROXIED["connect to the port of the host"] = (
     "socket.create_connection(('127.0.0.1', TCP), 2)",
 )
 
-EVERYTHING = {**FILES, **MARKED_PROGRAMS, **METADATA, **NETWORK, **PROCESSES, **PRIVILEGES}
+EVERYTHING = {
+    **FILES,
+    **MARKED_PROGRAMS,
+    **LEASES,
+    **METADATA,
+    **NETWORK,
+    **PROCESSES,
+    **PRIVILEGES,
+}
 
 
 def program(name: str) -> str:

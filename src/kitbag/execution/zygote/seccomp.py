@@ -44,6 +44,9 @@ _MODE_PLACES = {
 _MAP_SHARED, _MAP_ANONYMOUS = 1, 0x20
 _CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them there is no mode
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
+# F_SETLEASE, and F_SETDELEG of Linux 6.19: whoever opens such a file waits for its holder, up to
+# /proc/sys/fs/lease-break-time. A file can be leased that can only be read, fcntl(2).
+_LEASES = (1024, 1040)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,6 +181,7 @@ def arms(
     table["clone3"] = _refuse(errno.ENOSYS)
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
+    table["fcntl"] = _never(1, _LEASES, errno.EPERM)
     if shared_pids and guarded is not None:
         targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):

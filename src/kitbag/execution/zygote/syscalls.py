@@ -37,7 +37,7 @@ _NAMES = (
     "prlimit64 sched_setaffinity sched_setscheduler sched_setparam setpriority kill tkill tgkill "
     "rt_sigqueueinfo rt_tgsigqueueinfo shmget semget msgget mq_open move_pages migrate_pages "
     "sched_setattr ioprio_set openat mkdirat mknodat fchmod fchmodat mmap memfd_create io_setup "
-    "listen inotify_init1"
+    "listen inotify_init1 fcntl"
 ).split()
 
 _X86_64 = (
@@ -49,7 +49,7 @@ _X86_64 = (
     302, 203, 144, 142, 141, 62, 200, 234,
     129, 297, 29, 64, 68, 240, 279, 256,
     314, 251, 257, 258, 259, 91, 268, 9, 319, 206,
-    50, 294,
+    50, 294, 72,
 )  # fmt: skip
 _AARCH64 = (
     198, 199, 117, 270, 271, 40, 39, 41, 51,
@@ -60,7 +60,7 @@ _AARCH64 = (
     261, 122, 119, 118, 140, 129, 130, 131,
     138, 240, 194, 190, 186, 180, 239, 238,
     274, 30, 56, 34, 33, 52, 53, 222, 279, 0,
-    201, 26,
+    201, 26, 25,
 )  # fmt: skip
 
 NUMBERS = {
