@@ -26,7 +26,8 @@ said = {}
 for tool in manager.tools:
     said[tool.id] = about = {"ready": tool.ready, "missing": tool.missing}
     try:
-        about["content"] = manager.call(tool.id).content
+        result = manager.call(tool.id)
+        about |= {"content": result.content, "warm": result.warm}
     except KitbagError as error:
         about |= {"code": error.code, "message": str(error), "hint": error.hint}
 print(json.dumps(said))
@@ -50,11 +51,19 @@ def manager_of(write_skill: WriteSkill, tmp_path: Path) -> MakeManager:
     return make
 
 
-def call_with(path: str, root: Path, workspace: Path, **environment: str) -> dict[str, Any]:
+def call_with(
+    path: str,
+    root: Path,
+    workspace: Path,
+    *,
+    python: Path | str = sys.executable,
+    **environment: str,
+) -> dict[str, Any]:
     workspace.mkdir()
+    ours = os.pathsep.join(filter(None, sys.path))
     ran = subprocess.run(
-        [sys.executable, "-c", _CALL, str(root), str(workspace)],
-        env={**os.environ, "PATH": path, **environment},
+        [python, "-c", _CALL, str(root), str(workspace)],
+        env={**os.environ, "PATH": path, "PYTHONPATH": ours, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -258,3 +267,75 @@ def test_a_python_started_by_a_path_with_dots_runs_scripts(
 
     assert program.startswith("..")
     assert (ran.stdout, ran.stderr) == ("ran\n", "")
+
+
+def environment_through_a_link(link: Path, folder: Path) -> Path:
+    """Make a virtual environment whose Python leads through `link`, as a PATH of links makes it."""
+    link.parent.mkdir(parents=True)
+    link.symlink_to(Path(sys.executable).resolve())
+    subprocess.run([link, "-m", "venv", "--without-pip", folder], check=True, timeout=25)
+    return folder / "bin" / "python"
+
+
+@pytest.mark.parametrize("folder", ["links", "venv/bin/../../links", "linked"])
+def test_a_python_that_leads_through_a_link_of_some_folder_runs_scripts(
+    write_skill: WriteSkill, tmp_path: Path, folder: str
+) -> None:
+    script = "import sys\nprint(sys.prefix)\n"
+    files = {"scripts/warm.py": script, "scripts/cold.py": COLD + script}
+    root = write_skill(files=files).parent
+    (tmp_path / "linked").symlink_to(tmp_path / "other")
+    link = tmp_path / "other/python3" if folder == "linked" else tmp_path / "links/python3"
+    python = environment_through_a_link(link, tmp_path / "venv")
+    (tmp_path / "venv/bin/python3").unlink()
+    (tmp_path / "venv/bin/python3").symlink_to(tmp_path / folder / "python3")
+    python.unlink()
+    python.symlink_to("python3")
+
+    said = call_with("", root, tmp_path / "workspace", python=python)
+
+    prefix = str(tmp_path / "venv")
+    assert (said["demo.warm"].get("content"), said["demo.warm"].get("warm")) == (prefix, True)
+    assert (said["demo.cold"].get("content"), said["demo.cold"].get("warm")) == (prefix, False)
+
+
+def test_a_python_that_is_itself_a_link_of_some_folder_runs_scripts(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/x.py": "import sys\nprint(sys.executable)\n"}).parent
+    link = tmp_path / "links/python3"
+    environment_through_a_link(link, tmp_path / "venv")
+
+    about = call_with("", root, tmp_path / "workspace", python=link)["demo.x"]
+
+    assert about.get("content") == str(link), about
+
+
+@pytest.mark.promise("fs-1")
+def test_a_link_that_a_tool_moved_shows_nothing_of_where_it_leads(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    work, outside = tmp_path / "workspace", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("hunter2")
+    python = environment_through_a_link(work / "bin/python3", tmp_path / "venv")
+    root = write_skill(files={"scripts/move.sh": f"ln -sf {outside}/key bin/python3\n"}).parent
+    code = (
+        "import sys\nfrom kitbag import SkillManager\n"
+        "assert not SkillManager(sys.argv[1], workspace=sys.argv[2]).call('demo.move').is_error\n"
+        "from kitbag.backends.interpreters import homes_of\n"
+        "print(*homes_of(sys.executable), sep='\\n')\n"
+    )
+
+    ran = subprocess.run(
+        [python, "-c", code, root, work],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=25,
+    )
+
+    assert (work / "bin/python3").readlink() == outside / "key", ran.stderr
+    assert str(tmp_path / "venv") in ran.stdout.splitlines()
+    assert str(outside) not in ran.stdout

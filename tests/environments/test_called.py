@@ -1,5 +1,6 @@
 """Packages that a script declares, through the front doors: installed once, then served warm."""
 
+import os
 import re
 import signal
 import subprocess
@@ -228,3 +229,30 @@ def test_packages_are_installed_and_found_in_a_cache_that_lies_behind_a_link(
     manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
 
     assert manager.call("which").structured == ["1.0", True]
+
+
+def test_packages_are_installed_where_python_leads_through_a_link(
+    versions: Registry, installer: str, write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
+    link = tmp_path / "links/python3"
+    link.parent.mkdir()
+    link.symlink_to(Path(sys.executable).resolve())
+    subprocess.run([link, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    code = (
+        "import sys\nfrom kitbag import Policy, SkillManager\n"
+        "root, work = sys.argv[1:]\n"
+        "manager = SkillManager(root, policy=Policy.trusting(), workspace=work)\n"
+        "print(manager.call('which').structured)\n"
+    )
+
+    ran = subprocess.run(
+        [tmp_path / "venv/bin/python", "-c", code, root, workspace],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.stdout, ran.returncode) == ("['1.0', True]\n", 0), f"{installer}: {ran.stderr}"
+    assert WHEEL in versions.asked

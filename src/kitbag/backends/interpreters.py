@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from shutil import which
@@ -26,6 +27,25 @@ _BY_EXTENSION: dict[str, tuple[str, ...]] = {
 }
 # A shebang may choose among shells; for everything else the extension decides.
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_MOST_LINKS = 40  # as many as the kernel follows: path_resolution(7)
+
+
+def _links_of(program: str) -> tuple[Path, ...]:
+    """Return the links that a program's path leads through, one after the other, and its file."""
+    found = [Path(program)]
+    while found[-1].is_symlink() and len(found) <= _MOST_LINKS:
+        found.append(found[-1].parent / found[-1].readlink())
+    return tuple(found)
+
+
+def _own_homes(file: Path) -> frozenset[Path]:
+    found = {Path(sys.prefix), Path(sys.base_prefix), file.resolve().parent}
+    return frozenset(found | {path.resolve() for path in found})
+
+
+# Looked up before any tool has run: one that could change a link would choose what it is shown.
+_OWN_LINKS = _links_of(this_python())
+_OWN_HOMES = _own_homes(_OWN_LINKS[-1])
 
 
 @cache
@@ -74,21 +94,18 @@ def homes_of(program: str) -> tuple[Path, ...]:
     The folder that it is installed in; for one that lies in a home itself, only its file.
     """
     if program == this_python():
-        found = {Path(sys.prefix), Path(sys.base_prefix), Path(program).resolve().parent}
-        found |= {path.resolve() for path in found}
-    elif Path(program).parent.name == "bin":
-        found = {Path(program).parent.parent}
-    else:
-        found = {Path(program)}
-    return tuple(
-        sorted(
-            {
-                Path(program) if _is_personal(path) else path
-                for path in found
-                if not _is_system(path)
-            }
-        )
-    )
+        return _without_system(_OWN_HOMES, program, _OWN_LINKS)
+    folder = Path(program).parent
+    return _without_system({folder.parent if folder.name == "bin" else Path(program)}, program)
+
+
+def _without_system(
+    homes: Iterable[Path], program: str, links: tuple[Path, ...] = ()
+) -> tuple[Path, ...]:
+    shown = {Path(program) if _is_personal(path) else path for path in homes}
+    # A link with `..` in it may lie elsewhere than it seems.
+    shown |= {link for link in links if ".." in link.parts or shown.isdisjoint(link.parents)}
+    return tuple(sorted(path for path in shown if not _is_system(path)))
 
 
 def _is_system(path: Path) -> bool:
