@@ -28,7 +28,7 @@ from kitbag.errors import (
 )
 from kitbag.execution.confinement import Layer
 from kitbag.house import House
-from kitbag.kept_folders import find_run_later, made_to_run_later
+from kitbag.kept_folders import Seen, find_run_later, look_at_run_later, made_to_run_later
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
@@ -169,7 +169,9 @@ class ToolExecutor(Shared):
         permit = self._house.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            result = _told_what_runs(await self._run(permit.applied_to(call)), call)
+            before = look_at_run_later(call.terms.workspace)
+            permitted = permit.applied_to(call)
+            result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok":
                 result = with_notes(result, call, permit, self._house.roots)
@@ -284,16 +286,13 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-def _told_what_runs(result: ToolResult, call: ToolCall) -> ToolResult:
+def _told_what_runs(result: ToolResult, call: ToolCall, before: Seen) -> ToolResult:
     """Name what the call made that others will run without being confined."""
     if not result.protections and not result.files:
         return result  # nothing of it was in the workspace
-    made = made_to_run_later(call.terms, (file.path for file in result.files))
-    if not made:
-        return result
-    note = f"note: it made {', '.join(made)}, which other programs run unconfined: look at it first"
-    content = "\n".join(filter(None, (result.content, note)))
-    return replace(result, content=content, run_later=made)
+    changed = (file.path for file in result.files)
+    made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
+    return result.with_run_later(made)
 
 
 async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind

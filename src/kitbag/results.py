@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+from kitbag.hidden_text import escape_hidden
 from kitbag.json_values import json_text
 from kitbag.stopwatch import Timings
 
@@ -89,6 +90,15 @@ class ToolResult:
             put(copied, value)
         _put_timings(copied, timings)
         return copied
+
+    def with_run_later(self, made: tuple[str, ...]) -> "ToolResult":
+        """Return it with what was made that other programs run, said to the model as well."""
+        if not made:
+            return self
+        shown = tuple(map(escape_hidden, made))
+        note = f"note: it made {', '.join(shown)}, which other programs run unconfined"
+        content = "\n".join(filter(None, (self.content, f"{note}: look at it first")))
+        return replace(self, content=content, run_later=shown)
 
     @property
     def is_error(self) -> bool:

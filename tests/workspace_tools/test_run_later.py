@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from kitbag import SkillManager, kept_folders
 from kitbag.errors import KitbagError, WorkspaceError
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
@@ -151,6 +151,121 @@ def test_a_grant_of_that_path_lets_it_be_written(project: Path, tmp_path: Path) 
 
     assert (project / ".claude/settings.json").read_text() == "new\n"
     assert (project / ".envrc").read_text() == "good"
+
+
+def git(*words: str, at: Path) -> str:
+    name = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    return subprocess.run(
+        ["git", *name, *words], cwd=at, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.mark.promise("fs-5")
+def test_a_worktree_does_not_look_elsewhere_for_its_configuration(
+    use: Use, workspace: Path
+) -> None:
+    git("init", "-q", at=workspace)
+    git("commit", "-q", "--allow-empty", "-m", "one", at=workspace)
+    git("worktree", "add", "-q", "other", at=workspace)
+
+    use("bash", command="mkdir evil; cp -r .git/HEAD .git/refs .git/objects evil")
+    use("bash", command="printf '[core]\nfsmonitor=touch ran\n' > evil/config")
+    use("bash", command="echo ../../../evil > .git/worktrees/other/commondir")
+    git("status", at=workspace / "other")
+
+    assert not list(workspace.rglob("ran"))
+
+
+@pytest.mark.promise("fs-5")
+def test_a_folder_that_git_takes_for_a_repository_is_named(use: Use) -> None:
+    first = use("bash", command="mkdir -p docs/more; echo '[core]' > docs/more/config")
+    made = use("bash", command="cd docs/more; mkdir objects refs; echo ref: refs/heads/x > HEAD")
+
+    assert (first.run_later, made.run_later) == ((), ("docs/more/config",))
+
+
+@pytest.mark.promise("fs-5")
+@pytest.mark.parametrize("home", [".", "sub", "sub/bare.git"])
+def test_hooks_of_a_bare_repository_stay_as_they_are(use: Use, workspace: Path, home: str) -> None:
+    (workspace / home).mkdir(parents=True, exist_ok=True)
+    git("init", "-q", "--bare", at=workspace / home)
+
+    made = use("bash", command=f"echo bad > {home}/hooks/post-update; echo bad >> {home}/config")
+
+    assert "Read-only file system" in made.stderr
+    assert "bad" not in (workspace / home / "config").read_text()
+    assert not (workspace / home / "hooks/post-update").exists()
+
+
+@pytest.mark.promise("fs-5")
+def test_a_repository_is_not_forgotten_among_many_folders(
+    use: Use, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_folders, "_SEARCH_SECONDS", 0.0)
+    (workspace / "zz/inner/.git/hooks").mkdir(parents=True)
+
+    use("bash", command="for n in $(seq 600); do mkdir -p a$n/b/.git; done")
+    use("bash", command="echo bad > zz/inner/.git/hooks/pre-commit")
+
+    assert not (workspace / "zz/inner/.git/hooks/pre-commit").exists()
+
+
+@pytest.mark.promise("fs-5")
+def test_any_number_of_repositories_leaves_a_workspace_usable(use: Use, workspace: Path) -> None:
+    for number in range(64):
+        (workspace / f"r{number}/in/.git/hooks").mkdir(parents=True)
+        (workspace / f"r{number}/in/.git/config").write_text("good")
+
+    use("bash", command="for f in r*/in/.git/config; do echo bad > $f; mv r0 aside; done")
+    done = use("bash", command="echo fine > file; cat file")
+
+    assert (done.outcome, done.content) == ("ok", "fine")
+    assert {f.read_text() for f in workspace.glob("r*/in/.git/config")} == {"good"}
+
+
+@pytest.mark.promise("fs-5")
+@pytest.mark.parametrize("target", ["notes", "gone", "/etc/passwd"])
+def test_a_link_of_that_name_is_named(use: Use, workspace: Path, target: str) -> None:
+    (workspace / "notes").write_text("x")
+
+    made = use("bash", command=f"ln -s {target} .envrc")
+
+    assert ".envrc" in made.run_later
+
+
+@pytest.mark.promise("fs-5")
+def test_what_a_link_of_that_name_leads_to_is_named_when_it_comes(
+    use: Use, workspace: Path
+) -> None:
+    (workspace / "inner").mkdir()
+    (workspace / ".envrc").symlink_to("inner/file")
+    use("bash", command="sleep 0.2")
+
+    made = use("bash", command="echo x > inner/file")
+
+    assert made.run_later == ("inner/file",)
+    assert use("bash", command="echo y > inner/file").is_error
+
+
+@pytest.mark.promise("fs-5")
+def test_a_change_by_a_second_name_of_the_same_file_is_named(use: Use, workspace: Path) -> None:
+    (workspace / ".envrc").write_text("good")
+    (workspace / "innocent").hardlink_to(workspace / ".envrc")
+    use("bash", command="true")
+
+    changed = use("bash", command="echo bad > innocent")
+
+    assert changed.run_later == (".envrc",)
+    assert use("bash", command="true").run_later == ()
+
+
+@pytest.mark.promise("fs-5")
+def test_what_a_job_makes_is_named_when_it_is_looked_at(use: Use) -> None:
+    job = use("bash", command="echo x > .envrc", background=True).structured["job"]
+    looks = [use("bash", job=job, timeout=10_000), use("bash", job=job)]
+
+    assert [look.run_later for look in looks] == [(".envrc",), ()]
+    assert "it made .envrc, which other programs run unconfined" in looks[0].content
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
 from kitbag.hidden_text import clean
 from kitbag.json_values import json_text
+from kitbag.kept_folders import look_at_run_later, made_to_run_later
 from kitbag.results import ToolResult
 from kitbag.workspace_tools.confined import confinement_of
-from kitbag.workspace_tools.jobs import Look
+from kitbag.workspace_tools.jobs import Look, Made
 from kitbag.workspace_tools.session import WorkspaceSession
 
 MakeCommand = Callable[[ToolCall, WorkspaceSession], Command]
@@ -37,7 +38,9 @@ async def _start(call: ToolCall, session: WorkspaceSession, command: Command) ->
     command = replace(command, limits=limits, background=True)
     confinement = confinement_of(call, *homes_of(command.argv[0]))
     job = await session.jobs.start(
-        call.arguments["command"], lambda take: run_command(command, confinement, take)
+        call.arguments["command"],
+        lambda take: run_command(command, confinement, take),
+        _made_since_now(call),
     )
     return ToolResult(
         tool=call.tool.id,
@@ -47,6 +50,19 @@ async def _start(call: ToolCall, session: WorkspaceSession, command: Command) ->
         exit_code=0,
         stdout=json_text({"job": job, "running": True}),
     )
+
+
+def _made_since_now(call: ToolCall) -> Made:
+    workspace, granted = call.terms.workspace, call.given.writable
+    seen = look_at_run_later(workspace)
+
+    def made() -> tuple[str, ...]:
+        nonlocal seen
+        found = made_to_run_later(workspace, seen, (), granted)
+        seen = look_at_run_later(workspace)
+        return found
+
+    return made
 
 
 def _result(call: ToolCall, look: Look) -> ToolResult:
@@ -62,7 +78,7 @@ def _result(call: ToolCall, look: Look) -> ToolResult:
         structured={"job": look.id, "running": look.is_running, "exit_code": look.exit_code},
         exit_code=look.exit_code if not look.is_running else 0,
         stdout=text,
-    )
+    ).with_run_later(look.run_later)
 
 
 def _ended(look: Look) -> str:

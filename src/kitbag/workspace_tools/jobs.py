@@ -5,7 +5,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kitbag.execution.command import Ended
@@ -15,6 +15,7 @@ from kitbag.untrusted_files import ToolFaultError
 _MOST_KEPT = 64  # jobs that have ended and can still be asked about
 _KEEP_BYTES = 100_000
 
+Made = Callable[[], tuple[str, ...]]  # what came since it was asked last, that others run
 Start = Callable[[Callable[[Literal["stdout", "stderr"], bytes], None]], Coroutine[Any, Any, Ended]]
 
 
@@ -24,6 +25,7 @@ class Job:
 
     id: str
     command: str
+    made: Made = tuple
     task: "asyncio.Task[Ended] | None" = None
     owner: int = field(default_factory=os.getpid)
     unread: bytearray = field(default_factory=bytearray)
@@ -52,6 +54,7 @@ class Look:
     text: str
     exit_code: int | None = None
     outcome: str = ""
+    run_later: tuple[str, ...] = ()
 
 
 class Jobs:
@@ -65,9 +68,9 @@ class Jobs:
         # Not a method: what ends the jobs must not keep the session alive.
         self._finalizer = weakref.finalize(self, _end_all, self._jobs)
 
-    async def start(self, command: str, run: Start) -> str:
+    async def start(self, command: str, run: Start, made: Made = tuple) -> str:
         """Start a command and return the id of its job."""
-        return await run_on_thread(self._start(command, run))
+        return await run_on_thread(self._start(command, run, made))
 
     async def look(self, job_id: str, wait_seconds: float) -> Look:
         """Return what is new; wait for the end of the job, but not longer than that."""
@@ -89,13 +92,13 @@ class Jobs:
         for job_id in [job.id for job in self._jobs.values() if job.is_running]:
             await self._end(job_id)
 
-    async def _start(self, command: str, run: Start) -> str:
+    async def _start(self, command: str, run: Start, made: Made) -> str:
         running = [job.id for job in self._jobs.values() if job.is_running]
         if len(running) >= self.most:
             hint = f"end one of them: {', '.join(running)}"
             raise ToolFaultError("conflict", f"{self.most} jobs are running already", hint=hint)
         self._forget_old()
-        job = Job(f"job-{next(self._numbers)}", command)
+        job = Job(f"job-{next(self._numbers)}", command, made)
         job.task = asyncio.get_running_loop().create_task(run(job.take))
         job.task.add_done_callback(_notice)
         self._jobs[job.id] = job
@@ -135,17 +138,12 @@ def _look_at(job: Job) -> Look:
         text = f"[... {job.left_out:,} bytes left out ...]\n{text}"
     job.unread.clear()
     job.left_out = 0
-    if job.is_running or job.task is None:
-        return Look(id=job.id, command=job.command, is_running=True, text=text)
+    running = job.is_running or job.task is None
+    look = Look(id=job.id, command=job.command, is_running=running, text=text, run_later=job.made())
+    if running or job.task is None:
+        return look
     exit_code, outcome = _ending(job.task)
-    return Look(
-        id=job.id,
-        command=job.command,
-        is_running=False,
-        text=text,
-        exit_code=exit_code,
-        outcome=outcome,
-    )
+    return replace(look, exit_code=exit_code, outcome=outcome)
 
 
 def _ending(task: "asyncio.Task[Ended]") -> tuple[int | None, str]:
