@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, Tool
+from kitbag import Policy, SkillManager, Tool
 
 WriteSkill = Callable[..., Path]
 Read = Callable[..., list[Tool]]
@@ -25,7 +25,8 @@ def read(write_skill: WriteSkill, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             (bin_folder / name).chmod(0o755)
         monkeypatch.setenv("PATH", str(bin_folder))
         home = write_skill(front=f"name: demo\ndescription: Does it.\n{front}", files=files)
-        return SkillManager(home.parent, cache=False).get_skill_tools("demo")
+        manager = SkillManager(home.parent, cache=False, policy=Policy.trusting())
+        return manager.get_skill_tools("demo")
 
     return write_and_read
 

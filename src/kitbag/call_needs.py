@@ -1,9 +1,14 @@
 """What one tool needs beyond confinement, read from its skill and remembered by content."""
 
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from kitbag.declarations.skill_md import read_skill_md
+from kitbag.declarations.skill_tools import SkillTools
+from kitbag.environments.declared_files import look
 from kitbag.environments.granted_packages import declared_anywhere, declared_packages, of_one_tool
 from kitbag.needs import Need
 from kitbag.skills import Skill
@@ -11,7 +16,8 @@ from kitbag.tools import Function, Hosted, Script, Tool
 from kitbag.trust.asks import asks_of
 from kitbag.trust.grant import Grant, needs_of
 from kitbag.trust.package_asks import package_needs, propose_packages
-from kitbag.untrusted_files import CannotReadError
+from kitbag.trust.paths import is_below
+from kitbag.untrusted_files import CannotReadError, Stamp
 from kitbag.walk import skill_file_in
 
 _MOST_KNOWN = 4096
@@ -46,9 +52,8 @@ class CallNeeds:
         skill = skill_of(tool)
         if skill is None:
             return ()
-        declared = [need for need in asks_of(skill, [tool]) if _is_needed(need, tool)]
         proposed = _packages_to_propose(skill, tool) if self._proposes else ()
-        return (*declared, *declared_packages(tool), *proposed)
+        return (*_declared(skill, tool, {}), *proposed)
 
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
         """Return what a grant of its skill gives to one tool.
@@ -70,6 +75,33 @@ class CallNeeds:
                 self._packages.clear()
             known = self._packages[home, digest] = declared_anywhere(home)
         return known
+
+
+def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
+    """Return the tools of a skill with what each of them asks for; stamps cover what told so."""
+    seen: dict[str, Stamp | None] = {}
+    tools = [replace(tool, asks=_declared(skill, tool, seen)) for tool in read.tools]
+    stamps = dict(_stamps_of(seen, str(skill.home))) if read.stamps else {}
+    return replace(read, tools=tuple(tools), stamps=stamps | read.stamps)
+
+
+def _declared(skill: Skill, tool: Tool, seen: dict[str, Stamp | None]) -> tuple[Need, ...]:
+    asked = [need for need in asks_of(skill, [tool]) if _is_needed(need, tool)]
+    return (*asked, *declared_packages(tool, seen))
+
+
+def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[str, Stamp]]:
+    """Yield stamps by path inside a skill; of what is not there, that of the folder it would be in.
+
+    What lies elsewhere is not looked at: it is refused, whatever it holds.
+    """
+    for name, stamp in seen.items():
+        path, found = Path(name), stamp
+        while found is None and is_below(str(path), home):
+            path = path.parent
+            found = look(str(path))
+        if found is not None and is_below(str(path), home):
+            yield os.path.relpath(path, home), found
 
 
 def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from kitbag.index import Index
 from kitbag.names import in_any_form
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.refusals import Refusals
 from kitbag.registry import ToolRegistry, is_built_in
 from kitbag.skills import Skill
 from kitbag.tools import Caller, Script, Tool, bind
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 class Catalogue:
     """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is said by name
         self,
         discovered: Iterable[Discovered],
         index: Index,
+        *,
         machine: Machine,
+        refusals: Refusals,
         caller: Caller | None = None,
         own: Iterable[Tool] = (),
         versions: "Mapping[str, SkillVersion] | None" = None,
@@ -44,6 +47,7 @@ class Catalogue:
         self._ranks = {name: rank for rank, name in enumerate(self.skills)}
         self._index = index
         self._machine = machine
+        self._refusals = refusals
         self._caller = caller
         self._registry = ToolRegistry()
         self.disclosure: tuple[Tool, ...] = ()
@@ -92,9 +96,7 @@ class Catalogue:
         self._read(skills)
         found: list[Tool] = []
         for skill in skills:
-            lacking = self._machine.missing_for_skill(skill)
-            named = map(self._registry.named, self._tools[skill.name].tools)
-            found += [self._ready(tool, lacking) for tool in named]
+            found += self._ready(skill, self._tools[skill.name].tools)
         return found
 
     def missing_for(self, skill: Skill) -> list[str]:
@@ -103,14 +105,11 @@ class Catalogue:
 
     def tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""
-        # Here, so that listing a thousand skills does not load what reads grants.
-        from kitbag.ungranted import missing_grants
-
         tool = self.find(name)
         if is_built_in(tool):
             return tool
-        lacking = self._machine.missing_for_skill(self.skills[tool.skill])
-        return self._ready(tool, [*lacking, *missing_grants(tool)])
+        (ready,) = self._ready(self.skills[tool.skill], [tool])
+        return ready
 
     def find(self, name: str) -> Tool:
         """Find a tool; read no more skills than that takes."""
@@ -180,6 +179,8 @@ class Catalogue:
 
         with self._reading:
             skills = [skill for skill in skills if skill.name not in self._tools]
+            if not skills:
+                return  # most often: opening the index costs more than all the rest
             served = {s.name: self._versions[s.file] for s in skills if s.file in self._versions}
             unread = [skill for skill in skills if skill.name not in served]
             found = read_tools(unread, self._index, self._stamps)
@@ -194,9 +195,14 @@ class Catalogue:
             bind(tool, self._caller)
         self._registry.register(tool, rank=rank)
 
-    def _ready(self, tool: Tool, lacking: list[str]) -> Tool:
-        missing = [*self._machine.missing(tool), *lacking]
-        return replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
+    def _ready(self, skill: Skill, tools: Iterable[Tool]) -> Iterator[Tool]:
+        """Yield tools of one skill as they are called, with what keeps each from being run."""
+        named = [self._registry.named(tool) for tool in tools]
+        lacking = self._machine.missing_for_skill(skill)
+        refused = self._refusals.of_skill(named)
+        for tool in named:
+            missing = [*self._machine.missing(tool), *lacking, *refused.get(tool.id, ())]
+            yield replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
 
 
 def _shadowing(earlier: Skill, later: Skill) -> Problem:

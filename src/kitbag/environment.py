@@ -4,6 +4,8 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+POLICY_FILE = "policy.toml"  # in the user's own settings
+PROJECT_FILE = "kitbag.toml"  # in the folder of a project
 _USER_SKILLS = (".claude/skills", ".agents/skills")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 _PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skills")

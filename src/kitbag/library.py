@@ -12,6 +12,7 @@ from kitbag.discovery import Discovered, find_skills
 from kitbag.index import Index
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.refusals import Refusals
 from kitbag.skills import OWN_FILES
 from kitbag.tools import Caller, Tool
 from kitbag.untrusted_files import follow_links_anew
@@ -38,6 +39,7 @@ class SkillLibrary:
         *,
         named: bool,
         machine: Machine | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.roots = tuple(map(str, roots))
         self.index = index
@@ -46,6 +48,7 @@ class SkillLibrary:
         self._caller = caller
         self._named = named
         self._machine = machine or Machine()
+        self._refusals = refusals or Refusals()
         self._current: Catalogue | None = None
         self._kept: dict[Path, tuple[Catalogue, tuple[Path, ...]]] = {}
         self._watcher: SkillWatcher | None = None
@@ -108,7 +111,15 @@ class SkillLibrary:
         self, parts: Iterable[Discovered], versions: "Mapping[str, SkillVersion] | None" = None
     ) -> Catalogue:
         """Make a catalogue of what was found, which nobody sees until it is published."""
-        made = Catalogue(parts, self.index, self._machine, self._caller, self.own, versions)
+        made = Catalogue(
+            parts,
+            self.index,
+            machine=self._machine,
+            refusals=self._refusals,
+            caller=self._caller,
+            own=self.own,
+            versions=versions,
+        )
         # They ask for what is served when they are called: a catalogue whose own tools held it
         # would stay, with the copies it serves, until the collector comes by.
         made.disclose(disclosure_tools(made.skills, lambda: self.current))

@@ -17,6 +17,7 @@ from kitbag.library import SkillLibrary
 from kitbag.own_tools import authoring_tools, workspace_tools
 from kitbag.problems import Problem
 from kitbag.readiness import Machine
+from kitbag.refusals import Refusals
 from kitbag.results import ToolResult
 from kitbag.skills import Skill
 from kitbag.tools import Tool
@@ -74,6 +75,12 @@ class SkillManager:
             caller,
             named=bool(named),
             machine=Machine(runs_typescript=_runs_typescript),
+            refusals=Refusals(
+                policy,
+                asks=approver is not None,
+                sandbox=sandbox,
+                workspace=None if workspace is None else Path(workspace),
+            ),
         )
         self.source = AddedTools(self._library, caller=caller)
         self._library.own = (

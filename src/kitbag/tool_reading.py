@@ -86,8 +86,11 @@ def _tidy(records: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(skill: Skill) -> SkillTools:
+    # Here, so that a start with everything in the index does not load what reads declarations.
+    from kitbag.call_needs import with_asks
+
     try:
-        return read_skill_tools(skill)
+        return with_asks(skill, read_skill_tools(skill))
     except SkillUnreadableError as error:
         problem = Problem(
             path=error.path, code="skill-unreadable", severity="error", message=error.reason

@@ -8,6 +8,7 @@ from typing import Any
 
 from kitbag.argv import Argument, Word
 from kitbag.declarations.skill_tools import SkillTools
+from kitbag.needs import Need
 from kitbag.problems import Problem
 from kitbag.signatures.signature import Dependencies
 from kitbag.tools import Binary, Http, InlineScript, Runs, Script, Stub, Tool
@@ -20,12 +21,12 @@ _VARIANTS: dict[str, Callable[..., Runs]] = {
     "stub": Stub,
 }
 
-# What finds a tool; everything else waits until it is asked for.
-_AT_ONCE = ("id", "name", "skill", "needs", "missing")
+# What finds a tool, and tells whether it is ready; everything else waits until it is asked for.
+_AT_ONCE = ("id", "name", "skill", "needs", "missing", "effects", "allowed_tools")
 _LATER = tuple(
     field.name
     for field in fields(Tool)
-    if field.name not in (*_AT_ONCE, "runs", "caller", "unpack")
+    if field.name not in (*_AT_ONCE, "asks", "runs", "caller", "unpack")
 )
 
 
@@ -75,16 +76,23 @@ def _pack_tool(tool: Tool) -> tuple[Any, ...]:
         runs["dependencies"] = tool.runs.dependencies and asdict(tool.runs.dependencies)
     details = {name: getattr(tool, name) for name in _LATER}
     packed = marshal.dumps((tool.kind, runs, details))
-    return (*(getattr(tool, name) for name in _AT_ONCE), packed)
+    asks = tuple((need.kind, need.value, need.declared, need.asked_in) for need in tool.asks)
+    return (*(getattr(tool, name) for name in _AT_ONCE), asks, packed)
 
 
 def _unpack_tool(record: tuple[Any, ...]) -> Tool:
     tool = Tool.__new__(Tool)
     for name, value in zip(_AT_ONCE, record, strict=False):
         object.__setattr__(tool, name, value)
+    object.__setattr__(tool, "asks", tuple(map(_unpack_need, record[-2])))
     object.__setattr__(tool, "caller", None)
     object.__setattr__(tool, "unpack", partial(_details, record[-1]))
     return tool
+
+
+def _unpack_need(record: tuple[Any, ...]) -> Need:
+    kind, value, declared, asked_in = record
+    return Need(kind=kind, value=value, declared=declared, asked_in=asked_in)
 
 
 def _details(packed: bytes) -> dict[str, Any]:

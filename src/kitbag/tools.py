@@ -225,6 +225,7 @@ class Tool:
     allowed_tools: tuple[str, ...] | None = None  # set when `allowed-tools` forbids this tool
     cwd: Literal["workspace", "skill"] = "workspace"
     needs: tuple[str, ...] = ()
+    asks: tuple[Need, ...] = ()  # what has to be granted before a call, as far as it is declared
     missing: tuple[str, ...] = ()
     caller: Caller | None = field(default=None, repr=False, compare=False)
     copy: object = field(default=None, repr=False, compare=False)  # there while somebody has it

@@ -44,6 +44,7 @@ def test_list_gives_a_program_skills_tools_and_problems(
                 },
                 "effects": ["read", "write", "execute"],
                 "ready": True,
+                "missing": [],
             }
         ],
         "problems": [],

@@ -45,6 +45,7 @@ def tool_summary(tool: Tool) -> dict[str, Any]:
         "input_schema": tool.input_schema,
         "effects": list(tool.effects),
         "ready": tool.ready,
+        "missing": list(tool.missing),
     }
 
 
@@ -71,7 +72,6 @@ def whole_tool(tool: Tool) -> dict[str, Any]:
     """Return everything known of a tool."""
     return tool_summary(tool) | {
         "output_schema": tool.output_schema,
-        "missing": list(tool.missing),
         "timeout_ms": tool.timeout_ms,
         "examples": list(tool.examples),
         "variables": list(tool.variables),

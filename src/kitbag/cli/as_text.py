@@ -44,6 +44,12 @@ def arguments_of(tool: Tool) -> str:
     return ", ".join(name if name in required else f"{name}?" for name in properties)
 
 
+def description_of(tool: Tool) -> str:
+    """Return what a tool does, and what it lacks before it could do so."""
+    missing = f" [not ready: {'; '.join(tool.missing)}]" if tool.missing else ""
+    return f"{tool.description}{missing}"
+
+
 def describe_tool(tool: Tool) -> None:
     """Print a whole tool."""
     click.echo(f"{tool.id}\n\n  {tool.description}\n")

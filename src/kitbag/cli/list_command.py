@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 from kitbag.cli.as_json import as_dict, print_json, skill_summary, tool_summary
-from kitbag.cli.as_text import arguments_of, print_problems, print_table
+from kitbag.cli.as_text import arguments_of, description_of, print_problems, print_table
 from kitbag.cli.options import common_options, manager_for
 from kitbag.manager import SkillManager
-from kitbag.tools import Tool
 
 
 @click.command("list")
@@ -24,18 +23,19 @@ def command(builtin: bool, roots: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _print_json(manager: SkillManager) -> None:
-    tools = {skill.name: manager.get_skill_tools(skill.name) for skill in manager.list_skills()}
+    tools = manager.tools  # all at once: one skill after the other takes far longer
+    skills = manager.list_skills()
     print_json(
         {
-            "skills": [skill_summary(skill, tools[skill.name]) for skill in manager.list_skills()],
-            "tools": [tool_summary(tool) for tool in manager.tools],
+            "skills": [skill_summary(each, manager.get_skill_tools(each.name)) for each in skills],
+            "tools": [tool_summary(tool) for tool in tools],
             "problems": [as_dict(problem) for problem in manager.problems],
         }
     )
 
 
 def _print_text(manager: SkillManager) -> None:
-    rows = [(tool.id, arguments_of(tool), _description(tool)) for tool in manager.tools]
+    rows = [(tool.id, arguments_of(tool), description_of(tool)) for tool in manager.tools]
     without = [
         (skill.name, "", skill.description)
         for skill in manager.list_skills()
@@ -52,11 +52,6 @@ def _print_text(manager: SkillManager) -> None:
     if not skills:
         places = ", ".join(str(root) for root in manager.roots)
         click.echo(f"hint: searched {places}; use --root DIR or KITBAG_PATH", err=True)
-
-
-def _description(tool: Tool) -> str:
-    missing = f" [not ready: {'; '.join(tool.missing)}]" if tool.missing else ""
-    return f"{tool.description}{missing}"
 
 
 def _count(number: int, noun: str) -> str:

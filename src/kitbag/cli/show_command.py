@@ -5,7 +5,13 @@ from pathlib import Path
 import click
 
 from kitbag.cli.as_json import print_json, whole_skill, whole_tool
-from kitbag.cli.as_text import arguments_of, describe_tool, print_problems, print_table
+from kitbag.cli.as_text import (
+    arguments_of,
+    describe_tool,
+    description_of,
+    print_problems,
+    print_table,
+)
 from kitbag.cli.options import common_options, manager_for
 from kitbag.errors import SkillNotFoundError, UnknownToolError
 from kitbag.hidden_text import clean
@@ -68,7 +74,7 @@ def _describe_skill(skill: Skill, manager: SkillManager) -> None:
     tools = manager.get_skill_tools(skill.name)
     if tools:
         click.echo("\n  tools:")
-        rows = [(tool.id, arguments_of(tool), tool.description) for tool in tools]
+        rows = [(tool.id, arguments_of(tool), description_of(tool)) for tool in tools]
         print_table(("tool", "arguments", "description"), rows)
     click.echo(f"\n{clean(skill.body).strip()}")
     home = f"{skill.home}/"

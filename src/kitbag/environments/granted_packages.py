@@ -16,6 +16,7 @@ from kitbag.needs import Need
 from kitbag.tools import InlineScript, Script, Tool
 from kitbag.trust.errors import UngrantedError
 from kitbag.trust.packages import covers_package, split_package
+from kitbag.untrusted_files import Stamp
 from kitbag.walk import is_skipped_folder
 
 _NPM = "npm:"
@@ -40,10 +41,11 @@ def script_of(tool: Tool) -> tuple[Script, str | None] | None:
             return None
 
 
-def declared_packages(tool: Tool) -> tuple[Need, ...]:
+def declared_packages(tool: Tool, seen: dict[str, Stamp | None] | None = None) -> tuple[Need, ...]:
     """Return the packages that the script of a tool declares, each as a need.
 
-    What cannot be understood is none: the call says so, and installs nothing.
+    What cannot be understood is none: the call says so, and installs nothing. `seen` is given
+    all places that were looked at.
     """
     found = script_of(tool)
     if found is None:
@@ -54,6 +56,9 @@ def declared_packages(tool: Tool) -> tuple[Need, ...]:
         needs = read_needs(script, files)
     except RequirementRefusedError:
         return ()
+    finally:
+        if seen is not None:
+            seen.update(files.seen)
     if needs is None:
         return ()
     is_text = text is not None and needs.declared_in == script.file

@@ -79,6 +79,13 @@ class Policy:
         """Tell whether other arguments of the same tool might be decided otherwise."""
         return self._index.minds_arguments(request)
 
+    def for_any_arguments(self) -> "Policy":
+        """Return what this policy says of a tool before anybody says with which arguments.
+
+        A rule that refuses some arguments does not refuse the tool; one that allows some may.
+        """
+        return replace(self, rules=[_unconditional(r) for r in self.rules if _speaks_of_all(r)])
+
     @property
     def minds_places(self) -> bool:
         """Whether a rule looks at where a skill lies."""
@@ -103,6 +110,16 @@ class Policy:
             require={*self.require, *project.require},
             require_journal=self.require_journal or project.require_journal,
         )
+
+
+def _speaks_of_all(rule: Rule) -> bool:
+    return rule.allows or not (rule.when or rule.unless)
+
+
+def _unconditional(rule: Rule) -> Rule:
+    if not (rule.when or rule.unless):
+        return rule
+    return replace(rule, when=(), unless=(), match=(), no_match=())
 
 
 def _refuse(value: object, known: tuple[str, ...], name: str) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kitbag.environment import PROJECT_FILE as NAME
 from kitbag.needs import Need
 from kitbag.policy.mcp_entries import read_entries
 from kitbag.policy.need_patterns import parse_need
@@ -13,7 +14,6 @@ from kitbag.policy.rules import Rule
 from kitbag.policy.toml_table import Table, shown
 from kitbag.policy.user_file import take_protections
 
-NAME = "kitbag.toml"
 # What a person would write: a stranger's file must not keep anybody waiting.
 _MOST_BYTES = 64 * 1024
 _MOST_COUNTED = 4_096

@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 from typing import Any, get_args
 
+from kitbag.environment import POLICY_FILE as NAME
 from kitbag.environment import config_directory
 from kitbag.errors import PolicyFileError
 from kitbag.execution.confinement import Layer
@@ -13,7 +14,6 @@ from kitbag.policy.policy import Policy
 from kitbag.policy.policy_file import PolicyFile, parse_file, read_bytes
 from kitbag.policy.toml_table import FileProblems, Table, shown
 
-NAME = "policy.toml"
 # Some forty thousand rules.
 _MOST_BYTES = 4 * 1024 * 1024
 _DAY = 86_400
