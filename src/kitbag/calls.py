@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kitbag.execution.command import Captured, Stream
 from kitbag.limits import Limits
 from kitbag.redaction import Redactor
 from kitbag.stopwatch import Stopwatch
@@ -77,6 +78,8 @@ class ToolCall:
     on_progress: OnProgress | None = field(default=None, compare=False)
     vouch: Vouch | None = field(default=None, repr=False, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
+    # What its program had written, when somebody ended the call: for the record.
+    unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def said(self) -> dict[str, Any]:

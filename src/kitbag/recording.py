@@ -1,13 +1,16 @@
 """Writes a call down before it starts and when it has ended, and spans it for those who trace."""
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from kitbag.calls import ToolCall
 from kitbag.errors import KitbagError
+from kitbag.execution.command import Captured, Stream
 from kitbag.journal.endings import ending_of_error, ending_of_result
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Started
@@ -84,9 +87,17 @@ class Recorder:
         redactor: Redactor,
         *,
         duration_ms: float = 0.0,
+        written: Mapping[Stream, Captured] | None = None,
     ) -> None:
-        if self._journal is not None and number is not None:
-            self._journal.ended(number, ending_of_error(error, redactor, duration_ms=duration_ms))
+        if self._journal is None or number is None:
+            return
+        ending = ending_of_error(error, redactor, duration_ms=duration_ms)
+        if written:
+            stdout, stderr = (redactor.text(written[name].text) for name in ("stdout", "stderr"))
+            total = sum(captured.total_bytes for captured in written.values())
+            content = stdout or ending.content
+            ending = replace(ending, content=content, stderr=stderr, output_bytes=total)
+        self._journal.ended(number, ending)
 
 
 class Recording:
@@ -163,8 +174,9 @@ class Recording:
     def _end(self, error: BaseException | None) -> None:
         if error is not None:
             took = (time.perf_counter() - self._began) * 1000
+            redactor, written = self._permit.redactor, self._call.unfinished
             self._recorder.end_with_error(
-                self._number, error, self._permit.redactor, duration_ms=took
+                self._number, error, redactor, duration_ms=took, written=written
             )
         elif self.result is not None:
             self._recorder.end_with_result(self._number, self.result)

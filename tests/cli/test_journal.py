@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from kitbag.environment import state_directory
 from kitbag.journal.journal import Journal
 from kitbag.journal.records import Finished, Started
 from tests.cli.conftest import Kitbag
+from tests.conftest import WriteSkill
 
 
 @pytest.fixture
@@ -200,3 +203,34 @@ def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_
         ("a.earlier", "ok"),
         ("a.later", "failed"),
     ]
+
+
+@pytest.mark.parametrize("script", ["scripts/hang.py", "scripts/hang.sh"])
+def test_a_call_ended_by_ctrl_c_is_recorded_with_its_duration_and_output(
+    write_skill: WriteSkill, kitbag: Kitbag, tmp_path: Path, script: str
+) -> None:
+    """The file tells that the script has printed: only then is it interrupted."""
+    texts = {
+        "scripts/hang.py": "import os, time\nprint('half', os.environ['K_1'], flush=True)\n"
+        "open('printed', 'w').close()\ntime.sleep(600)\n",
+        "scripts/hang.sh": 'echo "half $K_1"\ntouch printed\nsleep 600\n',
+    }
+    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n"
+    root = write_skill(front=front, files={script: texts[script]}).parent
+    assert kitbag("trust", "demo", "--root", root, "--secret", "K_1", "--yes").code == 0
+    words = [sys.executable, "-m", "kitbag", "call", "demo.hang", "--root", str(root)]
+    env = {**os.environ, "K_1": "hunter2-hunter2"}
+    running = subprocess.Popen(
+        words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    while not (tmp_path / "printed").exists():
+        assert running.poll() is None, running.communicate()
+
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+
+    (entry,) = kitbag("journal", "--json").json["calls"]
+    assert entry["outcome"] == "cancelled"
+    assert entry["duration_ms"] > 0
+    assert entry["content"] == "half [redacted K_1]\n"
+    assert entry["output_bytes"] == len("half [redacted K_1]\n")

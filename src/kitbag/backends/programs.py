@@ -66,6 +66,7 @@ def _command(
         stdin=delivery.stdin,
         limits=call.limits,
         new_filter=call.redactor.stream if call.given.secrets else None,
+        unfinished=call.unfinished,
         warm=_warm(program, env, shared, cwd),
     )
 

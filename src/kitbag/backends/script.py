@@ -95,6 +95,7 @@ def _command(
         limits=call.limits,
         answers=bool(runner),
         new_filter=call.redactor.stream if call.given.secrets else None,
+        unfinished=call.unfinished,
         warm=warm_process_for(
             script,
             program=program,

@@ -85,6 +85,7 @@ class Call:
             raise self._complaint
         for waited in (answer, self._silent):
             if waited is not None and waited.is_unwanted:
+                self._command.unfinished.update(self.output)
                 raise waited.cancellation()
         return reply
 

@@ -61,6 +61,7 @@ class Command:
     `answers` finds a file to write its answer to at the descriptor that KITBAG_ANSWER names.
     With a `warm` process it is served by that if it can be, and started afresh if not. With a
     `conversation` it is told things while it runs, and its output is heard but not kept.
+    `unfinished` is given what it had written by then when somebody ends it.
     """
 
     argv: tuple[str, ...]
@@ -73,6 +74,7 @@ class Command:
     background: bool = False  # nobody waits for its end: it takes no place from those who do
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
+    unfinished: "dict[Stream, Captured]" = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def feeds(self) -> bool:

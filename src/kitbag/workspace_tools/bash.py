@@ -100,6 +100,7 @@ def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
         limits=call.limits,
         answers=True,
         new_filter=call.redactor.stream if call.given.secrets else None,
+        unfinished=call.unfinished,
     )
     return command, note
 
