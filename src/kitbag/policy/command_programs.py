@@ -14,6 +14,8 @@ def _names(text: str) -> frozenset[str]:
 # Behind these the next command begins. Only `time` and `coproc` take words before it.
 RESERVED = _names("if then else elif do while until ! {")
 LOOPS = _names("for while until select")
+# What stands behind them happens later, or at the same time as what is behind that.
+OUT_OF_ORDER = _names("trap coproc mkfifo mknod")
 SHELLS = _names("sh bash dash zsh ksh mksh ash rbash")
 
 # Without a command they start a shell, which runs what it is fed.
@@ -23,6 +25,8 @@ STARTING_SHELLS = _names(
     setarch sg su tmux toybox unbuffer unshare
     """
 )
+# One word of them is a text for a shell.
+TAKING_CODE = STARTING_SHELLS | _names("flock watch parallel entr")
 
 # Whatever their words are, they run none of them.
 DATA = _names(
@@ -127,6 +131,8 @@ RUNNERS = {
     ),
     "exec": Runner("cl", "a"),
     "builtin": Runner(),
+    "busybox": Runner(),
+    "toybox": Runner(),
     "command": Runner("p"),
     "xargs": Runner(
         "0rtpx",

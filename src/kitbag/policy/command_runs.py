@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
+from kitbag.policy.command_numbers import calculates_with_text
 from kitbag.policy.command_programs import (
     DATA,
     DATA_UNLESS,
@@ -22,15 +23,17 @@ from kitbag.policy.command_programs import (
     KNOWN,
     LOOPS,
     ORDINARY,
+    OUT_OF_ORDER,
     RESERVED,
     RUN_VARIABLES,
     RUNNERS,
     SHELLS,
     STARTING_SHELLS,
+    TAKING_CODE,
     WITH_SUBCOMMANDS,
     Runner,
 )
-from kitbag.policy.command_words import (
+from kitbag.policy.command_text import (
     ANY,
     ASSIGNMENT,
     GLOB,
@@ -39,10 +42,11 @@ from kitbag.policy.command_words import (
     CommandText,
     SimpleCommand,
     Word,
-    read_command,
 )
+from kitbag.policy.command_words import read_command
 
 _RUN_VARIABLE = re.compile(RUN_VARIABLES)
+_PATH = re.compile(r"(?:-\w+)?PATH(?:\+?=|\Z)")
 _TOKEN = re.compile(r"""[^\s;&|()<>'"`=!,:{}\[\]$#*?~^%@\\]+""")
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _ONLY_READ = DATA | FILTERS
@@ -80,10 +84,11 @@ def what_may_run(text: str) -> MayRun:
 class _Text:
     """One text for a shell: what was seen in it so far."""
 
-    def __init__(self, found: MayRun, depth: int) -> None:
+    def __init__(self, found: MayRun, depth: int, *, wrote: bool = False) -> None:
         self._found = found
         self._depth = depth
-        self._wrote = self._is_fed = False
+        self._wrote = wrote
+        self._is_fed = False
 
     def read(self, text: str) -> None:
         read = read_command(text)
@@ -95,18 +100,31 @@ class _Text:
         self._doubt(any(_RUN_VARIABLE.search(word.text) for word in words))
         # Files that this text writes may be what its names mean then.
         writes = any(map(_writes, read.commands))
-        self._doubt(writes and any(word.text.startswith(("PATH=", "PATH+=")) for word in words))
+        self._doubt(writes and any(_PATH.match(word.text) for word in words))
         # What a loop does last it may do before what it does first.
-        self._wrote = writes and any(word.text in LOOPS for word in words)
+        self._wrote |= writes and any(word.text in LOOPS for word in words)
         self._doubt(any(_name(word) in KNOWN for word in read.functions))
+        self._doubt(calculates_with_text(read, text))
         if any(word.text in ("read", "mapfile", "readarray") for word in words):
             self._doubt(any(map(is_code_in_name, words)))
         self._is_fed = read.passes_text
-        for command in read.commands:
-            self._command(command)
-            self._wrote |= _writes(command)
+        self._commands(read)
         if self._is_fed_on(read):
             self._seen(words)
+
+    def _commands(self, read: CommandText) -> None:
+        """Mind each command, and what was written before it, or may be while it runs."""
+        before = self._wrote
+        writing = [each for each in read.commands if _writes(each)]
+        has_no_order = bool(read.functions) or read.has_jobs
+        has_no_order |= any(
+            word.text in OUT_OF_ORDER for each in read.commands for word in each.words
+        )
+        for command in read.commands:
+            if has_no_order:
+                self._wrote = before or any(each is not command for each in writing)
+            self._command(command)
+            self._wrote |= _writes(command)
 
     def _is_fed_on(self, read: CommandText) -> bool:
         """Tell whether a program gets a text from another that it may take for commands."""
@@ -136,7 +154,8 @@ class _Text:
         if words and words[0].is_bare and words[0].text in ("for", "select", "case"):
             for word in words[1:]:
                 self._value(word)
-            return ()
+            begins = [n for n, word in enumerate(words) if word.text in ("do", "{")]
+            return self._behind_reserved(words[begins[0] + 1 :]) if begins else ()
         if words and words[0].is_bare and words[0].text == "function":
             self._doubt(any(_name(word) in KNOWN for word in words[1:2]))
             return self._behind_reserved(words[2:])
@@ -173,6 +192,7 @@ class _Text:
         if name in EVALUATING:
             self._doubt(any(map(is_code_in_name, rest)))
             self._doubt(_may_name(name, rest))
+            self._doubt(_may_be_asked_for_name(name, rest))
         self._doubt(name == "set" and any("hist" in w.text or "H" in w.text for w in rest))
 
     def _other(self, name: str, rest: Sequence[Word], fed: Sequence[Word]) -> None:
@@ -180,6 +200,7 @@ class _Text:
             self._file(words=[])
             self._doubt(name in STARTING_SHELLS and (self._is_fed or bool(fed)))
             self._loose([*rest, *fed])
+            self._given(name, rest)
             return
         if name in WITH_SUBCOMMANDS and rest and not rest[0].text.startswith("-"):
             rest = rest[1:]
@@ -196,15 +217,25 @@ class _Text:
         tokens = tuple(token for word in words for token in _tokens(word.text))
         self._found.candidates.append(Candidate(tokens, anywhere=True))
 
+    def _given(self, name: str, words: Sequence[Word]) -> None:
+        """Mind a shell that a program is told to run, and text for one."""
+        for place, word in enumerate(words):
+            if _name(word) in SHELLS:
+                self._start(words[place:])
+                return
+        for word in words if name in TAKING_CODE else ():
+            if any(letter.isspace() for letter in word.text):
+                self._code(word)
+
     def _file(self, words: Sequence[Word]) -> None:
         """Mind a file of commands: one that this text may have written says what nobody reads."""
         self._doubt(self._wrote)
-        self._doubt(any(word.text.startswith(("/dev/", "/proc/")) for word in words[:1]))
+        self._doubt(any(_may_be_input(word.text) for word in words[:1]))
 
     def _code(self, word: Word) -> None:
         """Mind a word that is a text for a shell."""
         self._doubt(not MARKS.isdisjoint(word.text))
-        inner = _Text(self._found, self._depth + 1)
+        inner = _Text(self._found, self._depth + 1, wrote=self._wrote)
         inner.read(word.text)
 
     def _runner(self, name: str, rest: Sequence[Word], behind: int) -> None:
@@ -212,25 +243,36 @@ class _Text:
             return  # it only says where a program is
         inner = _behind_options(RUNNERS[name], rest)
         if inner is None:
+            self._doubt(name == "env")  # `env -S` has quotes and variables of its own
             self._loose(rest)
         elif not inner:
             self._doubt(name in ("sudo", "doas"))  # a shell, and what it is fed it runs
         else:
             self._start(inner, behind=behind + 1)
-            self._doubt(name == "xargs" and not _takes_any_words(inner, rest))
+            if name == "xargs":
+                self._doubt(not _takes_any_words(inner, rest))
+                words = tuple(word.text for word in inner)
+                self._found.candidates.append(Candidate((*words, SPLIT)))
 
     def _shell(self, rest: Sequence[Word]) -> None:
-        has_code = False
+        has_code, names = False, 0  # a name stands behind each `o`: `-euo pipefail`
         for place, word in enumerate(rest):
-            if word.text[:1] in "-+" and word.text not in ("", "-"):
-                self._doubt(word.text.startswith("--") or not _SHELL_OPTION.match(word.text))
+            if names:
+                self._doubt(not MARKS.isdisjoint(word.text))
+                names -= 1
+            elif word.text[:1] in "-+" and word.text not in ("", "-"):
+                self._shell_option(word)
                 has_code |= "c" in word.text
-            elif place and rest[place - 1].text in ("-o", "+o", "-O", "+O"):
-                continue
+                names = word.text.count("o") + word.text.count("O")
             else:
                 self._shell_runs(rest[place:], has_code=has_code)
                 return
         self._doubt(True)  # what it is fed is what it runs
+
+    def _shell_option(self, word: Word) -> None:
+        self._doubt(word.text.startswith("--") or not _SHELL_OPTION.match(word.text))
+        if "i" in word.text or "l" in word.text:
+            self._file(words=[])  # `.bashrc`, `.profile`
 
     def _shell_runs(self, words: Sequence[Word], *, has_code: bool) -> None:
         if has_code:
@@ -255,6 +297,8 @@ class _Text:
     def _declare(self, rest: Sequence[Word]) -> None:
         for word in rest:
             self._doubt(not MARKS.isdisjoint(word.text.partition("=")[0]))
+            # Another name for a variable, or one that is calculated whenever it is set.
+            self._doubt(word.text[:1] in "-+" and not {"n", "i"}.isdisjoint(word.text))
             self._value(word)
 
     def _mapfile(self, rest: Sequence[Word]) -> None:
@@ -272,7 +316,7 @@ class _Text:
         for place, word in enumerate(rest[: places[0] if places else None]):
             # An option may be in it, and then a command.
             is_value = place < paths or rest[place - 1].text in FIND_VALUES
-            self._doubt(not is_value and _is_unknown(word))
+            self._doubt(not is_value and _may_be_option(word))
         if any(map(_is_unknown, rest[:paths])):
             self._doubt(sum(map(_is_unknown, rest[:paths])) > 1)
             self._seen(rest)
@@ -308,7 +352,26 @@ def _may_name(name: str, rest: Sequence[Word]) -> bool:
     """Tell whether a word that nobody knows may be taken for the name of a variable."""
     if name in ("printf", "test", "[", "[["):
         rest = rest if any(word.text.startswith("-v") for word in rest) else ()
-    return name in DATA and any(map(_is_unknown, rest))
+    return name in DATA and any(not MARKS.isdisjoint(word.text) for word in rest)
+
+
+def _may_be_asked_for_name(name: str, rest: Sequence[Word]) -> bool:
+    """Tell whether words that nobody knows may be `-v` and a name: `test $a $b`."""
+    rest = rest[1:] if rest and rest[0].text == "!" else rest
+    rest = rest[:-1] if name == "[" else rest
+    is_pair = len(rest) == 2 if name in ("test", "[") else name == "printf" and len(rest) > 1  # noqa: PLR2004 - an option, a name
+    return is_pair and all(map(_is_unknown, rest[:2]))
+
+
+def _may_be_option(word: Word) -> bool:
+    return _is_unknown(word) or (word.text[:1] == "-" and not MARKS.isdisjoint(word.text))
+
+
+def _may_be_input(path: str) -> bool:
+    """Tell whether a path may lead to what a command is fed: `/dev/stdin`, `fd/0` in `/dev`."""
+    last = path.rpartition("/")[2]
+    is_unknown = "/" in path and not MARKS.isdisjoint(last)
+    return path.startswith(("/dev/", "/proc/")) or last.isdigit() or last == "stdin" or is_unknown
 
 
 def _is_unknown(word: Word) -> bool:
@@ -322,17 +385,23 @@ def _name(word: Word) -> str:
 
 def _writes(command: SimpleCommand) -> bool:
     # What is made by another program is not looked at: it could have run anything itself.
-    is_copy = bool(command.words) and _name(command.words[0]) in ("tee", "dd", "cp", "install")
-    given = [word.text for word in (*command.words[1:], *command.fed)]
-    is_fed = bool(command.fed) or any(text.startswith(("/dev/", "/proc/")) for text in given)
-    is_tee = bool(command.words) and _name(command.words[0]) in ("tee", "dd")
-    return command.writes or is_tee or (is_copy and is_fed)
+    if command.writes or not command.words:
+        return command.writes
+    name, given = _name(command.words[0]), command.words[1:]
+    if name in ("cp", "install", "ln", "mv"):
+        is_known = all(MARKS.isdisjoint(word.text) for word in given)
+        return not is_known or bool(command.fed) or any(_may_be_input(w.text) for w in given)
+    if name in ("uniq", "xxd"):
+        return sum(word.text == "-" or not word.text.startswith("-") for word in given) > 1
+    if name == "sort":
+        return any(_may_be_option(w) or w.text.startswith(("-o", "--o")) for w in given)
+    return name in ("tee", "dd")
 
 
 def _is_data(name: str, rest: Sequence[Word]) -> bool:
     if name in DATA_UNLESS:
         unless = DATA_UNLESS[name]
-        return not any(_is_unknown(word) or word.text.startswith(unless) for word in rest)
+        return not any(_may_be_option(word) or word.text.startswith(unless) for word in rest)
     return name in DATA
 
 
@@ -357,8 +426,9 @@ def _behind_options(runner: Runner, words: Sequence[Word]) -> Sequence[Word] | N
         del left[:taken]
     if any(not MARKS.isdisjoint(word.text) for word in words[: len(words) - len(left)]):
         return None
-    while left and runner.takes_assignments and ASSIGNMENT.match(left[0].text):
-        left.pop(0)
+    while left and runner.takes_assignments and "=" in left[0].text:
+        if not MARKS.isdisjoint(left.pop(0).text.partition("=")[0]):
+            return None
     before, left = left[: runner.words_before], left[runner.words_before :]
     return None if any(map(_is_unknown, before)) else left
 

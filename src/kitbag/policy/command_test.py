@@ -12,13 +12,15 @@ from typing import Any
 from kitbag.policy.argument_tests import text_of
 from kitbag.policy.command_programs import EVALUATING
 from kitbag.policy.command_runs import Candidate, is_code_in_name, what_may_run
-from kitbag.policy.command_words import ANY, ASSIGNMENT, GLOB, MARKS, SPLIT, Word, read_command
+from kitbag.policy.command_text import ANY, ASSIGNMENT, GLOB, MARKS, SPLIT, Word
+from kitbag.policy.command_words import read_command
 from kitbag.policy.patterns import literal_ends, matcher
 
 # Nobody reads a longer one before saying yes to it.
 _LONGEST = 4_096
 _REST = "*"
 _FLAGS = re.compile(r"-[A-Za-z]+")
+_CLUSTER = re.compile(r"-[^-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _may_follow(
     rest: Sequence[Callable[[str], object] | frozenset[str]], words: Sequence[str]
 ) -> bool:
     """Tell whether words may hold all that a pattern says, in its order."""
-    given = frozenset("".join(word[1:] for word in words if _FLAGS.fullmatch(word)))
+    given = frozenset("".join(word[1:] for word in words if _CLUSTER.match(word)))
     left = iter(words)
     for asked in rest:
         if isinstance(asked, frozenset):

@@ -5,13 +5,20 @@ cannot be read for certain is in doubt: whoever asks decides what doubt means.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-# What stands in a word for text that only bash will know.
-GLOB = "\1"  # some characters of a file name, never a slash
-ANY = "\2"  # any text, in one word
-SPLIT = "\3"  # any text, perhaps several words
-MARKS = frozenset((GLOB, ANY, SPLIT))
+from kitbag.policy.command_text import (
+    ANSI_QUOTED,
+    ANY,
+    ASSIGNMENT,
+    GLOB,
+    SPLIT,
+    CommandText,
+    SimpleCommand,
+    Word,
+    decoded,
+)
+
 _OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET, _CLOSE_BRACKET = "\4", "\5", "\6", "\7"
 _OWN = re.compile("[\0-\7]")
 
@@ -28,72 +35,25 @@ _BRACED_VARIABLE = re.compile(
     re.ASCII,
 )
 _HELD_TEXT = re.compile(r"[-=+?/][^}]")
-_ARITHMETIC = re.compile(r"\(\([\w\s+\-*/%<>=!&|^~?:;,$.#]*\)\)", re.ASCII)
-_ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
-_ANSI_ESCAPE = re.compile(
-    r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))",
-    re.DOTALL,
-)
-_ANSI_SIGNS = {
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "?": "?",
-    "c": ANY,
-}
-_PAST_ASCII = 128
+_SUM = r"[\w\s+\-*/%<>=!&|^~?:;,.#]|\$(?![({\['\"\\])|\$\{\w+\}"
+_ARITHMETIC = re.compile(rf"\(\((?:{_SUM}|\((?:{_SUM}|\((?:{_SUM})*\))*\))*\)\)", re.ASCII)
+_DOUBLE_PARENTHESIS = re.compile(r"\((?:\\\n)*\(")
+# What bash takes for a subscript, spaces and signs included, up to the bracket.
+_SUBSCRIPT = re.compile(r"""\[((?:[^\s;&|<>()#'"\\\]]|"[^"\\]*"|'[^']*')*)\](\+?=)?""")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_EVALUATED = re.compile(r"\{!(\w+(?![\w*@]|\[[@*]\])|[@*])|\[(\w+)\]|:(?![-=+?])([^}]*)", re.ASCII)
+_SEVERAL = re.compile(r"\A\{?[!]?@|\[@\]|@\}")
+_RANGE = re.compile(r"\{\d+\.\.\d+\}", re.ASCII)
 _REDIRECTION = re.compile(r"<<<|<<-?|<>|<&|>>|>\||>&|<|>")
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]=]*\])?\+?=", re.ASCII)
 _DEEPEST = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """`is_plain` when the shell makes exactly this of it, and not more words or others.
-
-    `is_bare` when nothing in it is quoted: only then can it be a reserved word.
-    """
-
-    text: str
-    is_plain: bool = True
-    is_bare: bool = True
-
-
-@dataclass(slots=True)
-class SimpleCommand:
-    """One command: its words, the texts it is fed, whether it writes files."""
-
-    words: list[Word] = field(default_factory=list)
-    fed: list[Word] = field(default_factory=list)
-    is_array: bool = False  # `a=(x y)`: values, nothing that runs
-    writes: bool = False
-
-
-@dataclass(slots=True)
-class CommandText:
-    """The commands of a text, in order; `is_single` when nothing parts or redirects."""
-
-    commands: list[SimpleCommand] = field(default_factory=list)
-    functions: list[Word] = field(default_factory=list)
-    is_single: bool = True
-    is_doubtful: bool = False  # it cannot be read for certain
-    passes_text: bool = False  # to a command, what another one prints
+_MOST_PIECES = 8
 
 
 def read_command(text: str) -> CommandText:
     """Return what a text says to a shell."""
     found = CommandText(is_doubtful=_OWN.search(text) is not None)
     _Reader(text, found).read()
-    found.commands = [each for each in found.commands if each.words or each.fed]
+    found.commands = [each for each in found.commands if each.words or each.fed or each.writes]
     return found
 
 
@@ -115,6 +75,7 @@ class _Reader:
         self._depth = depth
         self._pieces: list[str] | None = None  # None: between words
         self._is_plain = self._is_bare = True
+        self._holds_text = False
         self._redirects = ""  # the sign whose word comes next
         self._heredocs: list[_Heredoc] = []
         self._parentheses = 0
@@ -128,7 +89,7 @@ class _Reader:
         while self._at < len(self._text) and not self._is_closed:
             self._step(nested)
         self._end_word()
-        self._found.is_doubtful |= bool(self._redirects or self._heredocs)
+        self._found.is_doubtful |= bool(self._redirects or self._heredocs or self._parentheses)
         # The end of a pattern in `case` looks like the end of what it stands in.
         self._found.is_doubtful |= nested and (not self._is_closed or self._has_case)
         return self._at
@@ -161,7 +122,9 @@ class _Reader:
             self._close(nested)
         else:
             self._end_command()
-            self._found.passes_text |= letter == "|" and "|" not in (following, self._before())
+            is_alone = letter not in (following, self._before())
+            self._found.passes_text |= letter == "|" and is_alone
+            self._found.has_jobs |= letter == "&" and is_alone
         if letter == "\n":
             self._read_heredocs(nested)
 
@@ -170,15 +133,24 @@ class _Reader:
         arithmetic = _ARITHMETIC.match(self._text, self._at - 1)
         words = self._command.words
         if arithmetic and word is None and (not words or words[-1].text in _BEFORE_ARITHMETIC):
+            self._found.evaluated.append(arithmetic[0])
             self._at = arithmetic.end()
             return
+        self._refuse_arithmetic(self._at - 1)
+        # A pattern, `@(a|b)`, and no list of commands.
+        self._found.is_doubtful |= word is not None and word.text[-1:] in _BEFORE_PATTERNS
         is_array = word is not None and ASSIGNMENT.fullmatch(word.text) is not None
+        self._holds_text |= is_array
         self._end_word()
         if not is_array and len(self._command.words) == 1:
             self._found.functions += self._command.words
         self._parentheses += 1
         self._end_command()
         self._command.is_array = is_array
+
+    def _refuse_arithmetic(self, at: int) -> None:
+        """Doubt what may be calculated, and is not read: its `<<` and `#` would be others here."""
+        self._found.is_doubtful |= _DOUBLE_PARENTHESIS.match(self._text, at) is not None
 
     def _close(self, nested: bool) -> None:
         if self._parentheses:
@@ -237,9 +209,29 @@ class _Reader:
         elif letter == "`":
             self._backtick(SPLIT)
         else:
-            at_start = self._pieces is None
-            mark = ANY if letter == "~" and at_start else _MARKED.get(letter, letter)
-            self._add(mark, is_plain=letter not in _EXPANDED)
+            self._sign(letter)
+
+    def _sign(self, letter: str) -> None:
+        at_start = self._pieces is None
+        if letter == "[":
+            self._subscript()
+        is_range = letter == "{" and _RANGE.match(self._text, self._at - 1) is not None
+        mark = ANY if letter == "~" and at_start else _MARKED.get(letter, letter)
+        self._add(mark, is_plain=letter not in _EXPANDED)
+        self._holds_text |= letter in "~*?[{" and not is_range
+
+    def _subscript(self) -> None:
+        begun = self._pieces or []
+        if len(begun) > _MOST_PIECES:  # a name in pieces has a line end in it, and is no name
+            self._found.is_doubtful |= "\\\n" in self._text
+            return
+        is_name = self._is_bare and _NAME.fullmatch("".join(begun)) is not None
+        if not is_name and (begun or not self._command.is_array):
+            return
+        subscript = _SUBSCRIPT.match(self._text, self._at - 1)
+        self._found.is_doubtful |= subscript is None
+        if subscript and subscript[2]:
+            self._found.evaluated.append(subscript[1])
 
     def _add(self, text: str, *, is_plain: bool = True, is_bare: bool = True) -> None:
         if self._pieces is None:
@@ -300,9 +292,10 @@ class _Reader:
         known = known or _SIMPLE_VARIABLE.match(self._text, self._at)
         if known:
             self._at = known.end()
-            if known[0].startswith("{") and _HELD_TEXT.search(known[0]):
-                self._command.fed.append(Word(known[0], is_plain=False))
-        elif following == "(":
+            self._expanded(known[0], mark)
+            return
+        if following == "(":
+            self._refuse_arithmetic(self._at)
             self._at += 1
             self._nested()
         elif following == "'" and mark == SPLIT:
@@ -311,9 +304,27 @@ class _Reader:
         elif following in ("{", "["):
             self._found.is_doubtful = True
         else:  # a dollar, or one that says that quotes may be translated
+            # Bash drops a line end that is escaped before it looks what follows.
+            self._found.is_doubtful |= self._text.startswith("\\\n", self._at)
             self._add("" if following == '"' and mark == SPLIT else "$", is_plain=False)
             return
         self._add(mark, is_plain=False)
+        self._holds_text = True
+
+    def _expanded(self, text: str, mark: str) -> None:
+        """Add what bash makes of a variable, or of a calculation: a number, a text, many texts."""
+        is_calculated = text.startswith("((")
+        if is_calculated:
+            self._found.evaluated.append(text)
+        elif text.startswith("{"):
+            found = _EVALUATED.findall(text)
+            self._found.evaluated += [part for each in found for part in (*each[1:],) if part]
+            self._found.evaluated += [f"${each[0]}" for each in found if each[0]]
+            if _HELD_TEXT.search(text):
+                self._command.fed.append(Word(text, is_plain=False))
+        self._add(SPLIT if _SEVERAL.search(text) else mark, is_plain=False)
+        is_number = is_calculated or text in ("#", "?", "$", "!") or text.startswith("{#")
+        self._holds_text |= not is_number
 
     def _nested(self) -> None:
         self._found.is_single = False
@@ -331,17 +342,18 @@ class _Reader:
         )
 
     def _ansi_quoted(self) -> None:
-        quoted = _ANSI_QUOTED.match(self._text, self._at)
+        quoted = ANSI_QUOTED.match(self._text, self._at)
         if quoted is None:
             self._found.is_doubtful = True
             self._at = len(self._text)
             return
         self._at = quoted.end()
-        text = _ANSI_ESCAPE.sub(_ansi_character, quoted[1])
+        text = decoded(quoted[1])
         self._add(ANY if _OWN.search(text) else text, is_plain=False, is_bare=False)
 
     def _backtick(self, mark: str) -> None:
         self._add(mark, is_plain=False)
+        self._holds_text = True
         end = self._at
         while end < len(self._text) and self._text[end] != "`":
             end += 2 if self._text[end] == "\\" else 1
@@ -361,10 +373,11 @@ class _Reader:
         if self._pieces is None:
             return None
         text = _without_own_marks("".join(self._pieces))
-        return Word(text, self._is_plain, self._is_bare)
+        return Word(text, self._is_plain, self._is_bare, self._holds_text)
 
     def _forget_word(self) -> None:
         self._pieces, self._is_plain, self._is_bare = None, True, True
+        self._holds_text = False
 
     def _end_word(self) -> None:
         word = self._word()
@@ -386,6 +399,8 @@ class _Reader:
     def _begin_heredoc(self, word: Word, sign: str) -> None:
         # Bash expands nothing in a delimiter: what looks like that is not worth reading.
         self._found.is_doubtful |= not word.is_plain or "\n" in word.text
+        # `[[ a =~ (<<b) ]]` has none.
+        self._found.is_doubtful |= "[[" in self._text[: self._at].rpartition("\n")[2]
         self._heredocs.append(
             _Heredoc(word.text, sign.endswith("-"), not word.is_bare, self._command)
         )
@@ -422,7 +437,10 @@ class _Reader:
         heredoc.command.fed += [word] if word else []
 
 
-_BEFORE_ARITHMETIC = frozenset(("for", "if", "while", "until", "then", "do", "else", "elif", "!"))
+_BEFORE_ARITHMETIC = frozenset(
+    ("for", "if", "while", "until", "then", "do", "else", "elif", "!", "{", "time")
+)
+_BEFORE_PATTERNS = frozenset((GLOB, "+", "@", "!"))
 _MARKED = {
     "*": GLOB,
     "?": GLOB,
@@ -444,15 +462,6 @@ def _without_own_marks(text: str) -> str:
     if _OPEN_BRACKET in text:
         text = _BRACKETS.sub(GLOB, text)
     return text.translate(_SIGNS)
-
-
-def _ansi_character(match: re.Match[str]) -> str:
-    """Return what an escape in `$'…'` means; what is no plain character is not known."""
-    octal, *codes, sign = match.groups()
-    if sign is not None:
-        return _ANSI_SIGNS.get(sign, f"\\{sign}")
-    number = int(octal, 8) if octal else int("".join(filter(None, codes)), 16)
-    return chr(number) if number < _PAST_ASCII else ANY
 
 
 def _is_stream(sign: str, word: Word) -> bool:
