@@ -1,9 +1,16 @@
 """Every error a caller can meet: facts in, message, hint and a stable code out."""
 
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from kitbag.problems import Problem
+
+# Commands that look for skills; consent to run unconfined is about the machine, not about a skill.
+_LOOKS_FOR_SKILLS = re.compile(
+    r"`(kitbag (?:call|check|list|show|trust)(?! --unconfined)(?: (?!--root )[^ `]+)*)`"
+)
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
@@ -44,6 +51,11 @@ class KitbagError(PortableError):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+    def look_below(self, roots: Sequence[str]) -> None:
+        """Let the commands in the hint look where the skills were found, as `--root` says."""
+        options = "".join(f" --root {shlex.quote(root)}" for root in roots)
+        self.hint = _LOOKS_FOR_SKILLS.sub(lambda found: f"`{found[1]}{options}`", self.hint)
 
     @property
     def advice(self) -> str:
@@ -312,7 +324,9 @@ class NotRunnableError(CommandStartError):
         else:
             reason = f"tools of kind {kind!r} cannot be run yet"
         super().__init__(
-            tool, reason, hint=f"`kitbag show {skill}` prints what the skill {skill!r} says"
+            tool,
+            reason,
+            hint=f"`kitbag show {shlex.quote(skill)}` prints what the skill {skill!r} says",
         )
 
 

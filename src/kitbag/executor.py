@@ -153,16 +153,20 @@ class ToolExecutor(Shared):
         arguments that do not fit, not allowed) or when the tool could not be started.
         """
         watch = Stopwatch()
-        tool, kept = self.skills.hold(name)
         try:
-            watch.lap("find the tool")
-            call = self._call(tool, args, stdin, timeout, on_output, watch)
-            watch.lap("check the arguments")
-            tape = current_tape()
-            played = None if tape is None else tape.answer(call)
-            result = played or await self._recorded(call)
-        finally:
-            self.skills.let_go(kept)
+            tool, kept = self.skills.hold(name)
+            try:
+                watch.lap("find the tool")
+                call = self._call(tool, args, stdin, timeout, on_output, watch)
+                watch.lap("check the arguments")
+                tape = current_tape()
+                played = None if tape is None else tape.answer(call)
+                result = played or await self._recorded(call)
+            finally:
+                self.skills.let_go(kept)
+        except KitbagError as error:
+            error.look_below(self._house.roots)
+            raise
         return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:

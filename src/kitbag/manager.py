@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -12,6 +13,7 @@ from kitbag.added_tools import AddedTools
 from kitbag.arguments import script_arguments
 from kitbag.by_identity import Shared
 from kitbag.environment import cache_directory, default_roots
+from kitbag.errors import KitbagError
 from kitbag.index import Index
 from kitbag.library import SkillLibrary
 from kitbag.own_tools import authoring_tools, workspace_tools
@@ -68,6 +70,7 @@ class SkillManager:
         required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self.roots = [_absolute(root) for root in named or default_roots()]
+        self.named_roots = tuple(map(str, self.roots)) if named else ()  # to be named again
         caller = _Caller(self)
         self._library = SkillLibrary(
             self.roots,
@@ -104,7 +107,7 @@ class SkillManager:
                 "journal": journal,
                 "telemetry": telemetry,
                 "project": Path.cwd,
-                "roots": [str(root) for root in self.roots] if named else (),
+                "roots": self.named_roots,
             },
         )
         if required or sandbox != "on":
@@ -142,11 +145,13 @@ class SkillManager:
 
     def get_skill(self, name: str) -> Skill:
         """Find a skill by name, by `plugin:skill`, or by its bare name when only one has it."""
-        return self._library.current.skill(name)
+        with self._hints():
+            return self._library.current.skill(name)
 
     def load_skill(self, name: str) -> Skill:
         """Find a skill and read its body now, so that a later change does not matter."""
-        return self._library.current.loaded(name)
+        with self._hints():
+            return self._library.current.loaded(name)
 
     def invoke_skill(self, name: str, arguments: str = "") -> str:
         """Return what an agent is given to use the skill: instructions, folder, files."""
@@ -158,12 +163,21 @@ class SkillManager:
 
     def get_skill_tools(self, name: str) -> list[Tool]:
         """Return the tools of one skill, in order; its scripts are read when first asked for."""
-        catalogue = self._library.current
-        return catalogue.tools_of([catalogue.skill(name)])
+        return self._library.current.tools_of([self.get_skill(name)])
 
     def get_tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name when it is unique."""
-        return self.source.owner_of(name) or self._library.current.tool(name)
+        with self._hints():
+            return self.source.owner_of(name) or self._library.current.tool(name)
+
+    @contextmanager
+    def _hints(self) -> Iterator[None]:
+        """Let what errors advise look where this manager does."""
+        try:
+            yield
+        except KitbagError as error:
+            error.look_below(self.named_roots)
+            raise
 
     def call(
         self,

@@ -55,7 +55,9 @@ def _tool(manager: SkillManager, name: str) -> Tool:
         for tool in tools:
             known += [tool.id, tool.id.removeprefix(f"{tool.skill}.")]
         count = sum(bool(tool.skill) for tool in tools)
-        raise UnknownToolError(name, known=known, count=count, kind="skill or tool") from None
+        unknown = UnknownToolError(name, known=known, count=count, kind="skill or tool")
+        unknown.look_below(manager.named_roots)
+        raise unknown from None
 
 
 def _describe_skill(skill: Skill, manager: SkillManager) -> None:
