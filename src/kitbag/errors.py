@@ -266,6 +266,17 @@ class SandboxUnavailableError(KitbagError):
         )
 
 
+class SandboxFailedError(SandboxUnavailableError):
+    """This machine can protect, but this time it did not come about; nothing ran."""
+
+    code = "sandbox_failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(("confinement",), reason)
+        self.args = (f"the sandbox could not be made: {reason}",)
+        self.hint = "call again; `kitbag doctor` tries each protection"
+
+
 class CommandStartError(KitbagError):
     """The program could not be started; nothing ran."""
 

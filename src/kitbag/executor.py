@@ -23,6 +23,7 @@ from kitbag.errors import (
     InvalidArgumentsError,
     KitbagError,
     NotRunnableError,
+    SandboxFailedError,
     SandboxUnavailableError,
     WorkspaceError,
 )
@@ -207,6 +208,9 @@ class ToolExecutor(Shared):
             call = replace(call, vouch=partial(self._house.permits.vouch, call))
         try:
             return await _run(call)
+        except SandboxFailedError:
+            # A machine that can protect: the consent is not for it, and a tool may be to blame.
+            raise
         except SandboxUnavailableError:
             # Nothing ran. What was required is not given up, whoever consented to what.
             permits = self._house.permits

@@ -11,6 +11,7 @@ from kitbag.execution import shared
 from kitbag.execution.engine import Engine
 from kitbag.execution.machine import Machine
 from kitbag.journal.reading import JournalReader, Query
+from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.policy import Policy, Rule
 from kitbag.trust.grants import Grants
@@ -87,4 +88,22 @@ def test_a_consent_does_not_give_up_what_is_required(
     with pytest.raises(SandboxUnavailableError):
         manager.call("bad.run")
 
+    assert not (workspace / "ran").exists()
+
+
+@pytest.mark.promise("call-11")
+def test_a_consent_is_not_for_a_machine_that_could_but_failed(
+    manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine()  # which finds out what this machine can do
+    monkeypatch.setattr(shared, "_engine", engine)
+    manager = manager_of(RUN, limits=Limits(processes=10**9))  # more than a kernel has numbers for
+    Grants().give_consent()
+
+    with pytest.raises(SandboxUnavailableError) as caught:
+        manager.call("bad.run")
+
+    run_blocking(engine.close())
+    assert caught.value.code == "sandbox_failed"
+    assert "unconfined" not in caught.value.hint
     assert not (workspace / "ran").exists()

@@ -17,7 +17,7 @@ from kitbag.errors import (
     CommandStartError,
     NoPlaceError,
     PathReplacedError,
-    SandboxUnavailableError,
+    SandboxFailedError,
 )
 from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
@@ -294,7 +294,7 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
                 path = reason.removeprefix(wire.REPLACED)
                 raise PathReplacedError(path, "it was replaced while it was opened")
             if reason:
-                raise SandboxUnavailableError(("confinement",), reason)
+                raise SandboxFailedError(reason)
             return None
 
 

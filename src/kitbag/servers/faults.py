@@ -42,6 +42,7 @@ FAULTS: dict[str, Fault] = {
     "call_id_in_use": "exists",
     "session_ended": "ended",
     "cancelled": "cancelled",
+    "sandbox_failed": "not_started",
     "sandbox_unavailable": "not_started",
     "cannot_start": "not_started",
     "dependency": "not_started",

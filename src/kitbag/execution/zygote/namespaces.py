@@ -175,6 +175,8 @@ def _attach(root: int, path: str, tree: int, folder: bool) -> None:
         os.close(parent)
     try:
         kernel.attach_tree_on(tree, point)
+    except FileNotFoundError:
+        raise replaced(path) from None  # removed since it was opened
     finally:
         os.close(point)
         os.close(tree)
