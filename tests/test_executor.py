@@ -141,13 +141,6 @@ def test_a_caller_may_lower_the_time(asked: float, manager_of: MakeManager) -> N
     assert "timed out after" in result.content
 
 
-@pytest.mark.parametrize("asked", [1000, float("inf")])
-def test_a_caller_cannot_raise_the_time(asked: float, manager_of: MakeManager) -> None:
-    manager = manager_of(limits=Limits(timeout_seconds=0.2))
-
-    assert manager.call("hang", timeout=asked).timeout_seconds == 0.2
-
-
 @pytest.mark.parametrize(
     ("runs", "seconds"),
     [
@@ -172,13 +165,11 @@ async def test_a_tool_made_in_code_has_the_time_of_its_kind(
 
 
 @pytest.mark.parametrize("limits", [None, Limits(keep_bytes=5_000)])
-def test_a_declared_timeout_holds_and_cannot_be_raised(
-    limits: Limits | None, manager_of: MakeManager
-) -> None:
+def test_a_declared_timeout_holds(limits: Limits | None, manager_of: MakeManager) -> None:
     entry = {"name": "x", "description": "d", "script": "scripts/x.sh", "timeout_ms": 200}
     files = {"scripts/x.sh": "sleep 5\n", "tools.json": json.dumps([entry])}
 
-    result = manager_of(files, limits=limits).call("x", timeout=20)
+    result = manager_of(files, limits=limits).call("x")
 
     assert (result.outcome, result.timeout_seconds) == ("timed_out", 0.2)
 

@@ -163,6 +163,25 @@ class InvalidArgumentsError(KitbagError):
         super().__init__(f"invalid arguments for {tool}: {'; '.join(self.problems)}", hint=usage)
 
 
+class TimeLimitError(KitbagError):
+    """A caller asks for more seconds than a tool may have; `how` its owner raises that."""
+
+    code = "time_limit"
+
+    def __init__(self, tool: str, asked: float, most: float, *, how: str) -> None:
+        self.tool = tool
+        self.asked = asked
+        self.most = most
+        self._said = f"ask for {most:g} s or less; only the user can raise it"
+        super().__init__(
+            f"{tool} may run for {most:g} s, not {asked:g} s", hint=f"{self._said}: {how}"
+        )
+
+    @property
+    def advice(self) -> str:
+        return self._said
+
+
 class CallDeniedError(KitbagError):
     """A call that may not run.
 
@@ -371,10 +390,12 @@ class SkillInvocationError(KitbagError):
 class ScriptExecutionError(SkillInvocationError):
     code = "script_failed"
 
-    def __init__(self, message: str, exit_code: int = 1, stderr: str = "") -> None:
+    def __init__(
+        self, message: str, exit_code: int = 1, stderr: str = "", *, hint: str = ""
+    ) -> None:
         self.exit_code = exit_code
         self.stderr = stderr
-        super().__init__(message)
+        super().__init__(message, hint=hint)
 
 
 class ScriptTimeoutError(ScriptExecutionError):
@@ -384,4 +405,10 @@ class ScriptTimeoutError(ScriptExecutionError):
         self.script_path = script_path
         self.timeout_seconds = timeout_seconds
         # 124 is what timeout(1) answers.
-        super().__init__(f"Script timed out after {timeout_seconds:g}s: {script_path}", 124, stderr)
+        super().__init__(
+            f"Script timed out after {timeout_seconds:g}s: {script_path}",
+            124,
+            stderr,
+            hint="only the user can raise its limit: `timeout_seconds` of `[[limits]]` in "
+            "policy.toml, or `--timeout` at a terminal",
+        )

@@ -17,7 +17,7 @@ from kitbag.backends.inline import run_inline
 from kitbag.backends.leftovers import forget_skill
 from kitbag.backends.script import run_script
 from kitbag.by_identity import Shared
-from kitbag.call_limits import limits_of
+from kitbag.call_limits import limits_of, time_note
 from kitbag.calls import OnOutput, OnProgress, Terms, ToolCall
 from kitbag.errors import (
     InvalidArgumentsError,
@@ -151,7 +151,8 @@ class ToolExecutor(Shared):
         """Run a tool by id, wire name or bare name, and return what it gave, good or bad.
 
         `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
-        arguments that do not fit, not allowed) or when the tool could not be started.
+        arguments that do not fit, more time than the tool may have, not allowed) or when the tool
+        could not be started.
         """
         watch = Stopwatch()
         try:
@@ -179,11 +180,18 @@ class ToolExecutor(Shared):
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok":
-                result = with_notes(result, call, permit, self._house.roots)
+                result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result
         call.watch.lap("record")
         return result
+
+    def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
+        if result.code in ("timeout", "timed_out"):  # of a tool, of a script of tools
+            seconds = result.timeout_seconds or call.limits.timeout_seconds
+            note = time_note(call, self._house.policy, seconds)
+            return replace(result, content="\n".join(filter(None, (result.content, note))))
+        return with_notes(result, call, permit, self._house.roots)
 
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
         """Return an executor of other tools under the same terms and in the same house."""

@@ -168,3 +168,23 @@ def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
     assert ran.json["content"]
     assert ran.json["content"] in ran.err
     assert ran.json["hint"] in ran.err
+
+
+@pytest.mark.slow
+@pytest.mark.promise("limit-8")
+def test_a_person_at_a_terminal_gives_more_time(
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    entry = {"name": "x", "description": "d", "script": "scripts/x.sh", "timeout_ms": 200}
+    files = {"scripts/x.sh": "sleep ${1:-1000}\n", "tools.json": json.dumps([entry])}
+    write_skill(files=files)
+
+    late = kitbag("call", "x")
+    given = kitbag("call", "x", "--args", '{"args": ["0.5"]}', "--timeout", "90", "--json")
+    (tmp_path / "kitbag.toml").write_text("[[limits]]\ntimeout_seconds = 1\n")
+    ruled = kitbag("call", "x", "--timeout", "90")
+
+    assert (late.code, late.err.splitlines()[0]) == (1, "timed out after 0.2 s")
+    assert late.err.endswith("or `--timeout 0.4` at a terminal\n")
+    assert given.json["outcome"] == "ok"
+    assert (ruled.code, ruled.err.splitlines()[0]) == (2, "error: demo.x may run for 1 s, not 90 s")

@@ -60,3 +60,11 @@ def test_a_limit_says_what_it_was_and_keeps_the_output(kitbag: Kitbag, skills: P
 
     assert (ran.code, ran.out) == (1, "a\n")
     assert "maximum command count exceeded" in ran.err
+
+
+def test_a_person_at_a_terminal_gives_a_script_more_than_its_minute(
+    kitbag: Kitbag, skills: Path
+) -> None:
+    ran = kitbag("script", "hello.greet Ada", "--root", skills, "--timeout", "90")
+
+    assert (ran.code, ran.out) == (0, "Hello, Ada\n")

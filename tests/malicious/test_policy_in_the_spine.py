@@ -206,7 +206,7 @@ def test_limits_of_a_policy_hold_and_those_of_a_project_only_lower(
     rule = LimitRule(tools=["bad.*"], values={"timeout_seconds": 0.2})
     own = SkillManager(
         workspace.parent / "skills", workspace=workspace, policy=Policy(limits=[rule])
-    ).call("bad.hang", timeout=20)
+    ).call("bad.hang")
 
     times = [result.timeout_seconds for result in (lowered, kept, own)]
     assert times == [0.3, 0.4, 0.2]

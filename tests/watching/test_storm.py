@@ -104,7 +104,7 @@ async def test_edits_during_calls_give_no_wrong_version_and_lose_no_tool(
             calls += 1
             name = chance.choice(NAMES)
             oldest = storm.told[name]
-            result = await manager.acall(f"{name}.say", timeout=SECONDS)
+            result = await manager.acall(f"{name}.say")
             said, in_file = result.structured or (0, 0)
             if not (oldest <= said == in_file <= storm.written[name]):
                 wrong.append((name, oldest, result, storm.written[name]))

@@ -200,9 +200,7 @@ def test_a_call_keeps_the_version_it_started_with(root: Path) -> None:
     manager = manager_of(root)
     results: list[str] = []
     with manager.watch(polling=True, poll_seconds=3600):
-        call = threading.Thread(
-            target=lambda: results.append(manager.call("demo.slow", timeout=SECONDS).stdout)
-        )
+        call = threading.Thread(target=lambda: results.append(manager.call("demo.slow").stdout))
         call.start()
         _wait_for(work / "started")
 
@@ -226,9 +224,7 @@ def test_a_call_that_outlives_its_watcher_keeps_its_files(root: Path) -> None:
     manager = manager_of(root)
     results: list[list[object]] = []
     with manager.watch(polling=True, poll_seconds=3600):
-        call = threading.Thread(
-            target=lambda: results.append(manager.call("demo.late", timeout=SECONDS).structured)
-        )
+        call = threading.Thread(target=lambda: results.append(manager.call("demo.late").structured))
         call.start()
         _wait_for(work / "started")
         (root / "demo/scripts/part.py").write_text("N = 2\n")

@@ -112,12 +112,11 @@ def test_a_mistake_is_shown_without_anything_of_ours(use: Use) -> None:
     )
 
 
-def test_a_timeout_keeps_what_was_printed_and_can_only_be_lowered(use: Use) -> None:
+def test_a_timeout_keeps_what_was_printed(use: Use) -> None:
     result = use("bash", command="echo partial; sleep 60", timeout=500)
 
     assert (result.outcome, result.exit_code, result.code) == ("timed_out", 124, "timeout")
     assert result.content.startswith("partial")
-    assert use("bash", command="true", timeout=3_000_000).timeout_seconds == 120.0
 
 
 def test_long_output_is_cut_between_characters(use: Use) -> None:
@@ -311,4 +310,4 @@ def test_a_job_may_run_longer_than_a_call() -> None:
     assert limits_of(tool, None, None, Policy(), {"command": "true"}).timeout_seconds == 120
     assert limits_of(tool, None, None, Policy(), job | {"background": False}).timeout_seconds == 120
     assert limits_of(tool, None, None, Policy(), job).timeout_seconds > 3600
-    assert limits_of(tool, None, 5, Policy(limits=[_SECOND]), job).timeout_seconds == 1
+    assert limits_of(tool, None, None, Policy(limits=[_SECOND]), job).timeout_seconds == 1

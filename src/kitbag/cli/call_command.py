@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kitbag.arguments import arguments_from_text
+from kitbag.call_limits import OwnersTimeout
 from kitbag.cli.as_json import print_json, refusal_as_dict, result_as_dict
 from kitbag.cli.failures import EXIT_FAILED
 from kitbag.cli.mcp_joining import mcp_servers_for
@@ -20,7 +21,7 @@ from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
-_TIMEOUT = "End sooner than the tool's own limit, which is 30 seconds unless it says otherwise."
+_TIMEOUT = "How long it may take, instead of its own limit: 30 seconds unless it says otherwise."
 
 
 @click.command("call")
@@ -103,8 +104,9 @@ def _call(  # noqa: PLR0913 - one parameter per option
         watch.lap("read the skills")
         arguments = _arguments(found, pairs, text)
         given = sys.stdin.buffer.read() if stdin else None
+        seconds = None if timeout is None else OwnersTimeout(timeout)
         with shown:
-            result = manager.call(found.id, arguments, given, timeout=timeout)
+            result = manager.call(found.id, arguments, given, timeout=seconds)
     whole = watch.timings_of(result) if timings else None
     if as_json:
         print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))

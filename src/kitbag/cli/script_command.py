@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kitbag.call_limits import OwnersTimeout
 from kitbag.cli.as_json import print_json
 from kitbag.cli.failures import EXIT_DENIED, EXIT_FAILED, EXIT_WRONG_CALL
 from kitbag.cli.mcp_joining import mcp_servers_for
@@ -18,7 +19,7 @@ from kitbag.shell.events import ScriptEvent
 from kitbag.shell.responses import Artifact, ToolResponse
 from kitbag.shell.scripted_tool import ScriptedTool
 
-_TIMEOUT = "End sooner than after the 60 seconds that a script has."
+_TIMEOUT = "How long it may take, instead of the 60 seconds that a script has."
 _CODES = {"ok": 0, "denied": EXIT_DENIED, "syntax": EXIT_WRONG_CALL}
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -73,7 +74,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     show = None if as_json else _show
     with mcp_servers_for(manager, script):
         tool = ScriptedTool.over(manager)
-        response = tool.execute_sync(script, timeout=timeout, dry_run=dry_run, on_status=show)
+        seconds = None if timeout is None else OwnersTimeout(timeout)
+        response = tool.execute_sync(script, timeout=seconds, dry_run=dry_run, on_status=show)
     _save(response.artifacts, out)
     if as_json:
         print_json(response.to_dict())

@@ -23,6 +23,8 @@ _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
 _USUAL_NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _A_DAY_MS = 86_400_000
+# What a skill may give itself: who wants more asks the user, who has a rule for it.
+_LONGEST_MS = 600_000
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 
 
@@ -52,7 +54,7 @@ def read_entries(
             message = f"tool {tool.name!r} is declared twice: the first counts"
             report.add("tool-duplicate", "error", message, at)
         else:
-            declared[tool.name] = replace(tool, report=partial(report.add, at=at))
+            declared[tool.name] = _in_time(replace(tool, report=partial(report.add, at=at)))
             if not _USUAL_NAME.match(tool.name):
                 message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
                 report.add("tool-name-unusual", "warning", message, at)
@@ -180,6 +182,15 @@ def _timeout(value: Any) -> int | None:
         message = f"timeout_ms {value!r:.40} is not a number of milliseconds up to a day"
         raise DeclarationError("timeout-invalid", message, ("timeout_ms",))
     return max(1, int(value))
+
+
+def _in_time(tool: Declared) -> Declared:
+    if tool.report is None or tool.timeout_ms is None or tool.timeout_ms <= _LONGEST_MS:
+        return tool
+    counts = f"timeout_ms {tool.timeout_ms} counts as {_LONGEST_MS}"
+    why = "a skill gives itself ten minutes at most"
+    tool.report("timeout-long", "warning", f"tool {tool.name!r}: {counts}: {why}")
+    return replace(tool, timeout_ms=_LONGEST_MS)
 
 
 def _effects(value: Any) -> tuple[Effect, ...] | None:

@@ -27,6 +27,7 @@ FAULTS: dict[str, Fault] = {
     "unknown_session": "not_found",
     "invalid_arguments": "invalid",
     "invalid_message": "invalid",
+    "time_limit": "invalid",
     "session_name": "invalid",
     "skill_name": "invalid",
     "skill_text": "invalid",

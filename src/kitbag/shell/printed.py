@@ -37,10 +37,16 @@ def _errors(name: str, result: ToolResult) -> str:
     if result.outcome == "timed_out":
         seconds = result.timeout_seconds
         why = f"timed out after {seconds:g} s" if seconds else "timed out"
-        return f"{_line(result.stderr)}{name}: {why}\n"
+        return f"{_line(result.stderr)}{name}: {why}\n{_line(time_note_in(result))}"
     said = result.stderr or _status(result) or result.content or result.code or result.outcome
     first = "" if _is_own_text(result) else f"{name}: "
     return _line(f"{first}{said}")
+
+
+def time_note_in(result: ToolResult) -> str:
+    """Return what the executor adds last to what ran out of time: who can give it more."""
+    note = result.content.rpartition("\n")[2]
+    return note if result.outcome == "timed_out" and note.startswith("note: ") else ""
 
 
 def _status(result: ToolResult) -> str:

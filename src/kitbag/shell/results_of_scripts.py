@@ -1,5 +1,6 @@
 """A script's response as the result of a call, the form that every door knows; and back."""
 
+from dataclasses import replace
 from typing import cast, get_args
 
 from kitbag.calls import ToolCall
@@ -7,6 +8,7 @@ from kitbag.execution.command import Captured
 from kitbag.execution.saved_output import kept_output
 from kitbag.hidden_text import clean
 from kitbag.results import Outcome, ToolResult
+from kitbag.shell.printed import time_note_in
 from kitbag.shell.responses import Status, ToolResponse
 
 _OUTCOMES: dict[Status, Outcome] = {
@@ -45,6 +47,14 @@ def result_of(call: ToolCall, response: ToolResponse) -> ToolResult:
 def _kept(call: ToolCall, stream: str, text: str) -> Captured:
     data = text.encode("utf-8", "replace")
     return kept_output(call.terms.workspace, stream, data, call.limits.keep_bytes)
+
+
+def with_time_note(response: ToolResponse, result: ToolResult) -> ToolResponse:
+    """Return the response of a script with what was said of its time, if that ran out."""
+    note = time_note_in(result)
+    if not note:
+        return response
+    return replace(response, notes=(*response.notes, note), stderr=f"{response.stderr}{note}\n")
 
 
 def response_of(result: ToolResult) -> ToolResponse:

@@ -20,7 +20,7 @@ from kitbag.shell.limits import ExecutionLimits
 from kitbag.shell.preflight import Preview, preview_of
 from kitbag.shell.prompt import help_page, system_prompt
 from kitbag.shell.responses import RESPONSE_SCHEMA, ToolResponse
-from kitbag.shell.results_of_scripts import response_of, result_of
+from kitbag.shell.results_of_scripts import response_of, result_of, with_time_note
 from kitbag.shell.script_run import RunOptions, ScriptRun, Surroundings
 from kitbag.shell.state_tokens import state_of, state_token
 from kitbag.shell.tool_def import ToolDef
@@ -149,7 +149,7 @@ class ScriptedTool(Shared):
         finally:
             self._scripts.remove(number)
         # A test may replay what another run gave: then nothing ran here.
-        return responses[0] if responses else response_of(result)
+        return with_time_note(responses[0], result) if responses else response_of(result)
 
     def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
         """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""

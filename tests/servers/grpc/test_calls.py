@@ -153,6 +153,24 @@ async def test_a_timeout_that_is_asked_for_is_kept(new_server: NewServer) -> Non
     assert result.outcome == "timed_out"
 
 
+@pytest.mark.promise("limit-8")
+@pytest.mark.parametrize("asked", [1000.0, float("inf")])
+async def test_a_deadline_may_be_long_but_nobody_asks_for_more_than_the_limit(
+    new_server: NewServer, asked: float
+) -> None:
+    fields: dict[str, Any] = {"tool": "demo.echo", "args_json": '{"text": "x"}'}
+    async with connected(new_server()) as stub:
+        fits = await stub.ExecuteTool(pb.ExecuteToolRequest(**fields), timeout=1000)
+        wish = pb.ExecuteToolRequest(**fields, timeout_seconds=asked)
+        refused = await refusal(stub.ExecuteTool(wish))
+        both = await refusal(stub.ExecuteTool(wish, timeout=20))
+        script = pb.RunScriptRequest(script="true", timeout_seconds=asked)
+        of_script = await refusal(stub.RunScript(script))
+
+    assert fits.result.outcome == "ok"
+    assert refused == both == of_script == (grpc.StatusCode.INVALID_ARGUMENT, "time_limit")
+
+
 @pytest.mark.parametrize(
     ("fields", "status"),
     [

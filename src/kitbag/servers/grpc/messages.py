@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from kitbag.call_limits import Deadline
 from kitbag.problems import Problem
 from kitbag.results import ToolResult
 from kitbag.servers.grpc.errors import MessageError
@@ -29,13 +30,17 @@ def arguments_of(text: str) -> Any:
 
 
 def timeout_of(wanted: float, remaining: float | None) -> float | None:
-    """Return how long a call may take: what was asked for, and before the deadline."""
+    """Return how long a call may take: what was asked for, and before the deadline.
+
+    A deadline may be later than the limit of a tool; what a field asks for may not.
+    """
     if math.isnan(wanted) or wanted < 0:
         raise MessageError("timeout_seconds", "that is no time")
-    seconds = [wanted] if 0 < wanted < math.inf else []
-    if remaining is not None:
-        seconds.append(remaining - min(_MOST_SECONDS_TO_ANSWER, remaining * _PART_TO_ANSWER))
-    return min(seconds) if seconds else None
+    asked = wanted or None
+    if remaining is None:
+        return asked
+    left = remaining - min(_MOST_SECONDS_TO_ANSWER, remaining * _PART_TO_ANSWER)
+    return Deadline(min(left, asked or left), asked=asked)
 
 
 def tool_message(tool: Tool) -> pb.Tool:
