@@ -188,3 +188,25 @@ def test_a_person_at_a_terminal_gives_more_time(
     assert late.err.endswith("or `--timeout 0.4` at a terminal\n")
     assert given.json["outcome"] == "ok"
     assert (ruled.code, ruled.err.splitlines()[0]) == (2, "error: demo.x may run for 1 s, not 90 s")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--root", "no-such-folder"], ["--timeout", "soon"], ["--workspace", "nowhere"], ["--nope"]],
+    ids=["root", "timeout", "workspace", "unknown"],
+)
+def test_a_wrong_option_is_json_for_whoever_asked_for_json(
+    kitbag: Kitbag, wrong: list[str]
+) -> None:
+    for words in (["call", "demo.run", "--json", *wrong], ["call", *wrong, "demo.run", "--json"]):
+        ran = kitbag(*words)
+
+        assert (ran.code, ran.json["outcome"], ran.json["code"]) == (2, "failed", "usage")
+        assert wrong[0] in ran.json["content"]
+        assert wrong[0] in ran.err
+
+
+def test_json_that_is_an_argument_of_the_tool_asks_for_none(kitbag: Kitbag) -> None:
+    ran = kitbag("call", "demo.run", "--timeout", "soon", "--", "--json")
+
+    assert (ran.code, ran.out) == (2, "")

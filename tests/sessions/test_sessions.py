@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -52,6 +53,20 @@ async def test_another_text_of_the_same_name_takes_its_place(sessions: SessionMa
 
     assert [each["name"] for each in await sessions.definitions(session)] == ["tell"]
     assert (await sessions.execute(session, "tell")).content == "two"
+
+
+async def test_a_name_is_the_same_in_every_form_of_unicode(sessions: SessionManager) -> None:
+    session = await sessions.create_session()
+    composed, apart = (normalize(form, "café") for form in ("NFC", "NFD"))
+    await sessions.use_skill(session, composed, say("echo one"))
+
+    assert await sessions.use_skill(session, apart, say("echo two")) == ["say"]
+
+    assert await sessions.list_active_skills(session) == [composed]
+    assert (await sessions.execute(session, f"{apart}.say")).content == "two"
+    assert await sessions.problems(session, apart) == await sessions.problems(session, composed)
+    assert await sessions.remove_skill(session, apart) == ["say"]
+    assert await sessions.list_active_skills(session) == []
 
 
 async def test_shared_skills_are_seen_by_all_and_shadowed_by_one(write_skill: WriteSkill) -> None:

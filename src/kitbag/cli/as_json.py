@@ -117,7 +117,7 @@ def refusal_as_dict(tool: str, error: Exception) -> dict[str, Any]:
     empty = ToolResult(
         tool=tool,
         outcome="denied" if isinstance(error, CallDeniedError) else "failed",
-        content=getattr(error, "message", str(error)),
+        content=error.format_message() if isinstance(error, click.ClickException) else str(error),
     )
     code = error.code if isinstance(error, KitbagError) else "usage"
     return result_as_dict(empty) | {"code": code, "hint": getattr(error, "hint", "")}

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,27 @@ from kitbag.tools import Tool
 _TIMEOUT = "How long it may take, instead of its own limit: 30 seconds unless it says otherwise."
 
 
-@click.command("call")
+class _CallCommand(click.Command):
+    """Says in JSON, too, what is wrong with an option: `--json` may not be read by then."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        options = list(takewhile(lambda word: word != "--", args))
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if "--json" in options:
+                tool = error.ctx.params.get("tool") if error.ctx else ""
+                print_json(refusal_as_dict(tool or "", error))
+            raise
+
+
+@click.command("call", cls=_CallCommand)
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads them.")

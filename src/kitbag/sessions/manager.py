@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 from kitbag.calls import OnOutput
 from kitbag.environment import state_directory
@@ -105,11 +106,12 @@ class SessionManager:
 
         The same again changes nothing; another text takes the place of the earlier one.
         """
-        return await asyncio.to_thread(self._use, session_id, skill_name, skill_content)
+        name = normalize("NFC", skill_name)
+        return await asyncio.to_thread(self._use, session_id, name, skill_content)
 
     async def remove_skill(self, session_id: str, skill_name: str) -> list[str]:
         """Deactivate a skill; return the names of the tools that are gone with it."""
-        return await asyncio.to_thread(self._remove, session_id, skill_name)
+        return await asyncio.to_thread(self._remove, session_id, normalize("NFC", skill_name))
 
     async def list_active_skills(self, session_id: str) -> list[str]:
         """Return the skills that a session uses, in the order in which they were activated."""
@@ -139,7 +141,9 @@ class SessionManager:
     async def problems(self, session_id: str, skill_name: str | None = None) -> list[Problem]:
         """Return what was noticed about the skills that a session uses, or about one of them."""
         session = await self._open(session_id)
-        return session.problems() if skill_name is None else session.skills.problems(skill_name)
+        if skill_name is None:
+            return session.problems()
+        return session.skills.problems(normalize("NFC", skill_name))
 
     async def execute(
         self,

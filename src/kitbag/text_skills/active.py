@@ -52,7 +52,8 @@ class ActiveSkills:
         """Do what `use` does with all the files of a skill."""
         from kitbag.text_skills.reading import check_name, read_text_skill
 
-        kept = keep(files, check_name(name))
+        name = check_name(name)
+        kept = keep(files, name)
         try:
             text = read_text_skill(kept.home, name)
         except BaseException:

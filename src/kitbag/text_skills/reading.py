@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from unicodedata import normalize
 
 from kitbag.declarations.frontmatter import cut, read_frontmatter
 from kitbag.declarations.skill_md import read_skill_md
@@ -28,10 +29,11 @@ class TextSkill:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a skill; raise SkillNameError when it is none."""
-    if not _NAME.match(name):
+    """Return the name of a skill in its one form; raise SkillNameError when it is none."""
+    composed = normalize("NFC", name)
+    if not _NAME.match(composed):
         raise SkillNameError(name)
-    return name
+    return composed
 
 
 def check_text(name: str, text: str) -> str:
