@@ -17,7 +17,9 @@ from kitbag.errors import (
 )
 from kitbag.hosts import Host
 from kitbag.http.errors import InsideAddressError
+from kitbag.integrations.telling import refusal_text
 from kitbag.needs import Need
+from kitbag.servers.faults import said
 from kitbag.trust.errors import SkillChangedError, UngrantedError
 from tests.conftest import WriteSkill
 
@@ -44,6 +46,14 @@ def test_each_command_about_a_skill_names_each_root_once(error: KitbagError) -> 
     for command in commands:
         assert shlex.split(command)[-2:] == ["--root", "/the roots"]
         assert command.count("--root") == 1
+
+
+@pytest.mark.parametrize("error", ABOUT_SKILLS, ids=lambda error: type(error).__name__)
+def test_a_model_is_told_no_command_of_kitbag_and_a_person_is(error: KitbagError) -> None:
+    """By these two functions every integration, and the MCP server, says what went wrong."""
+    assert "kitbag " not in refusal_text(error)
+    assert "kitbag " not in said(error)
+    assert "kitbag " in error.hint
 
 
 def test_consent_for_a_machine_names_no_root() -> None:
