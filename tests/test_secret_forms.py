@@ -86,6 +86,14 @@ forms = {
 }
 if "\r" not in s and "\\" not in s:
     forms["yaml block"] = yaml.safe_dump(s, default_style="|", allow_unicode=True)
+import pprint, textwrap
+forms |= {
+    "pprint": pprint.pformat({"KEY": s}, width=60), "pprint of lists": pprint.pformat([[s]]),
+    "yaml on lines": yaml.safe_dump({"a": {"k": s}}, allow_unicode=True),
+    "yaml in quotes on lines": yaml.safe_dump([s], default_style='"', width=60),
+    "wrapped": textwrap.fill(s, 50), "indented": textwrap.indent(textwrap.fill(s, 70), "    "),
+    "percent twice": urllib.parse.quote(urllib.parse.quote(s)),
+}
 print(json.dumps(forms))
 """
 NODE = r"""
@@ -95,6 +103,7 @@ const forms = {
   json: JSON.stringify(s), twice: JSON.stringify({a: JSON.stringify({k: s})}),
   "json of inspect": JSON.stringify(util.inspect(s)),
   uri: encodeURIComponent(s), whole: encodeURI(s), parameters: String(new URLSearchParams({k: s})),
+  escape: /^[\x00-\x7f]*$/.test(s) ? escape(s) : '',
   format: util.format('%O %j', s, s), 'buffer as json': JSON.stringify(Buffer.from(s)).slice(25),
   buffer: util.inspect(Buffer.from(s)).replace(/ \.\.\. .*/, ''), raw: String.raw`${s}`,
 };

@@ -8,10 +8,12 @@ from typing import Any
 from kitbag.hidden_text import clean
 from kitbag.literal_search import LiteralSearch, Match
 from kitbag.secret_forms import (
+    BLANKS,
     QUOTING,
     bytes_of,
     forms_of,
     unquoted_forms_of,
+    unspaced_forms_of,
     wrapping_forms_of,
 )
 
@@ -49,6 +51,7 @@ class Redactor:
         self._broken_up = (
             _SearchWithout(_LINE_ENDS, _by_form(whole, wrapping_forms_of), where=_LINE_ENDS),
             _SearchWithout(QUOTING, _by_form(whole, unquoted_forms_of), where=_QUOTES),
+            _SearchWithout(QUOTING + BLANKS, _by_form(whole, unspaced_forms_of), where=_LINE_ENDS),
         )
         self._words = {
             bytes_of(value): name

@@ -17,6 +17,7 @@ _FEWEST_BYTES = 6
 _DEEPEST = 100  # a value that is nested deeper is no key that anybody was given
 # What quoting adds to a text, or takes from it, in every language and however often it is done.
 QUOTING = b"\\'\"\r\n"
+BLANKS = b" \t"
 _NO_QUOTING = str.maketrans("", "", QUOTING.decode())
 
 
@@ -58,6 +59,15 @@ def unquoted_forms_of(value: str) -> set[bytes]:
         bare = text.isalnum() and text.isascii() and len(text) < _PART_CHARACTERS
         texts -= {text} if bare else set()
     return {form for form in map(_utf8, texts) if len(form) >= _FEWEST_BYTES}
+
+
+def unspaced_forms_of(value: str) -> set[bytes]:
+    """Return what is left of them when blanks are taken out, too.
+
+    What is printed for people is broken into lines and indented: by pprint, YAML, a terminal.
+    """
+    found = {form.translate(None, BLANKS) for form in unquoted_forms_of(value)}
+    return {form for form in found if len(form) >= _PART_CHARACTERS}
 
 
 def bytes_of(value: str) -> bytes:
@@ -194,7 +204,7 @@ def _percent_encoded(text: str) -> Iterator[str]:
     if text.isascii() and text.isalnum():
         return
     # Strict; a path; what JavaScript leaves alone in a part, in a form and in a whole address.
-    for safe in ("", "/", "!*'()", "*", ";/?:@&=+$,#!*'()"):
+    for safe in ("", "/", "!*'()", "*", ";/?:@&=+$,#!*'()", "@*/+"):
         for form in (
             quote(text, safe=safe, errors="surrogatepass"),
             quote_plus(text, safe=safe, errors="surrogatepass"),
@@ -202,6 +212,7 @@ def _percent_encoded(text: str) -> Iterator[str]:
             for spelled in (form, form.replace("~", "%7E"), _lower_hex(form)):
                 yield spelled
                 yield quote(spelled, safe="")
+                yield quote(spelled, safe="/")
     yield _each(_NOT_ALPHANUMERIC, lambda c: "".join(f"%{b:02X}" for b in bytes_of(c)), text)
 
 

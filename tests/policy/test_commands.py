@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitbag.policy import Command, Condition, Policy, Request, Rule
-from kitbag.policy.command_words import Word, read_command
+from kitbag.policy.command_text import Word
+from kitbag.policy.command_words import read_command
 from kitbag.policy.user_file import parse_user_policy
 
 CARGO = Command("cargo *")
