@@ -11,7 +11,8 @@ class Limits:
 
     `keep_bytes` of each output stream reach the caller, half from its head and half from its
     tail; past `kill_bytes` on both together the call is killed. `memory_bytes` and
-    `cpu_seconds` hold for each process of the call, `processes` for all of it.
+    `cpu_seconds` hold for each process of the call, `processes` for all of it. Where a cgroup v2
+    is delegated, all of a call has `memory_bytes` and, besides, its temporary folders.
     """
 
     timeout_seconds: float = 30.0

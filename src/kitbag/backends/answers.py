@@ -154,6 +154,8 @@ def _why(call: ToolCall, ended: Ended) -> str:
         return f"timed out after {call.limits.timeout_seconds:g} s"
     if ended.code == "output_limit":
         return f"killed: it printed more than {call.limits.kill_bytes:,} bytes"
+    if ended.code == "memory_limit":
+        return "killed: its processes together used more memory than a call may"
     if ended.code is not None:
         return f"killed: {ended.code.replace('_', ' ')}"
     if ended.signal is not None:

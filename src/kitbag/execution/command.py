@@ -132,9 +132,10 @@ class Ended:
     """A call that is over: nothing it started is alive.
 
     `exit_code` is None when a signal ended it; `code` says why Kitbag ended it, such as
-    "timeout", "output_limit" or "zygote_lost". `warm` means that a process served it that was
-    already running; if it could have been and was not, `cold_because` says why. `refused_hosts`
-    are those it asked its proxy for without a grant, as they would have to be granted.
+    "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm` means that a process served
+    it that was already running; if it could have been and was not, `cold_because` says why.
+    `refused_hosts` are those it asked its proxy for without a grant, as they would have to be
+    granted.
     """
 
     outcome: Outcome

@@ -16,7 +16,16 @@ Right = Literal["list", "read", "run", "write", "device"]
 Network = Literal["none", "hosts", "host"]
 
 NOTHING = "none"
-_HOST_ONLY = ("protections", "workspace", "root", "hosts", "skill_name", "paths", "followed")
+_HOST_ONLY = (
+    "protections",
+    "workspace",
+    "root",
+    "hosts",
+    "skill_name",
+    "paths",
+    "followed",
+    "cgroup",
+)
 _SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
 _TRUNCATE = 3  # the one below which a file outside could still be truncated
 
@@ -86,6 +95,7 @@ class Plan:
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
     workspace: Path
+    cgroup: str  # the folder that sandboxes have theirs in, "" where there is none
     root: bool
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
@@ -141,6 +151,8 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
         workspace=confinement.workspace,
+        # A tool that is not confined could leave it.
+        cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
         protections=(),
     )
@@ -195,14 +207,15 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
     seccomp = "seccomp" if chosen.seccomp else ""
     pidns = "pidns" if chosen.namespaces else ""
     tree = pidns or ("subreaper" if machine.adoption else "process_group")
+    cgroup = "cgroup2" if chosen.cgroup else ""
     scoped = landlock if chosen.landlock >= _SIGNAL_SCOPE else ""
     return {
         "fs": _join("romount" if chosen.namespaces else "", landlock),
         "net": _network(chosen, seccomp),
         "tree": tree,
         "signals": _join(pidns, scoped),
-        "memory": "rlimit_data" if machine.memory else NOTHING,
-        "processes": _process_limit(chosen),
+        "memory": _join("rlimit_data" if machine.memory else "", cgroup),
+        "processes": _join(_process_limit(chosen), cgroup),
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
     }
@@ -220,7 +233,7 @@ def _network(chosen: Plan, seccomp: str) -> str:
 def _process_limit(chosen: Plan) -> str:
     if chosen.pid_limit:
         return "pid_max"
-    return "rlimit_nproc" if chosen.user and not chosen.root else NOTHING
+    return "rlimit_nproc" if chosen.user and not chosen.root else ""
 
 
 def _join(*layers: str) -> str:

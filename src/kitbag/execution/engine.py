@@ -20,6 +20,7 @@ from kitbag.errors import (
     SandboxFailedError,
 )
 from kitbag.execution.call import Call, OnOutput
+from kitbag.execution.cgroups import Cgroup, CgroupError
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
 from kitbag.execution.jobs import key_of
@@ -28,7 +29,7 @@ from kitbag.execution.not_started import why_not_started
 from kitbag.execution.pool import ZygotePool
 from kitbag.execution.probe import probe
 from kitbag.execution.proxy.variables import through_proxy
-from kitbag.execution.replies import Finished, Lost, NotStarted, Unfit
+from kitbag.execution.replies import Finished, Lost, NotStarted, Reply, Unfit
 from kitbag.execution.zygote import wire
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
@@ -134,7 +135,8 @@ class Engine:
             slot.door.open()
         try:
             reply = await call.run()
-            reusable = not isinstance(reply, Finished) or reply.reusable
+            out_of_memory = _is_out_of_memory(slot.cgroup, reply)
+            reusable = not out_of_memory and (not isinstance(reply, Finished) or reply.reusable)
         finally:
             if slot.door is not None:
                 refused = slot.door.shut()
@@ -149,6 +151,7 @@ class Engine:
             warm=slot.is_warm,
             failure=slot.failure,
             refused=refused,
+            out_of_memory=out_of_memory,
         )
 
     def _settle_on_loop(self) -> None:
@@ -249,6 +252,8 @@ async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise NoPlaceError(command.argv[0], limit) from None
+    except CgroupError as error:
+        raise SandboxFailedError(str(error)) from error
 
 
 def _with_time_left(command: Command, spent: float) -> Command:
@@ -268,6 +273,14 @@ class Ran:
     warm: bool
     failure: str
     refused: tuple[str, ...]
+    out_of_memory: bool
+
+
+def _is_out_of_memory(cgroup: Cgroup | None, reply: Reply) -> bool:
+    """Tell whether all of a call was killed for its memory; one that ended well was not."""
+    if cgroup is None or (isinstance(reply, Finished) and reply.status >= 0):
+        return False
+    return cgroup.out_of_memory
 
 
 def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
@@ -309,7 +322,8 @@ class Spent:
 
 def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> Ended:
     call = ran.call
-    outcome, exit_code, code = _verdict(finished, call.ended_by)
+    ended_by = call.ended_by or ("memory_limit" if ran.out_of_memory else None)
+    outcome, exit_code, code = _verdict(finished, ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
     return Ended(
         outcome=outcome,
@@ -346,6 +360,8 @@ def _verdict(
 ) -> tuple[Outcome, int | None, str | None]:
     if ended_by == "timeout":
         return "timed_out", TIMED_OUT, "timeout"
+    if ended_by == "memory_limit":
+        return "killed", None, ended_by
     if finished is None:
         return "killed", None, "zygote_lost"
     if ended_by is not None:

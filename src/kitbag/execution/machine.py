@@ -18,12 +18,16 @@ class Machine:
     own_proc: bool = False
     pid_limit: bool = False
     adoption: bool = False
+    cgroup: str = ""  # the folder in which one was seen to kill and to count
     root: bool = False
     reasons: tuple[tuple[str, str], ...] = field(default=())
 
 
-def read_report(report: str, *, root: bool) -> Machine:
-    """Make a machine of the lines a trial run reports: layer, number, reason."""
+def read_report(report: str, *, root: bool, cgroup: str = "") -> Machine:
+    """Make a machine of the lines a trial run reports: layer, number, reason.
+
+    `cgroup` is the folder in which one was tried.
+    """
     given: dict[str, int] = {}
     reasons: list[tuple[str, str]] = []
     for line in report.splitlines():
@@ -41,6 +45,7 @@ def read_report(report: str, *, root: bool) -> Machine:
         own_proc=bool(spaces & 2),
         pid_limit=bool(spaces & 4),
         adoption=bool(given.get("adoption")),
+        cgroup=cgroup if given.get("cgroup") else "",
         root=root,
         reasons=tuple(reasons),
     )

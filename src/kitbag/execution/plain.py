@@ -35,6 +35,7 @@ class PlainSlot:
     failure = ""
     is_warm = False
     door = None
+    cgroup = None
 
     def __init__(
         self,

@@ -3,8 +3,11 @@
 import os
 import socket
 import threading
+from contextlib import nullcontext
 
+from kitbag.execution.cgroups import find_parent, trial
 from kitbag.execution.machine import Machine, read_report
+from kitbag.execution.zygote import wire
 from kitbag.execution.zygotes import start_program
 
 _PATIENCE_SECONDS = 20.0
@@ -24,13 +27,21 @@ def probe() -> Machine:
 def _try() -> Machine:
     if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
         return Machine(reasons=(("system", "confinement is known on Linux only"),))
+    parent = find_parent()
+    with trial(parent) if parent else nullcontext(()) as given:
+        report = _report(given)
+    return read_report(report, root=os.geteuid() == 0, cgroup=parent)
+
+
+def _report(given: tuple[int, ...]) -> str:
+    """Have each layer tried; `given` leads into a cgroup, where there is one to try."""
     pid, control = start_program("probe")
     control.settimeout(_PATIENCE_SECONDS)
     try:
-        report = control.recv(4096).decode(errors="replace")
+        wire.send(control, wire.CONFIGURE, given)
+        return control.recv(4096).decode(errors="replace")
     except OSError as error:
-        report = f"trials 0 {error}"
+        return f"trials 0 {error}"
     finally:
         control.close()
         os.waitpid(pid, 0)
-    return read_report(report, root=os.geteuid() == 0)

@@ -14,6 +14,7 @@ from kitbag.execution.zygote import wire
 from kitbag.outlasting import Outlasting
 
 if TYPE_CHECKING:
+    from kitbag.execution.cgroups import Cgroup
     from kitbag.execution.proxy.door import Door
 
 _LONGEST_REPLY = 1024
@@ -66,6 +67,7 @@ class Slot:
         self._is_ready = False
         self.temporary = temporary
         self.door = door  # by which its calls reach hosts
+        self.cgroup: Cgroup | None = None  # that bounds all of it
         self.alive = True
         self.idle_since = 0.0
         self.in_crowd = False  # whether other calls wait for a slot
@@ -209,6 +211,8 @@ class Slot:
             if self.door is not None:
                 self.door.close()
             self.abandon()
+            if self.cgroup is not None:
+                self.cgroup.remove_later(self._loop)
 
     def abandon(self) -> None:
         """Close the descriptor only: after a fork, the loop is the parent's."""

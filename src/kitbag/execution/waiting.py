@@ -16,6 +16,7 @@ from kitbag.outlasting import Outlasting
 if TYPE_CHECKING:
     import socket
 
+    from kitbag.execution.cgroups import Cgroup
     from kitbag.execution.proxy.door import Door
 
 _LONGEST_WORD = 16
@@ -87,6 +88,10 @@ class WaitingSlot:
     @property
     def door(self) -> "Door | None":
         return self._slot.door
+
+    @property
+    def cgroup(self) -> "Cgroup | None":
+        return self._slot.cgroup
 
     def is_ready(self, _now: float) -> bool:
         return self._is_ready and not self._reply.done()

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kitbag.errors import CommandStartError, PathReplacedError
+from kitbag.execution.cgroups import Cgroup, Cgroups, bounds
 from kitbag.execution.command import Nursery, Prestarted
 from kitbag.execution.confinement import Plan, Right
 from kitbag.execution.interpreter import zygote_command
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _CONTROL = 3
 _MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
 _WARMING_SECONDS = 0.03  # what starting one costs, until it is known
+_PATIENCE_SECONDS = 5.0  # with the end of what the kernel has killed
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups
 _MOST_SPARE = 3  # programs that wait for their call: a Node takes forty megabytes
 _ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
 
@@ -149,6 +152,7 @@ class Zygote:
         self._loop = loop
         self._plan = plan
         self._uplink = uplink
+        self._cgroups = Cgroups(plan.cgroup) if plan.cgroup else None
         self._shelves: dict[SlotKey, Shelf] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
@@ -188,34 +192,38 @@ class Zygote:
         return self._new_slot(key, owner)
 
     def _new_slot(self, key: SlotKey, owner: Owner) -> Slot:
+        cgroup = self._new_cgroup(key)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         temporary = None if self._plan.namespaces else _new_folder_name()
         jobs = Jobs(key.warm) if isinstance(key.warm, Nursery) else None
         order = jobs.order() if jobs else None
         fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
+        fields["in_cgroup"] = cgroup is not None
         door = self._new_door()
-        given = (
-            theirs.fileno(),
-            *(jobs.theirs() if jobs else ()),
-            *(door.theirs() if door else ()),
-        )
+        lines = [line for line in (jobs, door, cgroup) if line is not None]
+        given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:
             wire.send_value(self._control, wire.NEW_SLOT, fields, given)
         except OSError:
-            ours.close()
-            if door is not None:
-                door.close()
-            if jobs is not None:
-                jobs.close()
+            for end in (ours, *lines):
+                end.close()
             raise
         finally:
             theirs.close()
-            for line in (jobs, door):
-                if line is not None:
-                    line.close_theirs()
-        return Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs, door=door)
+            for line in lines:
+                line.close_theirs()
+        slot = Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs, door=door)
+        slot.cgroup = cgroup
+        return slot
+
+    def _new_cgroup(self, key: SlotKey) -> Cgroup | None:
+        if self._cgroups is None:
+            return None
+        # Without namespaces the temporary folder is on a disk.
+        temporary_bytes = self._plan.temporary_bytes if self._plan.namespaces else 0
+        return self._cgroups.new(bounds(dict(key.limits), temporary_bytes))
 
     def _new_door(self) -> "Door | None":
         if not self._plan.proxy_port:
@@ -234,9 +242,21 @@ class Zygote:
             max(idle, key=itemgetter(0))[1].trim()
 
     def lost(self, slot: AnySlot) -> None:
-        """End with a slot that was lost: only our own end proves that its programs are dead."""
-        self.close()
-        self.ended.add_done_callback(lambda _: slot.confirm_lost())
+        """End with a slot that was lost: only our own end proves that its programs are dead.
+
+        Not with one whose cgroup the kernel has killed: that can be removed when all are.
+        """
+        cgroup = slot.cgroup
+        if self.alive and cgroup is not None and cgroup.out_of_memory:
+            cgroup.when_removed(slot.confirm_lost)
+            self._loop.call_later(_PATIENCE_SECONDS, self._end_with, slot, cgroup)
+        else:
+            self._end_with(slot, None)
+
+    def _end_with(self, slot: AnySlot, cgroup: Cgroup | None) -> None:
+        if cgroup is None or not cgroup.is_removed:
+            self.close()
+            self.ended.add_done_callback(lambda _: slot.confirm_lost())
 
     def end_idle_slots(self, before: float) -> None:
         """Close slots not used since `before`."""
@@ -287,7 +307,13 @@ class Zygote:
             self._loop.remove_reader(self._first)
             os.close(self._first)
             self._first = -1
-        if not self.ended.done():
+        self._finish(_FIRST_PAUSE)
+
+    def _finish(self, pause: float) -> None:
+        """Say that all has ended, once its cgroups are gone; at last the next host removes them."""
+        if self._cgroups is not None and not self._cgroups.remove() and pause < _LAST_PAUSE:
+            self._loop.call_later(pause, self._finish, 2 * pause)
+        elif not self.ended.done():
             self.ended.set_result(None)
 
     def close(self) -> None:
@@ -312,10 +338,14 @@ class Zygote:
         """Wait for the end of an abandoned zygote of our own."""
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
+        if self._cgroups is not None:
+            self._cgroups.remove()
 
     def abandon(self) -> None:
         """Close descriptors only: the loop is closed or, after a fork, the parent's."""
         self._control.close()
+        if self._cgroups is not None:
+            self._cgroups.abandon()
         for fd in (self._pidfd, self._first):
             if fd >= 0:
                 os.close(fd)

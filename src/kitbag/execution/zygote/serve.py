@@ -161,6 +161,7 @@ class Zygote:
         if message is None:
             return False
         limits: Fields = message.value()
+        limits["cgroup"] = cgroup = message.fds.pop() if limits["in_cgroup"] else -1
         limits["porch"] = message.fds[-1] if self._config["proxy_port"] else -1
         sock = _socket.socket(fileno=message.fds[0])
         try:
@@ -171,25 +172,29 @@ class Zygote:
         except OSError as error:
             wire.send_failure(sock, error)
         sock.close()
-        for fd in message.fds[1:]:
-            os.close(fd)
+        _close(message.fds[1:])
+        if cgroup >= 0:
+            os.close(cgroup)
         return True
 
     def _fork_slot(self, sock: _socket.socket, limits: Fields) -> None:
         with self._new_table():
-            self._slots[self._fork(sock, lambda: self._slot(sock, limits))] = limits["temporary"]
+            slot = self._fork(sock, limits["cgroup"], lambda: self._slot(sock, limits))
+        self._slots[slot] = limits["temporary"]
 
     def _fork_with_nursery(self, sock: _socket.socket, jobs: int, limits: Fields) -> None:
         """Fork a slot in a new table, and a nursery that stays outside and forks into it."""
         nest, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         lifeline, held = os.pipe2(os.O_CLOEXEC)
         with self._new_table():
-            slot = self._fork(sock, lambda: self._warm_slot(sock, nest, held, limits))
+            slot = self._fork(
+                sock, limits["cgroup"], lambda: self._warm_slot(sock, nest, held, limits)
+            )
             table = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
         os.close(held)
         nest.close()
         self._slots[slot] = None
-        pid = self._fork(end, lambda: self._nursery(end, jobs, table, limits))
+        pid = self._fork(end, limits["cgroup"], lambda: self._nursery(end, jobs, table, limits))
         self._nurseries[lifeline] = pid
         self._poll.register(lifeline, 0)
         os.close(table)
@@ -198,12 +203,14 @@ class Zygote:
     def _new_table(self) -> NewTable:
         return NewTable(self._own_table)
 
-    def _fork(self, tell: _socket.socket, become: Callable[[], None]) -> int:
+    def _fork(self, tell: _socket.socket, cgroup: int, become: Callable[[], None]) -> int:
         """Fork a child that never returns here; a failure is told to whom it concerns."""
         pid = os.fork()
         if pid:
             return pid
         try:
+            if cgroup >= 0:
+                kernel.enter_cgroup(cgroup)
             become()
         except BaseException as error:
             wire.send_failure(tell, error)

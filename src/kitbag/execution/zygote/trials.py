@@ -7,7 +7,16 @@ import errno
 import os
 import resource
 
-from kitbag.execution.zygote import kernel, landlock, namespaces, own_view, seccomp, signals, tree
+from kitbag.execution.zygote import (
+    kernel,
+    landlock,
+    namespaces,
+    own_view,
+    seccomp,
+    signals,
+    tree,
+    wire,
+)
 from kitbag.execution.zygote.syscalls import NUMBERS
 
 TYPE_CHECKING = False
@@ -22,6 +31,7 @@ _FEW_PROCESSES, _MORE_PROCESSES = 4, 20
 
 def report(control: _socket.socket) -> None:
     """Send one line per layer: its name, what it gives (0 is nothing), why not."""
+    message = wire.receive(control)
     under_way = [
         begin("user_namespaces", lambda: try_namespaces(user=True)),
         begin("landlock", try_landlock),
@@ -29,6 +39,9 @@ def report(control: _socket.socket) -> None:
         begin("memory", try_memory),
         begin("adoption", try_adoption),
     ]
+    if message is not None and message.fds:
+        procs = message.fds[0]
+        under_way.append(begin("cgroup", lambda: try_cgroup(procs)))
     lines = [finish(*trial) for trial in under_way]
     if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
         lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
@@ -105,6 +118,39 @@ def try_memory() -> int:
     except MemoryError:
         return 1
     raise NotEnforcedError("accepted, but it denies nothing")
+
+
+def try_cgroup(procs: int) -> int:
+    """Prove that the small cgroup kills who fills it, and counts who forks in it."""
+    if not _ends_in_cgroup(procs, _fill_memory, by_signal=signals.KILL):
+        raise NotEnforcedError("a process in it may use more memory than it holds")
+    if not _ends_in_cgroup(procs, _fork_more, by_signal=0):
+        raise NotEnforcedError("more processes may be in it than it holds")
+    return 1
+
+
+def _ends_in_cgroup(procs: int, action: Callable[[], object], by_signal: int) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            kernel.enter_cgroup(procs)
+            action()
+        except BlockingIOError:
+            status = 0  # EAGAIN: there are too many, fork(2)
+        finally:
+            os._exit(status)
+    return os.waitpid(pid, 0)[1] == by_signal
+
+
+def _fill_memory() -> None:
+    bytearray(b"\1") * _MEMORY_BYTES  # written, not only asked for
+
+
+def _fork_more() -> None:
+    for _ in range(_MORE_PROCESSES):
+        if os.fork() == 0:
+            os._exit(0)  # it counts until somebody waits for it
 
 
 def try_adoption() -> int:
