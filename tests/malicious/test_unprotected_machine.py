@@ -1,6 +1,7 @@
 """A machine that cannot confine: an error first, then what somebody consented to, and no more."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from kitbag.errors import CallDeniedError, SandboxUnavailableError
 from kitbag.execution import shared
 from kitbag.execution.engine import Engine
 from kitbag.execution.machine import Machine
+from kitbag.execution.probe import probe
 from kitbag.journal.reading import JournalReader, Query
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
@@ -107,3 +109,24 @@ def test_a_consent_is_not_for_a_machine_that_could_but_failed(
     assert caught.value.code == "sandbox_failed"
     assert "unconfined" not in caught.value.hint
     assert not (workspace / "ran").exists()
+
+
+@pytest.mark.promise("fs-1")
+def test_a_handler_runs_and_is_held_where_there_are_no_namespaces(
+    manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = replace(probe(), namespaces=False, user_namespace=False, own_proc=False)
+    engine = Engine(machine=replace(machine, pid_limit=False))
+    monkeypatch.setattr(shared, "_engine", engine)
+    (workspace.parent / "outside").write_text("s3cret")
+    handler = "def handler(args):\n    return open(args['path']).read()\n"
+    (workspace / "inside").write_text("fine")
+    manager = manager_of({"scripts/look.py": handler})
+
+    fine = manager.call("bad.look", {"path": str(workspace / "inside")})
+    refused = manager.call("bad.look", {"path": str(workspace.parent / "outside")})
+
+    run_blocking(engine.close())
+    assert (fine.outcome, fine.structured) == ("ok", "fine")
+    assert refused.is_error
+    assert "s3cret" not in refused.content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import stat
 import struct
@@ -10,6 +11,7 @@ import struct
 from kitbag.execution.zygote import kernel
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_OUT_OF_THE_WAY = 16
 _VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -60,8 +62,7 @@ def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: in
     # The kernel refuses a structure with non-zero fields it does not know: cut it to the ABI.
     size = 8 if abi < 4 else 16 if abi < 6 else 24  # noqa: PLR2004
     attributes = ctypes.create_string_buffer(struct.pack("QQQ", files, ports, scopes), 24)
-    fd = kernel.syscall(_CREATE, attributes, size, 0)
-    os.set_inheritable(fd, False)
+    fd = _moved_up(kernel.syscall(_CREATE, attributes, size, 0))
     for path, right in paths:
         rights = RIGHTS[right] & files
         if isinstance(path, int):
@@ -72,6 +73,13 @@ def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: in
         rule = ctypes.create_string_buffer(struct.pack("QQ", _CONNECT_TCP, port), 16)
         kernel.syscall(_ADD_RULE, fd, _NET_PORT, rule, 0)
     return fd
+
+
+def _moved_up(fd: int) -> int:
+    """Move a descriptor out of the way: a program's own streams are put at the lowest numbers."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+    os.close(fd)
+    return moved
 
 
 def _allow_named(ruleset_fd: int, path: str, rights: int) -> None:
