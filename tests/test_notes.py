@@ -118,3 +118,30 @@ def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspac
     content = manager.call("demo.x", {"url": "https://data.example.org/a"}).content
 
     assert f"kitbag trust demo --host data.example.org --root {home.parent}" in content
+
+
+SWALLOWS = """
+import urllib.request
+try:
+    urllib.request.urlopen("http://other.example/x", timeout=5)
+except OSError:
+    pass
+"""
+
+
+@pytest.mark.parametrize("end", ["print('done')\n", "raise SystemExit('Permission denied')\n"])
+def test_a_host_that_was_refused_is_named_also_when_the_script_goes_on(
+    end: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": SWALLOWS + end})
+    skill = SkillManager(home.parent, cache=False).get_skill("demo")
+    Grants().grant(skill, [Need(kind="host", value="granted.example")])
+
+    result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
+
+    command = f"kitbag trust demo --host other.example --root {home.parent}"
+    note = f"note: it was refused other.example; the user can grant it: `{command}`"
+    assert result.refused_hosts == ("other.example",)
+    assert result.content.endswith(note)
+    assert "no network" not in result.content
+    assert note not in result.data

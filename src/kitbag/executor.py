@@ -179,7 +179,7 @@ class ToolExecutor(Shared):
             permitted = permit.applied_to(call)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
-            if result.outcome != "ok":
+            if result.outcome != "ok" or result.refused_hosts:
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result

@@ -32,13 +32,28 @@ _NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
 def with_notes(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str] = ()
 ) -> ToolResult:
-    """Add the commands that would give a failed script what it may have lacked."""
-    if result.outcome != "failed":
-        return result
-    notes = _network(result, call, permit, roots)
-    if isinstance(call.tool.runs, Script):
+    """Add the commands that would give a script what it may have lacked.
+
+    A host that the proxy refused is told of a call that went well, too: a script may go on without
+    what it could not fetch, and nobody would know.
+    """
+    notes = _refused(result, call, roots)
+    if result.outcome == "failed":
+        notes = notes or _network(result, call, permit, roots)
+    if result.outcome == "failed" and isinstance(call.tool.runs, Script):
         notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
-    return replace(result, content="\n".join([result.content, *notes])) if notes else result
+    if not notes:
+        return result
+    return replace(result, content="\n".join(filter(None, [result.content, *notes])))
+
+
+def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    if not result.refused_hosts:
+        return []
+    needs = [Need(kind="host", value=host) for host in result.refused_hosts]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    said = f"note: it was refused {', '.join(result.refused_hosts)}"
+    return [f"{said}; the user can grant it: `{command}`"]
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:

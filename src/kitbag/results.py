@@ -52,7 +52,8 @@ class ToolResult:
     `warm` calls were forked from a process that was already running; where that was possible and
     was not done, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `run_later` are paths the call made that other programs run
-    unconfined, such as git hooks. `http` is there when a web service answered.
+    unconfined, such as git hooks. `refused_hosts` are those that it tried to reach and was not
+    granted. `http` is there when a web service answered.
     """
 
     tool: str
@@ -73,6 +74,7 @@ class ToolResult:
     files: tuple[ChangedFile, ...] = ()
     files_complete: bool = True
     run_later: tuple[str, ...] = ()
+    refused_hosts: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None
     warm: bool = False

@@ -254,6 +254,26 @@ def test_every_door_refuses_what_a_tool_did_not_promise(
     assert "the answer does not fit the tool's output schema: n: " in said
 
 
+# What JSON can spell and few can read: a number beyond all, and very many levels.
+ODD = {"number": "1e999", "levels": "[" * 300 + "]" * 300, "both": '{"n": [-1e999]}'}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", ODD)
+def test_a_value_that_few_can_read_is_text_at_every_door(
+    case: str, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    write_skill("odd", files={"scripts/odd.py": f'"""Odd."""\nprint({ODD[case]!r})\n'})
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
+
+    answers = {
+        door.__name__: door(manager, "odd.odd", {}) for door in (by_library, by_script, *DOORS)
+    }
+
+    assert answers == dict.fromkeys(answers, (False, ODD[case]))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", BAD)

@@ -12,9 +12,7 @@ from kitbag.execution.command import Captured, Ended
 from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
 from kitbag.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
-from kitbag.needs import Need
 from kitbag.results import ToolResult
-from kitbag.trust.errors import trust_command
 from kitbag.workspace import changed_files
 
 # How a program says that a file, a folder or the network was out of its reach.
@@ -71,6 +69,7 @@ def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
         saved=tuple(path for path in saved if path is not None),
         files=files,
         files_complete=complete,
+        refused_hosts=ended.refused_hosts,
         timeout_seconds=call.limits.timeout_seconds,
     )
 
@@ -111,16 +110,12 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
     """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
     if ended.outcome == "ok":
         return said
-    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, ended, said + stderr)]
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
     return "\n".join(part for part in parts if part)
 
 
-def _note(call: ToolCall, ended: Ended, output: str) -> str:
+def _note(call: ToolCall, output: str) -> str:
     """Say that a tool was confined where its error looks as if it had run into that."""
-    if ended.refused_hosts:
-        needs = [Need(kind="host", value=host) for host in ended.refused_hosts]
-        command = trust_command(call.tool.skill, needs)
-        return f"note: it was refused {', '.join(ended.refused_hosts)}: `{command}`"
     if program := _program_not_installed(output):
         return f"note: {program} is not installed, or not where tools see programs"
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):

@@ -11,6 +11,7 @@ from google.rpc.error_details_pb2 import BadRequest
 
 from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
 from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from tests.conftest import WriteSkill
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import (
     PATIENCE_SECONDS,
@@ -32,6 +33,18 @@ async def test_a_handler_answers_with_its_value(new_server: NewServer) -> None:
 
     assert (result.outcome, json.loads(result.structured_json)) == ("ok", {"said": "grüße 👋"})
     assert result.protections["fs"]
+
+
+@pytest.mark.parametrize("printed", ["1e999", "[" * 300 + "]" * 300])
+async def test_a_value_that_few_can_read_is_text(
+    printed: str, new_server: NewServer, write_skill: WriteSkill
+) -> None:
+    write_skill("odd", files={"scripts/odd.py": f'"""Odd."""\nprint({printed!r})\n'})
+
+    async with connected(new_server()) as stub:
+        result = await call(stub, "odd.odd")
+
+    assert (result.outcome, result.content, result.structured_json) == ("ok", printed, "")
 
 
 async def test_a_tool_that_failed_is_a_result(new_server: NewServer) -> None:
