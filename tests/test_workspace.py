@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from kitbag import SkillManager
+from kitbag import Policy, SkillManager
 from kitbag.errors import WorkspaceError
 from kitbag.hidden_text import clean
-from kitbag.results import ChangedFile
+from kitbag.results import ChangedFile, ToolResult
 from kitbag.servers.mcp.links import Links
-from kitbag.workspace import changed_files, check_workspace
+from kitbag.workspace import Before, changed_files, check_workspace, look_at
 from tests.conftest import WriteSkill
 from tests.swaps import ROUNDS, swapped
 
@@ -52,6 +52,16 @@ def wait_past(path: Path) -> None:
             return
 
 
+def all_of(workspace: Path, since_ns: int = 0) -> Before:
+    """A moment before which nothing is known of a workspace."""
+    return Before(workspace, since_ns, {}, complete=True)
+
+
+def changes_of(result: ToolResult) -> dict[str, str]:
+    return {file.path: file.change for file in result.files}
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_files_that_were_made_or_changed_are_listed_and_no_others(
     manager_of: MakeManager, workspace: Path
 ) -> None:
@@ -67,9 +77,9 @@ def test_files_that_were_made_or_changed_are_listed_and_no_others(
     result = manager_of(script).call("demo.x")
 
     assert result.files == (
-        ChangedFile(path="a/b/new.json", type="application/json", size=3),
+        ChangedFile(path="a/b/new.json", type="application/json", size=3, change="created"),
         ChangedFile(path="appended.csv", type="text/csv", size=5),
-        ChangedFile(path="empty", type="application/octet-stream", size=0),
+        ChangedFile(path="empty", type="application/octet-stream", size=0, change="created"),
     )
     assert result.files_complete
 
@@ -84,6 +94,105 @@ def test_a_file_whose_time_was_set_back_is_listed(manager_of: MakeManager) -> No
     result = manager_of("echo hi > new; touch -d 2001-01-01 new\n").call("demo.x")
 
     assert [file.path for file in result.files] == ["new"]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_deleted_files_are_listed_and_what_others_deleted_is_not(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    (workspace / "a/b").mkdir(parents=True)
+    for name in ("a/b/deep.txt", "a/near.json", "kept", "gone", "others", "was-file"):
+        (workspace / name).write_text("old")
+    manager = manager_of("rm -r a; rm gone; ln -sf /etc/passwd was-file; echo x > made; rm made\n")
+    manager.call("demo.nothing")
+    (workspace / "others").unlink()
+
+    result = manager.call("demo.x")
+
+    assert result.files == (
+        ChangedFile(path="a/b/deep.txt", type="text/plain", size=0, change="deleted"),
+        ChangedFile(path="a/near.json", type="application/json", size=0, change="deleted"),
+        ChangedFile(path="gone", type="application/octet-stream", size=0, change="deleted"),
+        ChangedFile(path="was-file", type="application/octet-stream", size=0, change="deleted"),
+    )
+    assert result.files_complete
+    assert manager.call("demo.nothing").files == ()
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_what_is_renamed_is_deleted_and_created(manager_of: MakeManager, workspace: Path) -> None:
+    (workspace / "folder/inner").mkdir(parents=True)
+    for name in ("old.txt", "folder/inner/file"):
+        (workspace / name).write_text("old")
+    wait_past(workspace / "folder/inner/file")
+
+    result = manager_of("mv old.txt new.txt; mv folder other\n").call("demo.x")
+
+    assert changes_of(result) == {
+        "folder/inner/file": "deleted",
+        "new.txt": "created",
+        "old.txt": "deleted",
+        "other/inner/file": "created",
+    }
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_bash_write_and_edit_say_what_they_did_to_a_file(workspace: Path) -> None:
+    manager = SkillManager(workspace=workspace, builtins=True, policy=Policy.trusting())
+    calls = [
+        ("write", {"file_path": "x.txt", "content": "one"}),
+        ("write", {"file_path": "x.txt", "content": "one"}),
+        ("edit", {"file_path": "x.txt", "old_string": "one", "new_string": "two"}),
+        ("bash", {"command": "mv x.txt y.txt"}),
+    ]
+
+    found = [changes_of(manager.call(name, arguments)) for name, arguments in calls]
+
+    assert found == [
+        {"x.txt": "created"},
+        {"x.txt": "modified"},
+        {"x.txt": "modified"},
+        {"x.txt": "deleted", "y.txt": "created"},
+    ]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_nothing_is_said_to_be_deleted_in_what_was_not_looked_at(workspace: Path) -> None:
+    (workspace / "a-folder").mkdir()
+    (workspace / "a-folder/gone").touch()
+    (workspace / "file").touch()
+    before = look_at(workspace)
+    (workspace / "a-folder/gone").unlink()
+    for number in range(2_500):
+        (workspace / f"a-folder/{number}").touch()
+
+    files, complete = changed_files(before)
+
+    assert not complete
+    assert not [file for file in files if file.change == "deleted"]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_look_reads_again_only_folders_that_changed(workspace: Path, tmp_path: Path) -> None:
+    for number in range(20):
+        (workspace / f"{number}/inner").mkdir(parents=True)
+        (workspace / f"{number}/inner/file").touch()
+    (tmp_path / "clock").touch()
+    wait_past(tmp_path / "clock")
+    first = look_at(workspace)
+    (workspace / "7/inner/file").rename(workspace / "7/inner/other")
+
+    second = look_at(workspace)
+
+    read = {path for path in second.folders if second.folders[path] is not first.folders[path]}
+    assert read == {"7/inner"}
+    assert second.folders["7/inner"].files == {"other"}
+
+
+def test_a_deleted_file_is_not_linked(workspace: Path) -> None:
+    gone = ChangedFile(path="gone.txt", type="text/plain", size=0, change="deleted")
+
+    assert Links(workspace, "file").to([gone]) == []
 
 
 def test_a_failed_call_lists_its_files_too(manager_of: MakeManager) -> None:
@@ -119,7 +228,7 @@ def test_the_walk_is_bounded_and_says_when_it_did_not_see_everything(workspace: 
     for number in range(2_500):
         (workspace / f"{number}").touch()
 
-    files, complete = changed_files(workspace, 0)
+    files, complete = changed_files(all_of(workspace))
 
     assert not complete
     assert len(files) <= 2_000
@@ -129,7 +238,7 @@ def test_the_walk_is_bounded_and_says_when_it_did_not_see_everything(workspace: 
 def test_a_name_that_is_no_text_can_still_be_written_down(workspace: Path) -> None:
     Path(os.fsdecode(os.fsencode(workspace) + b"/\xff.txt")).touch()
 
-    (file,), _ = changed_files(workspace, time.time_ns() - 10**9)
+    (file,), _ = changed_files(all_of(workspace, time.time_ns() - 10**9))
 
     file.path.encode()
 
@@ -190,7 +299,7 @@ def test_no_hidden_character_turns_a_name_into_another_path(name: str, workspace
         (workspace / folder).mkdir()
         (workspace / folder / "file").touch()
 
-    files, _ = changed_files(workspace, 0)
+    files, _ = changed_files(all_of(workspace))
     links = Links(workspace, "file").to(files)
 
     assert len({file.path for file in files}) == len(files) == len(folders)
@@ -222,7 +331,7 @@ def test_a_folder_that_turns_into_a_link_is_not_looked_through(
     found = set[str]()
     with swapped(workspace / "inner", workspace / "link", pause=0.0001):
         for _ in range(ROUNDS * 20):
-            files, _ = changed_files(workspace, 0)
+            files, _ = changed_files(all_of(workspace))
             found |= {file.path for file in files}
 
     assert found <= {"inner/file", "link/file"}

@@ -306,7 +306,7 @@ def _told_what_runs(result: ToolResult, call: ToolCall, before: Seen) -> ToolRes
     """Name what the call made that others will run without being confined."""
     if not result.protections and not result.files:
         return result  # nothing of it was in the workspace
-    changed = (file.path for file in result.files)
+    changed = (file.path for file in result.files if file.change != "deleted")
     made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
     return result.with_run_later(made)
 

@@ -12,15 +12,20 @@ from kitbag.json_values import json_text
 from kitbag.stopwatch import Timings
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
+Change = Literal["created", "modified", "deleted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
-    """A file of the workspace that a call made or changed; `path` is relative to it."""
+    """A file of the workspace that a call made, changed or deleted; `path` is relative to it.
+
+    What was renamed is deleted under one name and created under another.
+    """
 
     path: str
     type: str  # a media type, guessed from the name
-    size: int
+    size: int  # 0 when it was deleted
+    change: Change = "modified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,9 @@ class ToolResult:
     was not done, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `run_later` are paths the call made that other programs run
     unconfined, such as git hooks. `refused_hosts` are those that it tried to reach and was not
-    granted. `http` is there when a web service answered.
+    granted. `http` is there when a web service answered. Where `files_complete` is false the
+    workspace holds more than may be looked at: other files may have changed, and one that is
+    called modified may be new.
     """
 
     tool: str

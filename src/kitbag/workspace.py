@@ -1,16 +1,20 @@
 """The folder in which tools work: whether it may be one, and what a call changed in it."""
 
+import errno
 import os
-import stat
 import time
+from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from mimetypes import guess_type
 from pathlib import Path
+from typing import NamedTuple
 
 from kitbag.environment import config_directory, home_directory, state_directory
 from kitbag.errors import WorkspaceError
 from kitbag.hidden_text import escape_hidden
-from kitbag.results import ChangedFile
+from kitbag.results import Change, ChangedFile
 from kitbag.untrusted_files import open_plain
 
 _MOST_ENTRIES = 2_000
@@ -20,6 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = ".kitbag"
 _CLOCK_REALTIME_COARSE = 5  # Python does not name it
 _MOST_CHECKED = 10_000
+_MOST_SEEN = 256  # workspaces, each with at most 2,000 names
 _SYSTEM = ("/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/proc", "/sys", "/dev", "/run")
 _CROWDED = ("/var", "/home", "/opt", "/srv", "/mnt", "/media")  # below them is fine
 _KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".pki")
@@ -82,83 +87,192 @@ def file_clock_ns() -> int:
         return time.time_ns() - 10_000_000
 
 
-# What the last call in a workspace left, by path: inode, time and size. A file system's clock ticks
-# slowly, so what was made just before a call would look as if the call had made it.
-_left: dict[Path, dict[str, tuple[int, int, int]]] = {}
+class _Folder(NamedTuple):
+    """What a look saw in a folder: its regular files, and the folders in it."""
+
+    stamp: tuple[int, int, int]  # device, inode, time of change
+    files: frozenset[str]
+    inner: tuple[str, ...]
+    is_settled: bool  # any later change gives it another stamp
 
 
-def changed_files(workspace: Path, since_ns: int) -> tuple[tuple[ChangedFile, ...], bool]:
-    """Return files made or changed since then, and whether the walk saw everything."""
-    found: dict[str, tuple[int, int, int]] = {}
-    complete = _walk(workspace, since_ns, found)
-    before = _left.get(workspace, {})
+_Folders = dict[str, _Folder]  # by path; the workspace itself is ""
+_Stamp = tuple[int, int, int]  # of a file: inode, time of change, size
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A workspace as it was before a call; nothing is known of folders that are not in it."""
+
+    workspace: Path
+    since_ns: int
+    folders: _Folders
+    complete: bool
+
+
+# What the last look at a workspace saw: a folder that has not changed since is not read again.
+_seen: OrderedDict[Path, _Folders] = OrderedDict()
+# What the last call in a workspace left, by path. A file system's clock ticks slowly, so what was
+# made just before a call would look as if the call had made it.
+_left: dict[Path, dict[str, _Stamp]] = {}
+
+
+def look_at(workspace: Path) -> Before:
+    """Look at a workspace before a call: only so is it known afterwards what was deleted."""
+    since_ns = file_clock_ns()
+    search = _Search(known=_seen.get(workspace, {}))
+    search.run(workspace)
+    _remember(workspace, search.folders)
+    return Before(workspace, since_ns, search.folders, search.complete)
+
+
+def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
+    """Return files made, changed or deleted since then, and whether both looks saw everything."""
+    search = _Search(before=before)
+    search.run(before.workspace)
+    _remember(before.workspace, search.folders)
+    left = _left.get(before.workspace, {})
     if len(_left) > _MOST_CHECKED:
         _left.clear()
-    _left[workspace] = found
-    changed = [path for path in sorted(found) if before.get(path) != found[path]]
-    return tuple(changed_file(path, found[path][2]) for path in changed), complete
+    _left[before.workspace] = found = search.found
+    changes: dict[str, Change] = dict.fromkeys(_deleted(before.folders, search.folders), "deleted")
+    for path, stamp in found.items():
+        # What is older than the call came with a folder that was renamed.
+        if left.get(path) != stamp or stamp[1] < before.since_ns:
+            changes[path] = "created" if path in search.created else "modified"
+    files = [
+        changed_file(path, found[path][2] if path in found else 0, changes[path])
+        for path in sorted(changes)
+    ]
+    return tuple(files), before.complete and search.complete
 
 
-def _walk(workspace: Path, since_ns: int, found: dict[str, tuple[int, int, int]]) -> bool:
-    """Note the files that changed; whether everything was seen."""
-    search = _Search(since_ns, found)
-    try:
-        root = open_plain(str(workspace))
-    except OSError:
-        return False
-    try:
-        search.enter(root, ".", "")
-    finally:
-        os.close(root)
-    return search.complete
+def _remember(workspace: Path, folders: _Folders) -> None:
+    _seen[workspace] = folders
+    _seen.move_to_end(workspace)
+    if len(_seen) > _MOST_SEEN:
+        _seen.popitem(last=False)
+
+
+def _deleted(before: _Folders, after: _Folders) -> Iterator[str]:
+    """Give the files that were there and are gone; what was not looked at may still be there."""
+    for path, folder in before.items():
+        now = after.get(path)
+        if now is not None:
+            gone = folder.files - now.files
+        else:
+            gone = folder.files if _is_absent(after, path) else frozenset()
+        yield from (_joined(path, name) for name in gone)
+
+
+def _is_absent(folders: _Folders, path: str) -> bool:
+    """Tell whether a look saw that there is no such folder."""
+    while path:
+        path, _, name = path.rpartition("/")
+        if path in folders:
+            return name not in folders[path].inner
+    return False
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 class _Search:
-    """A look through folders that other calls may be renaming: by descriptors, never by name."""
+    """A look through folders that other calls may be renaming: by descriptors, never by name.
 
-    def __init__(self, since_ns: int, found: dict[str, tuple[int, int, int]]) -> None:
-        self._since_ns = since_ns
-        self._found = found
+    After a call every folder is read: a file that changes leaves its folder's time as it was.
+    """
+
+    def __init__(self, *, known: _Folders | None = None, before: Before | None = None) -> None:
+        self._known = known or {}
+        self._before = before
         self._entries = 0
         self._deadline = time.monotonic() + _MOST_SECONDS
+        self.folders: _Folders = {}
+        self.found: dict[str, _Stamp] = {}  # what is new or has changed
+        self.created: set[str] = set()  # of that, what is known not to have been there
         self.complete = True
 
-    def enter(self, above: int, name: str, prefix: str) -> None:
+    def run(self, workspace: Path) -> None:
         try:
-            # Without following: what was a folder a moment ago may be a link by now.
-            folder = os.open(name, _FOLDER, dir_fd=above)
+            root = open_plain(str(workspace))
         except OSError:
+            self.complete = False
             return
         try:
-            self._look(folder, prefix)
+            self._enter(root, ".", "")
         finally:
-            os.close(folder)
+            os.close(root)
 
-    def _look(self, folder: int, prefix: str) -> None:
-        inner: list[str] = []
-        with suppress(OSError), os.scandir(folder) as listing:
-            for entry in listing:
-                self._entries += 1
-                if self._entries > _MOST_ENTRIES or time.monotonic() > self._deadline:
-                    self.complete = False
-                    return
-                if entry.is_dir(follow_symlinks=False):
-                    inner.append(entry.name)
-                else:
-                    self._note(f"{prefix}{entry.name}", entry.stat(follow_symlinks=False))
-        if inner and prefix.count("/") >= _MOST_DEPTH:
+    def _enter(self, above: int, name: str, path: str) -> None:
+        try:
+            # Without following: what was a folder a moment ago may be a link by now.
+            descriptor = os.open(name, _FOLDER, dir_fd=above)
+        except OSError as error:
+            self.complete &= error.errno != errno.EACCES
+            return
+        try:
+            folder = self._look(descriptor, path)
+            if folder is None:
+                self.complete = False
+            else:
+                self.folders[path] = folder
+                self._go_down(descriptor, path, folder.inner)
+        finally:
+            os.close(descriptor)
+
+    def _go_down(self, descriptor: int, path: str, inner: tuple[str, ...]) -> None:
+        if inner and path.count("/") >= _MOST_DEPTH:
             self.complete = False
             return
         for name in inner:
-            if prefix or name != _OURS:
-                self.enter(folder, name, f"{prefix}{name}/")
+            if path or name != _OURS:
+                self._enter(descriptor, name, _joined(path, name))
 
-    def _note(self, path: str, status: os.stat_result) -> None:
-        if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= self._since_ns:
-            self._found[path] = (status.st_ino, status.st_ctime_ns, status.st_size)
+    def _look(self, descriptor: int, path: str) -> _Folder | None:
+        """Return what is in a folder; None where that is more than may be looked at."""
+        now_ns = file_clock_ns()
+        status = os.fstat(descriptor)
+        stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
+        known = self._known.get(path)
+        if known is not None and known.is_settled and known.stamp == stamp:
+            return None if self._is_too_much(len(known.files) + len(known.inner)) else known
+        files: dict[str, os.DirEntry[str]] = {}
+        inner: list[str] = []
+        with suppress(OSError), os.scandir(descriptor) as listing:
+            for entry in listing:
+                if self._is_too_much(1):
+                    return None
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    files[entry.name] = entry
+            if self._before is not None:
+                self._compare(path, files, self._before)
+        return _Folder(stamp, frozenset(files), tuple(inner), status.st_ctime_ns < now_ns)
+
+    def _is_too_much(self, more: int) -> bool:
+        self._entries += more
+        return self._entries > _MOST_ENTRIES or time.monotonic() > self._deadline
+
+    def _compare(self, path: str, files: dict[str, "os.DirEntry[str]"], before: Before) -> None:
+        known = before.folders.get(path)
+        is_new_folder = known is None and _is_absent(before.folders, path)
+        for name, entry in files.items():
+            is_new = is_new_folder or (known is not None and name not in known.files)
+            self._note(_joined(path, name), entry, before.since_ns, is_new=is_new)
+
+    def _note(self, path: str, entry: "os.DirEntry[str]", since_ns: int, *, is_new: bool) -> None:
+        with suppress(FileNotFoundError):  # another call may be deleting it
+            status = entry.stat(follow_symlinks=False)
+            if is_new or status.st_ctime_ns >= since_ns:
+                self.found[path] = (status.st_ino, status.st_ctime_ns, status.st_size)
+            if is_new:
+                self.created.add(path)
 
 
-def changed_file(path: str, size: int) -> ChangedFile:
+def changed_file(path: str, size: int, change: Change) -> ChangedFile:
     """Return a file as a result names it, with its type guessed from its name."""
     kind = guess_type(path)[0] or "application/octet-stream"
-    return ChangedFile(path=escape_hidden(path), type=kind, size=size)
+    return ChangedFile(path=escape_hidden(path), type=kind, size=size, change=change)

@@ -129,6 +129,24 @@ def test_the_workspace_is_the_current_folder_unless_told_otherwise(
     assert (tmp_path / "other" / "made.txt").read_text() == "hi\n"
 
 
+def test_what_a_call_did_to_files_is_said(
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
+    write_skill("demo", files={"scripts/move.sh": "mv old.txt new.txt || mv new.txt old.txt\n"})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "old.txt").write_text("old")
+
+    said = kitbag("call", "move", "--workspace", "other")
+    found = json.loads(kitbag("call", "move", "--workspace", "other", "--json").out)
+
+    assert said.err == "created: new.txt\ndeleted: old.txt\n"
+    assert found["files"] == [
+        {"path": "new.txt", "type": "text/plain", "size": 0, "change": "deleted"},
+        {"path": "old.txt", "type": "text/plain", "size": 3, "change": "created"},
+    ]
+
+
 def test_a_timeout_is_said(kitbag: Kitbag, write_skill: WriteSkill) -> None:
     write_skill("demo", files={"scripts/wait.sh": "# Wait.\necho first; sleep 60\n"})
 

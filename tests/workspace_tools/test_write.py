@@ -20,7 +20,9 @@ def test_a_new_file_and_its_folders_are_made(use: Use, workspace: Path) -> None:
     assert (workspace / "a/b/c.txt").read_text() == "Grüße\n"
     assert result.content == "created a/b/c.txt: 8 bytes"
     assert result.structured == {"path": "a/b/c.txt", "bytes": 8, "created": True, "size": 8}
-    assert result.files == (ChangedFile(path="a/b/c.txt", type="text/plain", size=8),)
+    assert result.files == (
+        ChangedFile(path="a/b/c.txt", type="text/plain", size=8, change="created"),
+    )
 
 
 def test_a_replaced_file_keeps_its_mode(use: Use, workspace: Path) -> None:

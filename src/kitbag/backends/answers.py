@@ -13,7 +13,7 @@ from kitbag.execution.saved_output import save_output
 from kitbag.hidden_text import clean
 from kitbag.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from kitbag.results import ToolResult
-from kitbag.workspace import changed_files
+from kitbag.workspace import Before, changed_files
 
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(
@@ -39,14 +39,14 @@ _NO_FILE = re.compile(
 _VISIBLE = ("/usr", "/bin", "/lib", "/etc")
 
 
-def result_of(call: ToolCall, ended: Ended, *, started_ns: int) -> ToolResult:
+def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
     """Read the answer of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
     raw = call.redactor.data(ended.answer)
     # Once more, now that escapes are characters: what is cut below may be cut inside a secret.
     value = call.redactor.value(_returned(raw)) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
-    files, complete = changed_files(call.terms.workspace, started_ns)
+    files, complete = changed_files(before)
     whole = _save(call, raw, value) if is_cut else None
     saved = (ended.stdout.saved_to, ended.stderr.saved_to, whole)
     return ToolResult(

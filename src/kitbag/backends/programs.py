@@ -18,7 +18,7 @@ from kitbag.execution.command import Command, Nursery, Prestarted
 from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
 from kitbag.tools import Script
-from kitbag.workspace import file_clock_ns
+from kitbag.workspace import look_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,12 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     reach = Reach.of(call, *program.readable)
     with argument_file(folder, delivery) as file:
         command = _command(call, program, delivery, call_variables(call, delivery, file))
-        started_ns = file_clock_ns()
+        before = look_at(call.terms.workspace)
         confinement = confinement_of(call.tool.home, program.visible, call.terms, folder, reach)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)
-        result = result_of(call, ended, started_ns=started_ns)
+        result = result_of(call, ended, before=before)
     call.watch.lap("read the answer")
     return result
 

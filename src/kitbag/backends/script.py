@@ -24,7 +24,7 @@ from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
 from kitbag.tools import Script
 from kitbag.untrusted_files import CannotReadError, require_inside
-from kitbag.workspace import file_clock_ns
+from kitbag.workspace import look_at
 
 _ANSWER = "3"  # the descriptor after the standard streams
 # What is the same for every call is made once.
@@ -43,13 +43,13 @@ async def run_script(call: ToolCall, script: Script) -> ToolResult:
         found = _environment(call, script, delivery, file)
         shared = _shared(script, packages) | skill_variables(call)
         command = _command(call, script, program, delivery, shared, found)
-        started_ns = file_clock_ns()
+        before = look_at(call.terms.workspace)
         programs = (packages.visible if packages else ()) or homes_of(program[0])
         confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)
-        result = result_of(call, ended, started_ns=started_ns)
+        result = result_of(call, ended, before=before)
     call.watch.lap("read the answer")
     return result
 

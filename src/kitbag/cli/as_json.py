@@ -106,6 +106,7 @@ def result_as_dict(result: ToolResult) -> dict[str, Any]:
         "duration_ms": result.duration_ms,
         "protections": dict(result.protections),
         **({"files": [*map(dataclasses.asdict, result.files)]} if result.files else {}),
+        **({} if result.files_complete else {"files_complete": False}),
         **({"run_later": [*result.run_later]} if result.run_later else {}),
         **({"http": dataclasses.asdict(result.http)} if result.http else {}),
         **({"attachments": [*map(_attachment, result.attachments)]} if result.attachments else {}),

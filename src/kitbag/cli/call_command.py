@@ -22,6 +22,7 @@ from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ToolResult
 from kitbag.tools import Tool
 
+_MOST_NAMED = 20  # files, on standard error
 _TIMEOUT = "How long it may take, instead of its own limit: 30 seconds unless it says otherwise."
 
 
@@ -168,3 +169,7 @@ def _print_text(result: ToolResult) -> None:
         click.echo(result.content, err=True)
     for path in result.saved:
         click.echo(f"all of it: {path}", err=True)
+    for file in result.files[:_MOST_NAMED]:
+        click.echo(f"{file.change}: {file.path}", err=True)
+    if len(result.files) > _MOST_NAMED:
+        click.echo(f"and {len(result.files) - _MOST_NAMED:,} more files (--json)", err=True)

@@ -12,7 +12,7 @@ from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
 from kitbag.untrusted_files import ToolFaultError, find_place
-from kitbag.workspace import file_clock_ns
+from kitbag.workspace import look_at
 from kitbag.workspace_files import not_found
 from kitbag.workspace_tools.background import run_in_background
 from kitbag.workspace_tools.confined import confinement_of
@@ -59,13 +59,13 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
         return await run_in_background(call, session, _start)
     command, note = _command(call, session)
     confinement = confinement_of(call, *homes_of(command.argv[0]))
-    started_ns = file_clock_ns()
+    before = look_at(call.terms.workspace)
     call.watch.lap("prepare")
     ended = await run_command(command, confinement, call.on_output)
     call.watch.split("run", ended.laps)
     if "cwd" not in given:
         note += _move(call, session, ended.answer)
-    result = result_of(call, replace(ended, answer=b""), started_ns=started_ns)
+    result = result_of(call, replace(ended, answer=b""), before=before)
     return replace(result, content="\n".join(filter(None, (result.content, note))))
 
 

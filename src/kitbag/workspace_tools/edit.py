@@ -59,7 +59,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     return Answer(
         text=f"changed {path}{times}:\n{diff}",
         structured=facts,
-        files=(changed_file(written.path, written.size),),
+        files=(changed_file(written.path, written.size, "modified"),),
     )
 
 

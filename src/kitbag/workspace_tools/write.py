@@ -39,7 +39,9 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     return Answer(
         text=f"{verb} {path}: {len(data):,} bytes",
         structured={**facts, "size": written.size},
-        files=(changed_file(written.path, written.size),),
+        files=(
+            changed_file(written.path, written.size, "created" if written.created else "modified"),
+        ),
     )
 
 

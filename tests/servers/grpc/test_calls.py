@@ -47,6 +47,29 @@ async def test_a_value_that_few_can_read_is_text(
     assert (result.outcome, result.content, result.structured_json) == ("ok", printed, "")
 
 
+@pytest.mark.promise("fs-5")
+async def test_what_a_call_did_to_files_is_told(
+    new_server: NewServer,
+    write_skill: WriteSkill,
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
+    script = "mv old.txt new.txt; mkdir .claude; echo > .claude/settings.json\n"
+    write_skill("changes", files={"scripts/go.sh": script})
+    (workspace / "old.txt").write_text("old")
+
+    async with connected(new_server()) as stub:
+        result = await call(stub, "changes.go")
+
+    assert [(file.path, file.change, file.size) for file in result.files] == [
+        (".claude/settings.json", "created", 1),
+        ("new.txt", "created", 3),
+        ("old.txt", "deleted", 0),
+    ]
+    assert (result.files_complete, [*result.run_later]) == (True, [".claude"])
+
+
 async def test_a_tool_that_failed_is_a_result(new_server: NewServer) -> None:
     async with connected(new_server()) as stub:
         result = await call(stub, "demo.fail")

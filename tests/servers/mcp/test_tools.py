@@ -157,6 +157,32 @@ async def test_a_refused_call_says_what_would_allow_it(
     assert "kitbag trust" not in text_of(result)
 
 
+@pytest.mark.promise("fs-5")
+async def test_what_a_call_did_to_files_is_told_and_what_it_deleted_is_not_linked(
+    new_manager: NewManager,
+    write_skill: WriteSkill,
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
+    script = "mv old.txt new.txt; mkdir .claude; echo > .claude/settings.json\n"
+    write_skill("changes", files={"scripts/go.sh": script})
+    (workspace / "old.txt").write_text("old")
+
+    async with listening(McpServer(new_manager())) as url, Client(url) as client:
+        result = await client.call_tool("changes__go", {})
+
+    assert result.meta is not None
+    assert result.meta["kitbag/files"] == [
+        {"path": ".claude/settings.json", "change": "created"},
+        {"path": "new.txt", "change": "created"},
+        {"path": "old.txt", "change": "deleted"},
+    ]
+    assert result.meta["kitbag/run_later"] == [".claude"]
+    links = [block.name for block in result.content if block.type == "resource_link"]
+    assert links == [".claude/settings.json", "new.txt"]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_file_that_a_call_made_is_a_link_that_can_be_read(
     new_manager: NewManager, era: Era

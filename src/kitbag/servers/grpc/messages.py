@@ -90,10 +90,13 @@ def result_message(result: ToolResult) -> pb.ToolResult:
         protections=dict(result.protections),
         code=result.code or "",
         files=[
-            pb.ChangedFile(path=_text(file.path), type=file.type, size=file.size)
+            pb.ChangedFile(
+                path=_text(file.path), type=file.type, size=file.size, change=file.change
+            )
             for file in result.files
         ],
         files_complete=result.files_complete,
+        run_later=map(_text, result.run_later),
         attachments=[
             pb.Attachment(name=_text(each.name), type=each.type, data=each.data)
             for each in result.attachments

@@ -42,7 +42,8 @@ class Links:
 
         One whose name had to be written out is not linked: the address would be another file's.
         """
-        linked = [file for file in files if _is_own_name(file.path)]
+        there = [file for file in files if file.change != "deleted"]
+        linked = [file for file in there if _is_own_name(file.path)]
         return [self._link(file) for file in linked[:_MOST_LINKS]]
 
     def to_saved(self, path: Path) -> str:

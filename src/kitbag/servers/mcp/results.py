@@ -20,6 +20,8 @@ from kitbag.servers.mcp.links import Links
 from kitbag.tools import Tool
 
 ERROR_KEY = "kitbag/error"
+FILES_KEY = "kitbag/files"
+RUN_LATER_KEY = "kitbag/run_later"
 
 
 def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> CallToolResult:
@@ -32,8 +34,19 @@ def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> Cal
         content=blocks,
         structured_content=None if is_error else _value(tool, result, links, modern),
         is_error=is_error,
-        _meta={ERROR_KEY: result.code or result.outcome} if is_error else None,
+        _meta=_meta(result) or None,
     )
+
+
+def _meta(result: ToolResult) -> dict[str, Any]:
+    """Return what is for the client and not for its model."""
+    files = [{"path": file.path, "change": file.change} for file in result.files]
+    found = {
+        ERROR_KEY: (result.code or result.outcome) if result.is_error else "",
+        FILES_KEY: files,
+        RUN_LATER_KEY: [*result.run_later],
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def error_as_mcp(error: KitbagError, links: Links, tool: Tool | None) -> CallToolResult:

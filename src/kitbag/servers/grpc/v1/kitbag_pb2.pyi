@@ -214,7 +214,7 @@ class OutputChunk(_message.Message):
     def __init__(self, stream: _Optional[_Union[OutputChunk.Stream, str]] = ..., data: _Optional[bytes] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
 
 class ToolResult(_message.Message):
-    __slots__ = ("tool", "outcome", "is_error", "content", "structured_json", "exit_code", "stdout", "stderr", "truncated", "duration_ms", "protections", "code", "files", "files_complete", "attachments")
+    __slots__ = ("tool", "outcome", "is_error", "content", "structured_json", "exit_code", "stdout", "stderr", "truncated", "duration_ms", "protections", "code", "files", "files_complete", "attachments", "run_later")
     class ProtectionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +237,7 @@ class ToolResult(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     FILES_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ATTACHMENTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_LATER_FIELD_NUMBER: _ClassVar[int]
     tool: str
     outcome: str
     is_error: bool
@@ -252,17 +253,20 @@ class ToolResult(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[ChangedFile]
     files_complete: bool
     attachments: _containers.RepeatedCompositeFieldContainer[Attachment]
-    def __init__(self, tool: _Optional[str] = ..., outcome: _Optional[str] = ..., is_error: bool = ..., content: _Optional[str] = ..., structured_json: _Optional[str] = ..., exit_code: _Optional[int] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., protections: _Optional[_Mapping[str, str]] = ..., code: _Optional[str] = ..., files: _Optional[_Iterable[_Union[ChangedFile, _Mapping]]] = ..., files_complete: bool = ..., attachments: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ...) -> None: ...
+    run_later: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tool: _Optional[str] = ..., outcome: _Optional[str] = ..., is_error: bool = ..., content: _Optional[str] = ..., structured_json: _Optional[str] = ..., exit_code: _Optional[int] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., protections: _Optional[_Mapping[str, str]] = ..., code: _Optional[str] = ..., files: _Optional[_Iterable[_Union[ChangedFile, _Mapping]]] = ..., files_complete: bool = ..., attachments: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ..., run_later: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ChangedFile(_message.Message):
-    __slots__ = ("path", "type", "size")
+    __slots__ = ("path", "type", "size", "change")
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
     path: str
     type: str
     size: int
-    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+    change: str
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., size: _Optional[int] = ..., change: _Optional[str] = ...) -> None: ...
 
 class Attachment(_message.Message):
     __slots__ = ("name", "type", "data")
