@@ -1,6 +1,7 @@
 """Waiting for a place: it counts against the call's own time, and no session takes all places."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,11 @@ def wait_for(file: Path, seconds: float = 100, *, background: bool = False) -> C
         limits=Limits(timeout_seconds=seconds),
         background=background,
     )
+
+
+def wait_until(folder: Path, number: int) -> Command:
+    line = f"touch began{number}; while [ ! -e go{number} ]; do sleep 0.01; done"
+    return replace(wait_for(folder / "go"), argv=("/bin/sh", "-c", line))
 
 
 def folders(tmp_path: Path, count: int) -> list[Path]:
@@ -72,6 +78,55 @@ async def test_one_workspace_does_not_take_all_places(tmp_path: Path) -> None:
         (greedy / "go").touch()
         assert answered.outcome == "ok"
         assert [(await call).outcome for call in calls] == ["ok"] * 6
+
+
+@pytest.mark.promise("sess-4")
+async def test_one_workspace_does_not_keep_all_processes_busy(tmp_path: Path) -> None:
+    greedy, other, *skills = folders(tmp_path, 8)
+    async with Engine(grace_seconds=0.2, most_zygotes=4) as engine:
+        each = [Confinement(workspace=greedy, skill=skill) for skill in skills]
+        calls = [asyncio.create_task(engine.run(wait_for(greedy / "go"), one)) for one in each]
+        await begun(greedy)
+        (other / "go").touch()
+
+        answered = await engine.run(wait_for(other / "go"), Confinement(workspace=other))
+
+        (greedy / "go").touch()
+        assert answered.outcome == "ok"
+        assert [(await call).outcome for call in calls] == ["ok"] * 6
+
+
+@pytest.mark.promise("sess-4")
+async def test_who_waits_for_a_process_comes_before_who_has_more_than_its_part(
+    tmp_path: Path,
+) -> None:
+    greedy, busy, other, *skills = folders(tmp_path, 9)
+    async with Engine(grace_seconds=0.2, most_zygotes=4) as engine:
+        each = [Confinement(workspace=greedy, skill=skill) for skill in skills]
+        first = asyncio.create_task(engine.run(wait_for(busy / "go"), Confinement(workspace=busy)))
+        await begun(busy)
+        calls = [
+            asyncio.create_task(engine.run(wait_until(greedy, number), one))
+            for number, one in enumerate(each)
+        ]
+        while len([*greedy.glob("began*")]) < 3:
+            await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(
+            engine.run(wait_for(other / "go"), Confinement(workspace=other))
+        )
+        await asyncio.sleep(0)  # the others wait already
+        (other / "go").touch()
+        begun_now = sorted(path.name.removeprefix("began") for path in greedy.glob("began*"))
+        (greedy / f"go{begun_now[0]}").touch()
+
+        answered = await waiting
+
+        assert answered.outcome == "ok"
+        assert len([*greedy.glob("began*")]) == 3
+        (busy / "go").touch()
+        for number in range(6):
+            (greedy / f"go{number}").touch()
+        assert [(await call).outcome for call in (first, *calls)] == ["ok"] * 7
 
 
 @pytest.mark.promise("sess-4")

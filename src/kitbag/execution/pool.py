@@ -2,7 +2,9 @@
 
 import asyncio
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,15 +40,23 @@ def _identity(path: str) -> Identity:
     return found.st_dev, found.st_ino
 
 
+_SHARE = 0.75  # of the zygotes that one workspace, and so one session, may keep busy
+
+
 class ZygotePool:
-    """At most `most` zygotes, least recently used first out, none left after `idle_seconds`."""
+    """At most `most` zygotes, least recently used first out, none left after `idle_seconds`.
+
+    One workspace never keeps all of them busy, and no more than its part while another waits.
+    """
 
     def __init__(self, *, most: int, idle_seconds: float) -> None:
         self._most = most
+        self._share = max(1, int(most * _SHARE))
         self._idle_seconds = idle_seconds
         self._uplink: Uplink | None = None
         self._zygotes: OrderedDict[Key, AnyZygote] = OrderedDict()
         self._ending: set[AnyZygote] = set()
+        self._waiting: Counter[Path] = Counter()
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
         self._closed = False
@@ -64,19 +74,52 @@ class ZygotePool:
 
     async def _get(self, plan: Plan) -> AnyZygote | None:
         """Return the plan's zygote, starting it when there is none; wait when all are busy."""
-        while not self._closed:
-            key = _key(plan)
-            zygote = self._zygotes.get(key)
-            if zygote is not None and zygote.alive:
-                self._zygotes.move_to_end(key)
-                return zygote
-            if zygote is not None:
-                self._drop(key)
-            if self._make_room():
-                return self._start(key)
-            self._room.clear()
-            await self._room.wait()
+        zygote = self._get_now(plan)
+        if zygote is not None:
+            return zygote
+        async with self._counted(plan.workspace):
+            while zygote is None and not self._closed:
+                self._room.clear()
+                await self._room.wait()
+                zygote = self._get_now(plan)
+        return zygote
+
+    @asynccontextmanager
+    async def _counted(self, workspace: Path) -> AsyncIterator[None]:
+        """Let others know who waits."""
+        self._waiting[workspace] += 1
+        try:
+            yield
+        finally:
+            self._waiting[workspace] -= 1
+            if not self._waiting[workspace]:
+                del self._waiting[workspace]
+                self._room.set()  # without it the others may have more
+
+    def _get_now(self, plan: Plan) -> AnyZygote | None:
+        if self._closed:
+            return None
+        key = _key(plan)
+        zygote = self._zygotes.get(key)
+        if zygote is not None and not zygote.alive:
+            self._drop(key)
+            zygote = None
+        if zygote is not None and (zygote.busy or self._may_have_one_more(plan.workspace)):
+            self._zygotes.move_to_end(key)
+            return zygote
+        if zygote is None and self._may_have_one_more(plan.workspace) and self._make_room():
+            return self._start(key)
         return None
+
+    def _may_have_one_more(self, workspace: Path) -> bool:
+        share = self._share
+        if len(self._zygotes) < share and not self._waiting:
+            return True  # most often; what follows looks at each of them
+        busy = Counter(key[0].workspace for key, each in self._zygotes.items() if each.busy)
+        others = (self._waiting.keys() | busy.keys()) - {workspace}
+        if self._waiting.keys() - {workspace}:
+            share = min(share, self._most // (len(others) + 1))
+        return busy[workspace] < max(1, share)
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
@@ -106,11 +149,13 @@ class ZygotePool:
     def _make_room(self) -> bool:
         if len(self._zygotes) < self._most:
             return True
-        for key, zygote in self._zygotes.items():
-            if not zygote.busy or not zygote.alive:
-                self._drop(key)
-                return True
-        return False
+        idle = [key for key, each in self._zygotes.items() if not each.busy or not each.alive]
+        if not idle:
+            return False
+        held = Counter(key[0].workspace for key in self._zygotes)
+        above = [key for key in idle if held[key[0].workspace] > self._share]
+        self._drop((above or idle)[0])
+        return True
 
     def _drop(self, key: Key) -> None:
         zygote = self._zygotes.pop(key)
