@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,21 @@ def test_a_root_that_is_not_there_is_said_to_be_not_there(kitbag: Kitbag, words:
 
     assert ran.code == 2
     assert "'typo' does not exist" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["list", "show x", "check", "call x", "script true", "trust x", "new x", "serve mcp"],
+)
+def test_a_current_folder_that_was_removed_is_a_clear_error(words: str, tmp_path: Path) -> None:
+    line = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m kitbag {words}"
+
+    ran = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "error: the current folder was removed\n"
+        "hint: change to a folder that is there, such as `cd ~`\n"
+    )

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -58,7 +59,20 @@ def main() -> None:
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
         sys.exit(exit_code_of(error))
+    except FileNotFoundError:
+        if _has_current_folder():
+            raise
+        click.echo("error: the current folder was removed", err=True)
+        click.echo("hint: change to a folder that is there, such as `cd ~`", err=True)
+        sys.exit(EXIT_WRONG_CALL)
     except BrokenPipeError:
         # The reader of our output has gone (`kitbag list | head`): nothing left to say.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _has_current_folder() -> bool:
+    try:
+        return Path.cwd().is_absolute()
+    except FileNotFoundError:
+        return False
