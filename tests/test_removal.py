@@ -28,6 +28,21 @@ def nest(folder: Path, depth: int) -> None:
     os.close(here)
 
 
+@pytest.mark.promise("limit-6")
+@pytest.mark.parametrize("remove", [remove_tree, remove_folder])
+def test_names_that_a_call_has_taken_first_keep_nothing(tmp_path: Path, remove: object) -> None:
+    assert callable(remove)
+    left = tmp_path / "left"
+    for number in range(30):
+        (left / f".removed-{os.getpid()}-{number}/in/side").mkdir(parents=True)
+        (left / f"a{number}/in/side").mkdir(parents=True)
+    (left / f".removed-{os.getpid()}-{number + 1}").write_text("a file")
+
+    remove(str(left))
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("remove", [remove_tree, remove_folder])
 def test_no_depth_is_too_deep(tmp_path: Path, remove: object) -> None:
     assert callable(remove)

@@ -13,6 +13,7 @@ from kitbag.stopwatch import Timings
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 Change = Literal["created", "modified", "deleted"]
+_MOST_NAMED = 20  # of what runs later; `run_later` has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,9 @@ class ToolResult:
         if not made:
             return self
         shown = tuple(map(escape_hidden, made))
-        note = f"note: it made {', '.join(shown)}, which other programs run unconfined"
+        named = ", ".join(shown[:_MOST_NAMED])
+        more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+        note = f"note: it made {named}{more}, which other programs run unconfined"
         content = "\n".join(filter(None, (self.content, f"{note}: look at it first")))
         return replace(self, content=content, run_later=shown)
 

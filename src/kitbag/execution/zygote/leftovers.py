@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -111,13 +112,25 @@ def _remove(name: str, top: int, numbers: Iterator[int]) -> None:
             if _is_folder(inner, folder):
                 # Whoever moves a folder must be able to write it, rename(2).
                 os.chmod(inner, 0o700, dir_fd=folder)
-                moved = ".removed-%d-%d" % (os.getpid(), next(numbers))
-                os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+                _move_up(inner, folder, top, numbers)
             else:
                 os.unlink(inner, dir_fd=folder)
     finally:
         os.close(folder)
     os.rmdir(name, dir_fd=top)
+
+
+def _move_up(name: str, folder: int, top: int, numbers: Iterator[int]) -> None:
+    """Move a folder to the top, under a name that the call has not taken before."""
+    for number in numbers:
+        try:
+            moved = ".removed-%d-%d" % (os.getpid(), number)
+            os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            return
 
 
 def _open_folder(name: str, above: int | None) -> int:
