@@ -166,6 +166,34 @@ async def test_a_package_that_is_not_the_locked_one_is_refused(
         await environment_of(home, "scripts/x.mjs")
 
 
+@pytest.mark.promise("call-1")
+@pytest.mark.parametrize("claims", [("lamp",), ("lamp", "moth")])
+async def test_a_lock_file_brings_no_package_that_none_of_the_others_needs(
+    claims: tuple[str, ...], registry: Registry, write_skill: WriteSkill
+) -> None:
+    entries = stock(registry)
+    # `lamp` does not need it; moth and gnat need each other.
+    entries["gnat"] = registry.add_npm("gnat", "1.0.0", {"index.js": ""})
+    entries["moth"] = registry.add_npm(
+        "moth", "1.0.0", {"index.js": ""}, dependencies={"gnat": "*", "moth": "*"}
+    )
+    packages = {f"node_modules/{name}": dict(entry) for name, entry in entries.items()}
+    del packages["node_modules/@glow/neon"]
+    for name in claims:
+        entry = packages[f"node_modules/{name}"]
+        entry["dependencies"] = {**entry.get("dependencies", {}), "moth": "*", "gnat": "*"}
+    home = write_skill(
+        files={
+            "scripts/x.cjs": "",
+            "package.json": package(),
+            "package-lock.json": json.dumps({"lockfileVersion": 3, "packages": packages}),
+        }
+    )
+
+    with pytest.raises(InstallError, match=r"moth is in the lock file"):
+        await environment_of(home, "scripts/x.cjs")
+
+
 @pytest.mark.promise("dep-3")
 async def test_no_install_script_of_a_package_runs(
     registry: Registry, write_skill: WriteSkill

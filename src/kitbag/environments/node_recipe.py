@@ -17,6 +17,8 @@ from kitbag.environments.pythons import machine
 from kitbag.environments.recipe import Step, digest_of
 
 MODULES = "node"  # the folder that node_modules is in, in that of the environment
+_SECTIONS = ("dependencies", "optionalDependencies", "peerDependencies")
+_MOST_NAMED = 8
 _DEBIAN = Path("/usr/share/nodejs")
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--no-progress", "--loglevel=error")
 _SAFE = ("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--global=false", "--no-workspaces")
@@ -56,15 +58,20 @@ class NodeRecipe:
 
     def objection(self, folder: Path) -> str:
         # A package of a package is asked for in whatever way its author liked, and npm obliges.
+        inside = folder / MODULES
         try:
-            asked = list(_specifiers(folder / MODULES / "node_modules" / ".package-lock.json"))
-        except (OSError, ValueError, KeyError, AttributeError):
+            asked = list(_specifiers(inside / "node_modules" / ".package-lock.json"))
+            # What a lock file of a skill says of the needs of a package, npm believes.
+            unasked = _unasked(inside) if self.needs.manifest.lock is not None else []
+        except (OSError, ValueError, KeyError, AttributeError, RecursionError):
             return "npm does not say what it installed"
         strange = [name for name, what in asked if not is_range(what)]
-        reason = (
-            f"{', '.join(strange)} is asked for by address: only packages by name are installed"
-        )
-        return reason if strange else ""
+        if strange:
+            named = ", ".join(strange)
+            return f"{named} is asked for by address: only packages by name are installed"
+        named = ", ".join(unasked[:_MOST_NAMED])
+        reason = f"{named} is in the lock file, and no package that was asked for needs it"
+        return reason if unasked else ""
 
     def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:
         inside = folder / MODULES
@@ -99,6 +106,28 @@ def _specifiers(lock: Path) -> Iterator[tuple[str, str]]:
     for entry in packages.values():
         for section in ("dependencies", "optionalDependencies"):
             yield from entry.get(section, {}).items()
+
+
+def _unasked(inside: Path) -> list[str]:
+    """Return what was installed, and neither the manifest nor a package itself asks for."""
+    packages = json.loads((inside / "node_modules" / ".package-lock.json").read_bytes())["packages"]
+    needed: dict[str, set[str]] = {}
+    for place in packages:
+        name = place.rpartition("node_modules/")[2]
+        needed.setdefault(name, set()).update(_wanted(inside / place / "package.json"))
+    todo, reached = list(_wanted(inside / "package.json")), set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += needed.get(name, ())
+    return sorted(needed.keys() - reached)
+
+
+def _wanted(manifest: Path) -> set[str]:
+    """Return the names that a package.json asks for: its own, not what others say of it."""
+    value = json.loads(manifest.read_bytes())
+    return {name for section in _SECTIONS for name in value.get(section) or {}}
 
 
 def find_npm() -> str:
