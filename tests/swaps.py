@@ -1,5 +1,6 @@
 """A stranger's process that swaps two names all the time, as a tool in the workspace could."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -25,7 +26,12 @@ while True:
 
 @contextmanager
 def swapped(one: Path, other: Path, *, pause: float = 0.003) -> Iterator[None]:
-    """Swap what is under two names, all the time, until the block ends."""
+    """Swap what is under two names, all the time, until the block ends; then it is as before.
+
+    On a busy machine every attempt may meet a link. Whoever wants to see that something works at
+    all tries once more after the block.
+    """
+    before = os.lstat(one).st_ino
     words = [sys.executable, "-I", "-c", _SWAP, str(one), str(other), str(pause)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -35,3 +41,6 @@ def swapped(one: Path, other: Path, *, pause: float = 0.003) -> Iterator[None]:
             assert process.poll() is None, "the swapping ended early"
         finally:
             process.kill()
+    if os.lstat(one).st_ino != before:
+        swap = ctypes.CDLL(None).renameat2
+        assert swap(-100, os.fsencode(one), -100, os.fsencode(other), 2) == 0

@@ -1,6 +1,7 @@
 """The skills below some roots: found when first asked for, replaced as a whole when they change."""
 
 import os
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,8 @@ class SkillLibrary:
         self._machine = machine or Machine()
         self._refusals = refusals or Refusals()
         self._current: Catalogue | None = None
-        self._kept: dict[Path, tuple[Catalogue, tuple[Path, ...]]] = {}
+        # Weakly: a catalogue that is no longer served goes, with its copies, when its calls end.
+        self._kept: dict[Path, tuple[weakref.ref[Catalogue], tuple[Path, ...]]] = {}
         self._watcher: SkillWatcher | None = None
 
     @property
@@ -81,7 +83,7 @@ class SkillLibrary:
         """
         catalogue = self.current
         known = self._kept.get(workspace)
-        if known is not None and known[0] is catalogue:
+        if known is not None and known[0]() is catalogue:
             return known[1]
         roots = [Path(os.path.realpath(root)) for root in self.roots]
         kept = [root for root in roots if workspace in root.parents]
@@ -91,7 +93,7 @@ class SkillLibrary:
             kept += [workspace / name for name in OWN_FILES if workspace in homes]
         if len(self._kept) > _MOST_WORKSPACES:
             self._kept.clear()
-        self._kept[workspace] = (catalogue, tuple(kept))
+        self._kept[workspace] = (weakref.ref(catalogue), tuple(kept))
         return tuple(kept)
 
     def discover(self) -> None:

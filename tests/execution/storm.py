@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kitbag.errors import NoPlaceError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
@@ -120,8 +121,13 @@ class Storm:
     async def _call(self, name: str, word: str) -> None:
         kind = KINDS[name]
         command = kind.make(self._skill, word)
-        async with asyncio.timeout(200):
-            ended = await self._engine.run(command, self._skill.confinement)
+        try:
+            async with asyncio.timeout(200):
+                ended = await self._engine.run(command, self._skill.confinement)
+        except NoPlaceError:
+            # In such a crowd the third of a second that it has may go by before it is its turn.
+            self.became["no place" if name == "sleep" else "wrongly without a place"] += 1
+            return
         if ended.code == "zygote_lost":
             self.became["lost"] += 1
         elif kind.seen(ended) == kind.right(word):

@@ -44,7 +44,7 @@ def run(code: str) -> list[int]:
 
 def test_what_one_child_touched_is_ready_in_the_next() -> None:
     first, second = run(
-        "pages.wanted = True\n"
+        "pages.want()\n"
         "first = faults_of(lambda: None)\n"
         "pages.learn()\n"
         "print(first, faults_of(pages.make_ready))\n"
@@ -63,7 +63,7 @@ def test_nothing_is_noted_that_nobody_wants() -> None:
 @pytest.mark.parametrize("note", [b"x y z", b"1 2", b"-5 99 23", b"4096 4096 4", b"\xff" * 4000])
 def test_a_note_that_is_nonsense_harms_nobody(note: bytes) -> None:
     known, faults = run(
-        "pages.wanted = True\n"
+        "pages.want()\n"
         f"pages._board[:{len(note)}] = {note!r}\n"
         "pages.learn()\n"
         "print(int(pages.known), faults_of(pages.make_ready))\n"
@@ -75,7 +75,7 @@ def test_a_note_that_is_nonsense_harms_nobody(note: bytes) -> None:
 
 def test_more_memory_than_a_call_should_touch_is_not_made_ready() -> None:
     (known,) = run(
-        "pages.wanted = True\n"
+        "pages.want()\n"
         "note = b'4096 1000000000000 23'\n"
         "pages._board[:len(note)] = note\n"
         "pages.learn()\n"
