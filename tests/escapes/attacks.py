@@ -229,6 +229,22 @@ PROCESSES = {
         "proc-5",
         "signal.pidfd_send_signal(os.pidfd_open(HOST), signal.SIGKILL)",
     ),
+    "have the kernel signal the host": (
+        "proc-5",
+        "fcntl.fcntl(socket.socketpair()[0], fcntl.F_SETOWN, HOST)",
+    ),
+    "have the kernel signal the host, said otherwise": (
+        "proc-5",
+        "fcntl.fcntl(socket.socketpair()[0], 15, struct.pack('ii', 1, HOST))",
+    ),
+    "have the kernel signal the host, said to the socket": (
+        "proc-5",
+        "fcntl.ioctl(socket.socketpair()[0], 0x8901, struct.pack('i', HOST))",
+    ),
+    "have the kernel signal a sibling, said to the socket": (
+        "proc-5",
+        "fcntl.ioctl(socket.socketpair()[0], 0x8902, struct.pack('i', SIBLING))",
+    ),
     "take a descriptor from the host": (
         "proc-6",
         "call(438, os.pidfd_open(HOST), 0, 0)",

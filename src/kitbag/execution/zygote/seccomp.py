@@ -47,6 +47,8 @@ _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 # F_SETLEASE, and F_SETDELEG of Linux 6.19: whoever opens such a file waits for its holder, up to
 # /proc/sys/fs/lease-break-time. A file can be leased that can only be read, fcntl(2).
 _LEASES = (1024, 1040)
+_SET_OWNER = (8, 15)  # F_SETOWN and F_SETOWN_EX
+_SET_SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,6 +184,10 @@ def arms(
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
     table["fcntl"] = _never(1, _LEASES, errno.EPERM)
+    if shared_pids:
+        # Whom the kernel signals about a descriptor, F_SETSIG says with what: SIGKILL, too.
+        table["fcntl"] = _never(1, (*_LEASES, *_SET_OWNER), errno.EPERM)
+        table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX, *_SET_SOCKET_OWNER), errno.EPERM)
     if shared_pids and guarded is not None:
         targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
