@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import stat
 import tempfile
 import weakref
@@ -64,6 +65,15 @@ class SkillCopy(Shared):
 def copies_around(folder: Path) -> Path:
     """Return the folder in which a copy and those of other skills lie."""
     return folder.parents[1]
+
+
+def name_originals(text: str, home: str) -> str:
+    """Return a text in which copies of a skill are called by the folder of the skill itself."""
+    if _PREFIX not in text:
+        return text
+    copies = re.escape(os.path.realpath(_all_copies()))
+    one = rf"{copies}/{_PREFIX}[^/\s]+/\d+/{re.escape(os.path.basename(home))}(?![\w.-])"
+    return re.sub(one, lambda _copy: home, text)
 
 
 class SkillCopies:

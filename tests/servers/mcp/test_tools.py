@@ -333,6 +333,21 @@ async def test_over_http_long_output_is_at_an_address_that_can_be_read(
 
 
 @pytest.mark.promise("mcp-10")
+async def test_over_http_why_a_watched_tool_failed_names_no_copy_of_its_skill(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    write_skill(files={"scripts/fails.py": "def handler(args):\n    raise ValueError('why')\n"})
+
+    manager = SkillManager(tmp_path / "skills", workspace=workspace)
+
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        result = await client.call_tool("demo__fails", {})
+
+    assert "skill://demo/scripts/fails.py" in text_of(result)
+    assert "kitbag-copies" not in text_of(result)
+
+
+@pytest.mark.promise("mcp-10")
 async def test_over_http_nothing_that_kitbag_says_names_a_folder_of_the_machine(
     write_skill: WriteSkill, workspace: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from kitbag.registry import AUTHORING_NAMES
 from kitbag.results import ChangedFile
 from kitbag.servers.faults import said
 from kitbag.servers.local_paths import rename_folders, shorten_error, shorten_paths
+from kitbag.skill_copies import name_originals
 from kitbag.tools import Tool
 from kitbag.untrusted_files import CannotReadError, read_inside
 
@@ -57,14 +58,17 @@ class Links:
     def error_words(self, error: KitbagError, tool: Tool | None) -> str:
         """Return what an error says to this client: one elsewhere is told of no folder here."""
         words = said(error)
-        return shorten_error(words, error, self._known(tool)) if self.is_elsewhere else words
+        if not self.is_elsewhere:
+            return words
+        words = words if tool is None else name_originals(words, tool.place)
+        return shorten_error(words, error, self._known(tool))
 
     def words(self, text: str, tool: Tool) -> str:
         """Return a text in which Kitbag says something, perhaps beside what a tool printed."""
         if not self.is_elsewhere:
             return text
         change = shorten_paths if tool.name in AUTHORING_NAMES else rename_folders
-        return change(text, self._known(tool))
+        return change(name_originals(text, tool.place), self._known(tool))
 
     def _known(self, tool: Tool | None) -> dict[str, str]:
         """Return the folders that a client elsewhere knows by another name."""
