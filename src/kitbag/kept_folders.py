@@ -249,13 +249,27 @@ def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """
     known = _searched.get(top)
     if known is not None and time.monotonic() - known[0] < _SEARCH_SECONDS:
-        return known[1]
+        return tuple(folder for folder in known[1] if _is_reached(folder, top))
     if len(_searched) > _MOST_KNOWN:
         _searched.clear()
     still = [folder for folder in known[1] if _has_any(folder, names)] if known else []
+    still = [folder for folder in still if _is_reached(folder, top)]
     found = tuple(dict.fromkeys((*still, *_folders_with(names, top))))[:_MOST_REPOSITORIES]
     _searched[top] = (time.monotonic(), found)
     return found
+
+
+def _is_reached(folder: str, top: str) -> bool:
+    """Tell whether there is a folder, and no link on the way to it: it could lead anywhere."""
+    step = top
+    for name in folder[len(top) + 1 :].split("/"):
+        step = f"{step}/{name}"
+        try:
+            if not stat.S_ISDIR(os.lstat(step).st_mode):
+                return False
+        except OSError:
+            return False
+    return True
 
 
 def _folders_with(names: tuple[str, ...], top: str) -> list[str]:

@@ -211,6 +211,24 @@ def test_a_repository_is_not_forgotten_among_many_folders(
 
 
 @pytest.mark.promise("fs-5")
+@pytest.mark.parametrize("moved", ["one", "one/two"])
+def test_a_repository_that_was_moved_behind_a_link_is_kept_where_it_is(
+    use: Use, workspace: Path, moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_folders, "_SEARCH_SECONDS", 0.0)
+    (workspace / "one/two/.git").mkdir(parents=True)
+    (workspace / "one/two/.git/config").write_text("good")
+    use("bash", command="true")
+    (workspace / moved).rename(workspace / "new")
+    (workspace / moved).symlink_to(workspace / "new")
+
+    done = use("bash", command="echo bad > one/two/.git/config; echo done")
+
+    assert done.content == "done"
+    assert (workspace / "one/two/.git/config").read_text() == "good"
+
+
+@pytest.mark.promise("fs-5")
 def test_any_number_of_repositories_leaves_a_workspace_usable(use: Use, workspace: Path) -> None:
     for number in range(64):
         (workspace / f"r{number}/in/.git/hooks").mkdir(parents=True)
