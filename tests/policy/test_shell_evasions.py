@@ -9,6 +9,16 @@ from kitbag.policy import Command
 
 # Each of these removes `x` in bash, and went past a rule about `rm` once.
 REMOVING = [
+    ">&'$(rm x)'",
+    "echo >&'$(r\"\"m x)'",
+    'echo >&"\\$(rm x)"',
+    "echo >&'`rm x`'",
+    "echo >&\\$\\(rm\\ x\\)",
+    "echo >&$'\\x24(rm x)'",
+    "a='$'; b='(r\\m x)'; echo >&\"$a$b\"",
+    "printf -v q '\\x24(r\\155 x)'; echo >&\"$q\"",
+    "echo a >& '$(rm x)'",
+    "=>&'b[$(rm x)]'?",
     '[[ a =~ (<<E) ]]\nr""m x\nE',
     "bash -eo pipefail -c 'rm x'",
     "bash -euo pipefail -c 'rm x'",
@@ -201,6 +211,7 @@ FORCING = [
 
 # Calculations, lists and jobs of an ordinary day: none of them runs `rm`, and that can be told.
 PLAIN = [
+    "echo no >&2; make 2>&1 >& log; exec 3>&-",
     "i=0; while [ $i -lt 5 ]; do echo $i; i=$((i+1)); done",
     'for ((i=0;i<3;i++)); do echo "$i"; done',
     "for i in 1 2 3; do echo $((i*2)); done",

@@ -12,6 +12,7 @@ from kitbag.policy.command_text import (
     ANY,
     ASSIGNMENT,
     GLOB,
+    MARKS,
     SPLIT,
     CommandText,
     SimpleCommand,
@@ -47,6 +48,7 @@ _RANGE = re.compile(r"\{\d+\.\.\d+\}", re.ASCII)
 _REDIRECTION = re.compile(r"<<<|<<-?|<>|<&|>>|>\||>&|<|>")
 _DEEPEST = 12
 _MOST_PIECES = 8
+_TWICE = MARKS | {"$", "`"}
 
 
 def read_command(text: str) -> CommandText:
@@ -392,6 +394,8 @@ class _Reader:
             self._command.writes |= sign == "<>"
         elif sign:
             self._command.writes |= not (word.text == "/dev/null" or _is_stream(sign, word))
+            # Bash expands the name of this file a second time, whatever its quotes.
+            self._found.is_doubtful |= sign == ">&" and not _TWICE.isdisjoint(word.text)
         else:
             self._has_case |= word.text == "case"
             self._command.words.append(word)
