@@ -282,6 +282,10 @@ os.unlink({str(link)!r}); os.symlink(os.getcwd(), {str(link)!r})
 _CHANGES = """
 import ctypes, fcntl, os, resource, signal, socket, sys
 libc = ctypes.CDLL(None)
+def flags(request, number):
+    value = ctypes.c_ulong(number)
+    libc.ioctl(os.open("/tmp", os.O_RDONLY), ctypes.c_ulong(request), ctypes.byref(value))
+    return value.value
 def change():
     os.umask(0); os.nice(5); os.chdir("/tmp")
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -297,6 +301,7 @@ def change():
     named.bind(chr(0) + "left")
     lock = open(__file__)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    flags(0x40086602, 0x40)  # FS_NODUMP_FL, where a tmpfs has flags: Linux 6.6
     if os.fork() == 0:
         os.setsid(); signal.pause()
 def look():
@@ -309,6 +314,7 @@ def look():
         mask, os.getcwd(), os.nice(0), os.sched_getscheduler(0), os.sched_getaffinity(0),
         libc.syscall(252, 1, 0), libc.personality(-1), libc.prctl(30, 0, 0, 0, 0), signals,
         signal.getitimer(signal.ITIMER_REAL), resource.getrlimit(resource.RLIMIT_NOFILE),
+        flags(0x80086601, 0),
         sorted(os.listdir("/tmp")), sorted(os.listdir("/proc/self/fd")),
         "left" in open("/proc/net/unix").read(),
     ]

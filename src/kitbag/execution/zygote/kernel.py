@@ -30,6 +30,7 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 _IOPRIO_PROCESS = 1
+_GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, ioctl_iflags(2)
 
 
 def syscall(number: int, *arguments: object) -> int:
@@ -121,6 +122,17 @@ def io_priority() -> int:
     """Return how this process's reads and writes are queued; 0 where the call is not known."""
     number = _IOPRIO_GET.get(os.uname().machine)
     return 0 if number is None else syscall(number, _IOPRIO_PROCESS, 0)
+
+
+def file_flags(folder: str) -> int:
+    """Return the flags that chattr(1) shows, such as `nodump`; 0 where there are none."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        flags = ctypes.c_ulong(0)
+        failed = _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_GET_FLAGS), ctypes.byref(flags))
+        return 0 if failed else flags.value
+    finally:
+        os.close(fd)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

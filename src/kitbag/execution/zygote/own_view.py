@@ -115,7 +115,8 @@ def look_at(folder: str) -> tuple[object, ...]:
     Deeper there is nothing of its own: what is mounted in it is read-only, or granted.
     """
     status = os.stat(folder)
-    itself = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, os.listxattr(folder))
+    rights = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+    itself = (*rights, os.listxattr(folder), kernel.file_flags(folder))
     found = []
     for name in sorted(os.listdir(folder)):
         each = os.lstat(folder + "/" + name)
