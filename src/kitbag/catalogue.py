@@ -38,6 +38,7 @@ class Catalogue:
         versions: "Mapping[str, SkillVersion] | None" = None,
     ) -> None:
         self.skills: dict[str, Skill] = {}
+        self.all_skills: list[Skill] = []  # those that are shadowed, too
         self.found = 0
         self.skipped = 0
         self._problems: list[Problem] = []
@@ -167,6 +168,7 @@ class Catalogue:
         self.skipped += part.skipped
         self._stamps |= part.stamps
         self._problems += part.problems
+        self.all_skills += part.skills
         for skill in part.skills:
             earlier = self.skills.pop(skill.name, None)
             if earlier is not None:

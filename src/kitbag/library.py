@@ -88,7 +88,7 @@ class SkillLibrary:
         roots = [Path(os.path.realpath(root)) for root in self.roots]
         kept = [root for root in roots if workspace in root.parents]
         if any(workspace.is_relative_to(root) for root in roots):
-            homes = {Path(os.path.realpath(skill.home)) for skill in catalogue.skills.values()}
+            homes = {Path(os.path.realpath(skill.home)) for skill in catalogue.all_skills}
             kept += sorted(home for home in homes if workspace in home.parents)
             kept += [workspace / name for name in OWN_FILES if workspace in homes]
         if len(self._kept) > _MOST_WORKSPACES:

@@ -288,11 +288,11 @@ def test_what_a_job_makes_is_named_when_it_is_looked_at(use: Use) -> None:
 
 @pytest.fixture
 def rooted(workspace: Path) -> SkillManager:
-    """A manager whose root is the workspace, with two skills in it."""
-    for name in ("one", "two"):
-        home = workspace / "kept" / name
+    """A manager whose root is the workspace, with two skills in it, of one of them two."""
+    for folder in ("one", "two", "old/two"):
+        home = workspace / "kept" / folder
         (home / "scripts").mkdir(parents=True)
-        (home / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does it.\n---\n")
+        (home / "SKILL.md").write_text(f"---\nname: {home.name}\ndescription: Does it.\n---\n")
         (home / "scripts/x.sh").write_text("echo good\n")
     (workspace / "kept/one/scripts/x.sh").write_text(
         "echo bad > kept/two/scripts/x.sh\nmv kept/two kept/gone\nmv kept aside\necho mine > own\n"
@@ -308,6 +308,7 @@ def test_skills_stay_as_they_are_where_the_root_is_the_workspace(
 
     rooted.call("one.x")
     rooted.call("bash", {"command": "echo bad > kept/two/scripts/x.sh; mv kept aside; rm -rf kept"})
+    rooted.call("bash", {"command": "echo bad > kept/old/two/scripts/x.sh"})
     wrote = rooted.call("write", {"file_path": "kept/two/SKILL.md", "content": "bad"})
 
     assert wrote.code == "denied"
