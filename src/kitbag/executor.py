@@ -29,7 +29,13 @@ from kitbag.errors import (
 )
 from kitbag.execution.confinement import Layer
 from kitbag.house import House
-from kitbag.kept_folders import Seen, find_run_later, look_at_run_later, made_to_run_later
+from kitbag.kept_folders import (
+    Seen,
+    find_run_later,
+    followed_inside,
+    look_at_run_later,
+    made_to_run_later,
+)
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
@@ -265,7 +271,8 @@ class ToolExecutor(Shared):
     def _terms(self, policy: Policy) -> Terms:
         workspace = check_workspace(self._workspace or _current_folder())
         named = self._read_only(workspace)
-        read_only = named and tuple(path for path in named if os.path.lexists(path))
+        there = [path for path in named if os.path.lexists(path)]
+        read_only = tuple(followed_inside(path, workspace) for path in there)
         later = find_run_later(workspace)
         last = self._last_terms
         # Most often nothing has changed: one object for all calls is also found sooner in caches.

@@ -69,6 +69,17 @@ def _is_below(path: Path, folders: set[Path]) -> bool:
     return not folders.isdisjoint((path, *path.parents))
 
 
+def followed_inside(path: Path, workspace: Path) -> Path:
+    """Return where a path of the workspace leads: a tool may have put a link there."""
+    step, inner = str(workspace), str(path)
+    if inner.startswith(f"{step}/"):
+        for name in inner[len(step) + 1 :].split("/"):
+            step = f"{step}/{name}"
+            if os.path.islink(step):
+                return Path(os.path.realpath(path))
+    return path
+
+
 def is_read_only(terms: Terms) -> bool:
     """Tell whether the workspace itself, or a folder around it, was said to be read-only."""
     return any(terms.workspace.is_relative_to(path) for path in terms.read_only)

@@ -339,6 +339,29 @@ def test_what_was_said_to_be_read_only_is(workspace: Path, what: str) -> None:
 
 
 @pytest.mark.promise("fs-6")
+@pytest.mark.parametrize(
+    "link", ["ln -s other later", "mkdir x; ln -s ../other x/later; ln -s x y"]
+)
+def test_a_link_where_something_is_to_be_read_only_changes_nothing(
+    workspace: Path, link: str
+) -> None:
+    kept = "y/later" if "x" in link else "later"
+    executor = executor_of(workspace, workspace / kept)
+    made = f"mkdir other; echo good > other/file; {link}"
+    executor.execute_sync("bash", {"command": made})
+
+    names = (f"{kept}/file", "other/file")
+    bash = [executor.execute_sync("bash", {"command": f"echo bad > {name}"}) for name in names]
+    wrote = [
+        executor.execute_sync("write", {"file_path": name, "content": "bad"}) for name in names
+    ]
+
+    assert [each.stderr.endswith("Read-only file system\n") for each in bash] == [True, True]
+    assert [each.code for each in wrote] == ["denied", "denied"]
+    assert (workspace / "other/file").read_text() == "good\n"
+
+
+@pytest.mark.promise("fs-6")
 def test_write_does_not_make_what_is_to_be_read_only(workspace: Path) -> None:
     executor = executor_of(workspace, workspace / "later")
 
