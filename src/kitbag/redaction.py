@@ -202,7 +202,7 @@ class _SearchWithout:
         self.longest = self._search.longest
 
     def find(self, data: bytes) -> list[Match]:
-        if not any(byte in data for byte in self._where):
+        if not self.longest or not any(byte in data for byte in self._where):
             return []  # found as it stands
         found = self._search.find(data.translate(None, self._left_out))
         if not found:

@@ -12,6 +12,7 @@ from urllib.parse import quote, quote_plus
 # A line of a key file is a secret of its own; a shorter one may be a brace or an ordinary word.
 # So is a text inside a JSON key, and a run of letters and digits, which no way of quoting touches.
 _PART_CHARACTERS = 16
+_LINE_CHARACTERS = 40
 _RUN = re.compile(r"[A-Za-z0-9]{16,}")
 _FEWEST_BYTES = 6
 _DEEPEST = 100  # a value that is nested deeper is no key that anybody was given
@@ -66,6 +67,8 @@ def unspaced_forms_of(value: str) -> set[bytes]:
 
     What is printed for people is broken into lines and indented: by pprint, YAML, a terminal.
     """
+    if len(value) <= _LINE_CHARACTERS and not any(letter.isspace() for letter in value):
+        return set()  # nobody breaks it, and every look costs time
     found = {form.translate(None, BLANKS) for form in unquoted_forms_of(value)}
     return {form for form in found if len(form) >= _PART_CHARACTERS}
 
