@@ -153,7 +153,7 @@ def test_a_call_whose_name_leads_inside_is_denied(
         manager.call("demo.ask")
 
     assert caught.value.code == "address_refused"
-    assert caught.value.hint.endswith(f"`kitbag trust demo --host 127.0.0.1:{server.port}`")
+    assert f"`kitbag trust demo --host 127.0.0.1:{server.port} --root " in caught.value.hint
     assert server.seen == []
 
 
