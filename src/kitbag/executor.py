@@ -61,6 +61,8 @@ from kitbag.tools import (
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import built_in_tools, run_built_in
 
+# A request, or a function of the host: by themselves they change nothing in the workspace.
+_OUTSIDE = (Http, Function)
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
 
@@ -181,7 +183,8 @@ class ToolExecutor(Shared):
         permit = self._house.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            before = look_at_run_later(call.terms.workspace)
+            is_outside = isinstance(call.tool.runs, _OUTSIDE)
+            before = None if is_outside else look_at_run_later(call.terms.workspace)
             permitted = permit.applied_to(call)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
@@ -260,7 +263,7 @@ class ToolExecutor(Shared):
         return ToolCall(
             tool=tool,
             arguments=arguments,
-            terms=self._terms(policy),
+            terms=self._terms(policy, tool),
             limits=limits_of(tool, self._limits, timeout, policy, arguments),
             stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
@@ -268,13 +271,15 @@ class ToolExecutor(Shared):
             watch=watch,
         )
 
-    def _terms(self, policy: Policy) -> Terms:
+    def _terms(self, policy: Policy, tool: Tool) -> Terms:
         workspace = check_workspace(self._workspace or _current_folder())
+        last = self._last_terms
+        if last is not None and last.workspace == workspace and isinstance(tool.runs, _OUTSIDE):
+            return last  # what it may not write there is of no concern to it
         named = self._read_only(workspace)
         there = [path for path in named if os.path.lexists(path)]
         read_only = tuple(followed_inside(path, workspace) for path in there)
         later = find_run_later(workspace)
-        last = self._last_terms
         # Most often nothing has changed: one object for all calls is also found sooner in caches.
         seen = (workspace, read_only, later)
         if last is None or (last.workspace, last.read_only, last.run_later) != seen:
@@ -309,9 +314,9 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-def _told_what_runs(result: ToolResult, call: ToolCall, before: Seen) -> ToolResult:
+def _told_what_runs(result: ToolResult, call: ToolCall, before: Seen | None) -> ToolResult:
     """Name what the call made that others will run without being confined."""
-    if not result.protections and not result.files:
+    if before is None or (not result.protections and not result.files):
         return result  # nothing of it was in the workspace
     changed = (file.path for file in result.files if file.change != "deleted")
     made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
