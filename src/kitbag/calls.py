@@ -71,6 +71,8 @@ class ToolCall:
     arguments: dict[str, Any]
     terms: Terms
     limits: Limits
+    # What others run later, when the call was made, with when it changed; None: of no concern.
+    run_later: Mapping[str, int] | None = field(default=None, compare=False, repr=False)
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
     given: Given = NOTHING_GIVEN
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)

@@ -1,7 +1,7 @@
 """ToolExecutor, the spine: look up, check, permit, run, record. Every door ends here."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -39,7 +39,7 @@ from kitbag.kept_folders import (
 from kitbag.limits import Limits
 from kitbag.loop_thread import run_blocking
 from kitbag.notes import with_notes
-from kitbag.permit import Permit
+from kitbag.permit import BY_APPROVER, Permit
 from kitbag.policy.policy import Policy
 from kitbag.redacted_results import redact_result
 from kitbag.registry import ToolRegistry
@@ -183,9 +183,10 @@ class ToolExecutor(Shared):
         permit = self._house.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._house.recorder.recording(call, permit) as record:
-            is_outside = isinstance(call.tool.runs, _OUTSIDE)
-            before = None if is_outside else look_at_run_later(call.terms.workspace)
             permitted = permit.applied_to(call)
+            before = call.run_later
+            if before is not None and permit.approved_by == BY_APPROVER:
+                before = look_at_run_later(call.terms.workspace)  # somebody took their time
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok" or result.refused_hosts:
@@ -260,10 +261,12 @@ class ToolExecutor(Shared):
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
         policy = self._house.policy
+        terms, run_later = self._terms(policy, tool)
         return ToolCall(
             tool=tool,
             arguments=arguments,
-            terms=self._terms(policy, tool),
+            terms=terms,
+            run_later=run_later,
             limits=limits_of(tool, self._limits, timeout, policy, arguments),
             stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
@@ -271,15 +274,16 @@ class ToolExecutor(Shared):
             watch=watch,
         )
 
-    def _terms(self, policy: Policy, tool: Tool) -> Terms:
+    def _terms(self, policy: Policy, tool: Tool) -> tuple[Terms, Seen | None]:
+        """Return the terms of a call, and what others run later, for tools that might change it."""
         workspace = check_workspace(self._workspace or _current_folder())
         last = self._last_terms
         if last is not None and last.workspace == workspace and isinstance(tool.runs, _OUTSIDE):
-            return last  # what it may not write there is of no concern to it
+            return last, None  # what it may not write there is of no concern to it
         named = self._read_only(workspace)
         there = [path for path in named if os.path.lexists(path)]
         read_only = tuple(followed_inside(path, workspace) for path in there)
-        later = find_run_later(workspace)
+        later, before = find_run_later(workspace)
         # Most often nothing has changed: one object for all calls is also found sooner in caches.
         seen = (workspace, read_only, later)
         if last is None or (last.workspace, last.read_only, last.run_later) != seen:
@@ -292,7 +296,7 @@ class ToolExecutor(Shared):
                 reserved=tuple(path for path in named if path not in read_only),
                 run_later=later,
             )
-        return last
+        return last, None if isinstance(tool.runs, _OUTSIDE) else before
 
 
 def _fixed(read_only: Iterable[str | Path]) -> ReadOnly:
@@ -314,7 +318,9 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
 
 
-def _told_what_runs(result: ToolResult, call: ToolCall, before: Seen | None) -> ToolResult:
+def _told_what_runs(
+    result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
+) -> ToolResult:
     """Name what the call made that others will run without being confined."""
     if before is None or (not result.protections and not result.files):
         return result  # nothing of it was in the workspace

@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,6 +40,9 @@ _MOST_REPOSITORIES = 64
 _MOST_POINTS = 160  # mounts for all of that; a sandbox has some more
 _SEARCH_SECONDS = 5.0  # from one search to the next
 _MOST_KNOWN = 4_096
+
+
+Seen = dict[str, int]  # path below the workspace → when a file or link changed, 0 for a folder
 
 
 def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
@@ -97,10 +100,14 @@ def around(kept: Iterable[Path], workspace: Path) -> tuple[Path, ...]:
     return tuple(sorted(f for f in found - inside if inside.isdisjoint(f.parents)))
 
 
-def find_run_later(workspace: Path) -> tuple[Path, ...]:
-    """Return the files and folders in a workspace that others run later, without links."""
+def find_run_later(workspace: Path) -> tuple[tuple[Path, ...], Seen]:
+    """Return the files and folders in a workspace that others run later, without links.
+
+    And what `look_at_run_later` would see at this moment: both are asked for before each call.
+    """
     top = str(workspace)
-    return _within_reason(top, tuple(tuple(_real(names, top)) for names in _all_names(top)))
+    found = [(names.links, tuple(_real(names, top))) for names in _all_names(top)]
+    return _within_reason(top, tuple(real for _, real in found)), _look(top, found)
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
@@ -119,16 +126,17 @@ def _within_reason(top: str, found: tuple[tuple[str, ...], ...]) -> tuple[Path, 
     return tuple(kept)
 
 
-Seen = dict[str, int]  # path below the workspace → when a file or link changed, 0 for a folder
-
-
 def look_at_run_later(workspace: Path) -> Seen:
     """Return what is there of that kind at this moment, with links and what they lead to."""
     top = str(workspace)
+    return _look(top, [(names.links, tuple(_real(names, top))) for names in _all_names(top)])
+
+
+def _look(top: str, found: "list[tuple[tuple[str, ...], tuple[str, ...]]]") -> Seen:
     start = len(top) + 1
     seen: Seen = {}
-    for names in _all_names(top):
-        for path in (*names.links, *_real(names, top)):
+    for links, real in found:
+        for path in (*links, *real):
             try:
                 status = os.lstat(path)
             except OSError:
@@ -139,7 +147,10 @@ def look_at_run_later(workspace: Path) -> Seen:
 
 
 def made_to_run_later(
-    workspace: Path, before: Seen, changed: Iterable[str] = (), granted: Iterable[Path] = ()
+    workspace: Path,
+    before: Mapping[str, int],
+    changed: Iterable[str] = (),
+    granted: Iterable[Path] = (),
 ) -> tuple[str, ...]:
     """Return what was made of that kind, or changed without a grant, since it was looked at.
 
@@ -155,7 +166,7 @@ def made_to_run_later(
     return tuple(sorted(theirs | made - before.keys()))
 
 
-def _told_by(workspace: Path, path: str, before: Seen) -> set[str]:
+def _told_by(workspace: Path, path: str, before: Mapping[str, int]) -> set[str]:
     """Return what runs later, given that a file was made or changed."""
     fits = _RUNS_LATER.match(path)
     if fits is not None:
@@ -244,6 +255,8 @@ def _present(folder: str, names: tuple[str, ...]) -> _Names:
 
 def _real(names: _Names, top: str) -> list[str]:
     """Return where names lead, as far as that is inside; a link out of it shows nothing more."""
+    if not names.links:
+        return [*names.plain]
     # What a link leads to comes and goes, whatever the time of change of the link's own folder.
     real = [os.path.realpath(path) for path in names.links]
     inside = [path for path in real if path.startswith(f"{top}/") and os.path.exists(path)]

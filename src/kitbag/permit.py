@@ -9,6 +9,8 @@ from kitbag.needs import Need
 from kitbag.redaction import Redactor
 from kitbag.untrusted_files import is_plain
 
+BY_APPROVER = "the approver"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:

@@ -10,7 +10,7 @@ from kitbag.digest import Snapshot, snapshot_of
 from kitbag.downloads.errors import PinDiffersError
 from kitbag.errors import CallDeniedError, KitbagError, ToolRestrictionError
 from kitbag.needs import Need
-from kitbag.permit import Permit, given_for
+from kitbag.permit import BY_APPROVER, Permit, given_for
 from kitbag.policy.approval import Answer, Approver, Question, ask
 from kitbag.policy.decisions import Decision, Request
 from kitbag.policy.delivered import readings
@@ -101,7 +101,7 @@ class Permits:
             raise _denial(tool, decision, answer.reason)
         _refuse_changed(case)
         self._remember(case, decision, answer)
-        return self._permit(case, "approved", "the approver")
+        return self._permit(case, "approved", BY_APPROVER)
 
     async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
         """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.

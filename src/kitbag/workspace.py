@@ -115,6 +115,9 @@ _seen: OrderedDict[Path, _Folders] = OrderedDict()
 # What the last call in a workspace left, by path. A file system's clock ticks slowly, so what was
 # made just before a call would look as if the call had made it.
 _left: dict[Path, dict[str, _Stamp]] = {}
+# Device and inode of a workspace that was opened with nothing on the way being a link: what is
+# the same folder is the same folder, by whatever way it was reached.
+_roots: dict[Path, tuple[int, int]] = {}
 
 
 def look_at(workspace: Path) -> Before:
@@ -178,6 +181,32 @@ def _joined(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
+def _open_root(workspace: Path) -> int:
+    """Open a workspace for reading; only the first time by every folder on the way to it."""
+    descriptor = os.open(workspace, _FOLDER)
+    try:
+        if _identity(descriptor) == _roots.get(workspace):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    root = open_plain(str(workspace))
+    try:
+        descriptor = os.open(".", _FOLDER, dir_fd=root)
+    finally:
+        os.close(root)
+    if len(_roots) > _MOST_CHECKED:
+        _roots.clear()
+    _roots[workspace] = _identity(descriptor)
+    return descriptor
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
 class _Search:
     """A look through folders that other calls may be renaming: by descriptors, never by name.
 
@@ -196,22 +225,21 @@ class _Search:
 
     def run(self, workspace: Path) -> None:
         try:
-            root = open_plain(str(workspace))
+            root = _open_root(workspace)
         except OSError:
             self.complete = False
             return
-        try:
-            self._enter(root, ".", "")
-        finally:
-            os.close(root)
+        self._enter(root, "")
 
-    def _enter(self, above: int, name: str, path: str) -> None:
+    def _open(self, above: int, name: str) -> int | None:
         try:
             # Without following: what was a folder a moment ago may be a link by now.
-            descriptor = os.open(name, _FOLDER, dir_fd=above)
+            return os.open(name, _FOLDER, dir_fd=above)
         except OSError as error:
             self.complete &= error.errno != errno.EACCES
-            return
+            return None
+
+    def _enter(self, descriptor: int, path: str) -> None:
         try:
             folder = self._look(descriptor, path)
             if folder is None:
@@ -227,8 +255,9 @@ class _Search:
             self.complete = False
             return
         for name in inner:
-            if path or name != _OURS:
-                self._enter(descriptor, name, _joined(path, name))
+            inner_folder = self._open(descriptor, name) if path or name != _OURS else None
+            if inner_folder is not None:
+                self._enter(inner_folder, _joined(path, name))
 
     def _look(self, descriptor: int, path: str) -> _Folder | None:
         """Return what is in a folder; None where that is more than may be looked at."""

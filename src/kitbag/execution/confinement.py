@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,7 +75,7 @@ class Confinement:
         _spelt(self.hosts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How a zygote is to hold its tools; equal plans share a zygote."""
 
@@ -98,6 +99,11 @@ class Plan:
     cgroup: str  # the folder that sandboxes have theirs in, "" where there is none
     root: bool
     protections: tuple[tuple[str, str], ...] = field(compare=False)
+
+    @cached_property
+    def required_paths(self) -> tuple[str, ...]:
+        """Which paths must exist: asked for by each call, so chosen once."""
+        return tuple(path for path, _, required in self.paths if required)
 
     def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
         """Return what the zygote is told; `guarded` are processes a tool must not touch.

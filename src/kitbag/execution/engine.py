@@ -6,12 +6,12 @@ import resource
 import time
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kitbag.errors import (
     CommandStartError,
@@ -23,7 +23,7 @@ from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.cgroups import Cgroup, CgroupError
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
-from kitbag.execution.jobs import key_of
+from kitbag.execution.jobs import SlotKey, key_of
 from kitbag.execution.machine import Machine
 from kitbag.execution.not_started import why_not_started
 from kitbag.execution.pool import ZygotePool
@@ -31,6 +31,10 @@ from kitbag.execution.probe import probe
 from kitbag.execution.proxy.variables import through_proxy
 from kitbag.execution.replies import Finished, Lost, NotStarted, Reply, Unfit
 from kitbag.execution.zygote import wire
+
+if TYPE_CHECKING:
+    from kitbag.execution.plain import PlainSlot
+    from kitbag.execution.shelf import AnySlot
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
@@ -116,8 +120,7 @@ class Engine:
     ) -> "Ran | Unfit | Lost":
         asked = time.monotonic()
         key = key_of(chosen.limit_fields(command.limits), warm)
-        async with _in_time(command, since):
-            slot = await pool.take(chosen, key)
+        slot = pool.take_idle(chosen, key) or await _take(pool, chosen, key, command, since)
         if isinstance(slot, Unfit | Lost):
             return slot
         waited = time.monotonic() - asked
@@ -231,20 +234,37 @@ class _Places:
         own, users = self._own.get(workspace) or (asyncio.Semaphore(self._share), 0)
         self._own[workspace] = (own, users + 1)
         try:
-            async with AsyncExitStack() as stack:
-                if own.locked() or self._all.locked():
-                    async with _in_time(command, since):
-                        await stack.enter_async_context(own)
-                        await stack.enter_async_context(self._all)
-                else:  # most often: no clock is set for what does not wait
-                    await stack.enter_async_context(own)
-                    await stack.enter_async_context(self._all)
+            if own.locked() or self._all.locked():
+                async with _in_time(command, since):
+                    await self._take_both(own)
+            else:  # most often: no clock is set for what does not wait
+                await self._take_both(own)
+            try:
                 yield
+            finally:
+                self._all.release()
+                own.release()
         finally:
             own, users = self._own[workspace]
             self._own[workspace] = (own, users - 1)
             if users == 1:
                 del self._own[workspace]
+
+    async def _take_both(self, own: asyncio.Semaphore) -> None:
+        await own.acquire()
+        try:
+            await self._all.acquire()
+        except BaseException:
+            own.release()
+            raise
+
+
+async def _take(
+    pool: ZygotePool, chosen: Plan, key: SlotKey, command: Command, since: float
+) -> "AnySlot | PlainSlot | Unfit | Lost":
+    """Wait for a slot: only here is a clock set, most calls find one that is idle."""
+    async with _in_time(command, since):
+        return await pool.take(chosen, key)
 
 
 @asynccontextmanager

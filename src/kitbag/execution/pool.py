@@ -29,7 +29,7 @@ Key = tuple[Plan, tuple[Identity, ...]]
 
 
 def _key(plan: Plan) -> Key:
-    return plan, tuple(_identity(path) for path, _, required in plan.paths if required)
+    return plan, tuple([_identity(path) for path in plan.required_paths])
 
 
 def _identity(path: str) -> Identity:
@@ -60,6 +60,11 @@ class ZygotePool:
         self._room = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
         self._closed = False
+
+    def take_idle(self, plan: Plan, key: SlotKey) -> AnySlot | None:
+        """Return a slot that nobody has to wait for; None where there may be none."""
+        zygote = self._get_now(plan)
+        return zygote.take_idle(key) if isinstance(zygote, Zygote) else None
 
     async def take(self, plan: Plan, key: SlotKey) -> AnySlot | PlainSlot | Unfit | Lost:
         """Return a slot of the plan's zygote, which may die while it is asked for one."""

@@ -91,19 +91,27 @@ class Shelf:
         """Return a slot for the caller alone, or why there can be none of this sort."""
         if self._unfit is not None:
             return self._unfit
-        if not self._busy:
-            self._finished_at = self._loop.time()  # nothing could end before
-        slot = self._take_idle()
+        slot = self.take_idle()
         if slot is not None:
-            self._busy[slot] = self._loop.time()
-            self._restock()
             return slot
         self._spare = min(self._spare + 1, self._most_spare)
         if self._is_worth_another(len(self._waiting) + 1):
             return self._new()
         return await self._wait()
 
-    def _take_idle(self) -> AnySlot | None:
+    def take_idle(self) -> AnySlot | None:
+        """Return a slot that is there already, if there is one."""
+        if self._unfit is not None:
+            return None
+        if not self._busy:
+            self._finished_at = self._loop.time()  # nothing could end before
+        slot = self._choose_idle()
+        if slot is not None:
+            self._busy[slot] = self._loop.time()
+            self._restock()
+        return slot
+
+    def _choose_idle(self) -> AnySlot | None:
         # The one used last: its memory is warm, and the others may end.
         self._idle = [slot for slot in self._idle if slot.alive]
         now = self._loop.time()

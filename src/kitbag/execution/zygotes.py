@@ -171,6 +171,14 @@ class Zygote:
     def busy(self) -> bool:
         return any(shelf.in_use for shelf in self._shelves.values())
 
+    def take_idle(self, key: SlotKey) -> AnySlot | None:
+        """Return a slot of this sort that waits for a call, if there is one."""
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            return None
+        self.used_at = self._loop.time()
+        return shelf.take_idle()
+
     async def take(self, key: SlotKey) -> AnySlot | Unfit:
         """Return a slot of this sort for the caller alone; OSError if we are gone."""
         self.used_at = self._loop.time()
