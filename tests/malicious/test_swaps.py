@@ -1,6 +1,7 @@
 """Paths that turn into links between the check and the use."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -199,3 +200,82 @@ def test_neither_the_digest_nor_a_copy_of_a_skill_takes_in_what_lies_outside(
 
     assert "references/notes.md" in manifest_of(home)
     assert not [path for path in found if path.endswith("key")]
+
+
+LATER = [".envrc", ".git", ".git/hooks", ".git/config", ".claude", "sub", "sub/.git/hooks"]
+# Swaps each name with a new one a hundred times, and says how often it could and why not.
+TRY = """
+import collections, ctypes, errno, os, sys, tempfile
+swap, said = ctypes.CDLL(None, use_errno=True).renameat2, collections.Counter()
+for name in sys.argv[1:]:
+    other = tempfile.mkdtemp(prefix="own", dir=".")
+    for _ in range(100):
+        failed = swap(-100, name.encode(), -100, other.encode(), 2)
+        said[errno.errorcode[ctypes.get_errno()] if failed else "swapped"] += 1
+    os.rmdir(other)
+print(sorted(said.items()))
+"""
+
+
+@pytest.fixture
+def later(workspace: Path) -> dict[str, str]:
+    """Write files that other programs run later; return all of them, with what is in them."""
+    names = [".envrc", ".git/hooks/pre-commit", ".git/config", ".claude/settings.json"]
+    for name in (*names, "sub/.git/hooks/pre-commit"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("good")
+    (workspace / "try.py").write_text(TRY)
+    return written_in(workspace)
+
+
+def written_in(folder: Path) -> dict[str, str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_text() for file in files}
+
+
+@pytest.mark.slow
+@pytest.mark.promise("fs-5")
+def test_calls_that_run_at_once_swap_nothing_that_others_run_later(
+    workspace: Path, later: dict[str, str]
+) -> None:
+    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    attack = f"python3 try.py {' '.join(LATER)}"
+    forever = {"command": f"until [ -e stop ]; do {attack}; done", "background": True}
+    job = manager.call("bash", forever).structured["job"]
+
+    with ThreadPoolExecutor(4) as threads:
+        calls = threads.map(lambda _: manager.call("bash", {"command": attack}), range(ROUNDS))
+        said = {each.content.partition("\n")[0] for each in calls}
+    (workspace / "stop").touch()
+    ended = manager.call("bash", {"job": job, "timeout": 60_000})
+
+    # A folder around is another mount: what lies in it cannot be renamed to what does not.
+    assert said == {"[('EBUSY', 400), ('EXDEV', 300)]"}
+    assert ended.structured["exit_code"] == 0
+    assert "swapped" not in ended.content
+    (workspace / "stop").unlink()
+    assert written_in(workspace) == later
+
+
+@pytest.mark.slow
+@pytest.mark.promise("fs-5")
+@pytest.mark.parametrize("tool", ["write", "bash"])
+def test_a_folder_that_turns_into_a_link_lets_no_call_write_what_others_run_later(
+    tool: str, workspace: Path, later: dict[str, str]
+) -> None:
+    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    (workspace / "docs").mkdir()
+    (workspace / "link").symlink_to(workspace / ".git/hooks")
+    use = {
+        "write": {"file_path": "docs/pre-commit", "content": "bad"},
+        "bash": {"command": "for n in 1 2 3 4 5 6 7 8 9; do echo bad > docs/pre-commit; done"},
+    }
+
+    # As a job in the workspace can: neither name is one that others run.
+    with swapped(workspace / "docs", workspace / "link", pause=0.0005):
+        for _ in range(ROUNDS):
+            manager.call(tool, use[tool])
+
+    (workspace / "docs/pre-commit").unlink(missing_ok=True)
+    (workspace / "link").unlink()
+    assert written_in(workspace) == later
