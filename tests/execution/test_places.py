@@ -12,6 +12,7 @@ from kitbag.execution.command import Command
 from kitbag.execution.confinement import Confinement
 from kitbag.execution.engine import Engine
 from kitbag.limits import Limits
+from tests.sessions.conftest import say
 
 
 def wait_for(file: Path, seconds: float = 100, *, background: bool = False) -> Command:
@@ -166,3 +167,28 @@ async def test_jobs_of_many_sessions_hold_up_no_other() -> None:
     assert answered.content == "hello"
     for number in range(33):
         await sessions.destroy_session(f"s{number}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.promise("sess-4")
+async def test_a_session_with_as_many_skills_as_there_are_processes_holds_up_no_other() -> None:
+    sessions = SessionManager()
+    greedy, other = [await sessions.create_session(name) for name in ("greedy", "other")]
+    workspace = await sessions.workspace(greedy)
+    for number in range(32):
+        wait = f"touch {number}.began; while [ ! -e go ]; do sleep 0.05; done"
+        await sessions.use_skill(greedy, f"s{number}", say(wait, name=f"s{number}"))
+    await sessions.use_skill(other, "speaker", say("echo hello"))
+    names = [f"s{number}.say" for number in range(32)]
+    calls = [asyncio.create_task(sessions.execute(greedy, name, timeout=60)) for name in names]
+    while len([*workspace.glob("*.began")]) < 16:  # each in a process of its own
+        await asyncio.sleep(0.01)
+
+    answered = await sessions.execute(other, "say")
+
+    assert answered.content == "hello"
+    assert not any(call.done() for call in calls)
+    (workspace / "go").touch()
+    assert {(await call).outcome for call in calls} == {"ok"}
+    await sessions.close()
