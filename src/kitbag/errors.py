@@ -24,6 +24,10 @@ def _did_you_mean(names: Sequence[str], otherwise: str) -> str:
     return f"did you mean {' or '.join(repr(name) for name in names)}?" if names else otherwise
 
 
+def _shown(count: int, what: str) -> str:
+    return f"`kitbag list` shows {f'the one {what}' if count == 1 else f'all {count} {what}s'}"
+
+
 class PortableError(Exception):
     """An error that is pickled and copied as what it is, not by making it again of its message."""
 
@@ -70,7 +74,7 @@ class SkillNotFoundError(KitbagError):
         known = list(known)
         self.name = name
         self.nearest = nearest(name, known)
-        many = f"`kitbag list` shows all {len(known)} skills" if known else "no skills were found"
+        many = _shown(len(known), "skill") if known else "no skills were found"
         hint = hint or _did_you_mean(self.nearest, many)
         super().__init__(f"no skill named {name!r}", hint=hint)
 
@@ -104,7 +108,7 @@ class UnknownToolError(KitbagError):
         self.name = name
         self.nearest = nearest(name, known)
         count = count or len(known)
-        many = f"`kitbag list` shows all {count} tools" if known else "no tools were found"
+        many = _shown(count, "tool") if known else "no tools were found"
         hint = hint or _did_you_mean(self.nearest, many)
         super().__init__(f"no {kind} named {name!r}", hint=hint)
 

@@ -77,7 +77,7 @@ def test_a_name_that_nothing_has_is_neither_skill_nor_tool(
     assert ran.code == 2
     assert ran.err.splitlines() == [
         "error: no skill or tool named 'zzz'",
-        f"hint: `kitbag list --root {root}` shows all 1 tools",
+        f"hint: `kitbag list --root {root}` shows the one tool",
     ]
 
 
