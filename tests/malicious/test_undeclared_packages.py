@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.policy import Answer, Policy, Question
+from kitbag import SkillManager
+from kitbag.policy import Answer, Approver, Policy, Question
 from kitbag.trust.grants import Grants
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
@@ -90,3 +91,36 @@ def test_packages_that_nobody_declared_are_installed_when_the_approver_was_shown
     assert (len(asked), result.outcome) == (1, "ok")
     assert [need.kind for need in asked[0].needs] == ["packages"]
     assert packages.asked != []
+
+
+@pytest.mark.promise("grant-1")
+@pytest.mark.usefixtures("packages")
+def test_always_for_a_package_that_nobody_declared_holds_until_the_skill_changes(
+    manager_of: MakeManager, workspace: Path, tmp_path: Path
+) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(yes=True, remember="always")
+
+    def another(approver: Approver | None = None) -> SkillManager:
+        """Return the front door of another process: what was said is only on disk."""
+        return SkillManager(
+            tmp_path / "skills", workspace=workspace, cache=False, approver=approver
+        )
+
+    said = [manager_of(USE, approver=approve).call("bad.use")]
+    said += [another(approve).call("bad.use"), another().call("bad.use")]
+    grant = Grants().for_skill(another().get_skill("bad"))
+    (tmp_path / "skills/bad/new").touch()
+    changed = another().call("bad.use")
+
+    assert [each.stdout for each in said] == ["quokka 2.0\n"] * 3
+    assert grant is not None
+    assert (grant.packages, grant.tools, grant.by) == (("quokka",), ("bad.use",), "approver")
+    assert "No module named 'quokka'" in changed.stderr
+    assert Grants().for_skill(another().get_skill("bad")) is None
+    assert len(asked) == 1
+    assert another(approve).call("bad.use").outcome == "ok"
+    assert len(asked) == 2
