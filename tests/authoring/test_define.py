@@ -183,7 +183,8 @@ def test_names_of_others_are_not_taken_and_their_tools_not_removed(
     for name in ("count_words", "sort", "text-tools.count_words", "bash", "remove_tool"):
         result = manager.call("remove_tool", {"name": name})
         assert (result.outcome, result.code) == ("failed", "denied"), name
-    assert manager.call("remove_tool", {"name": "nothing"}).code == "not_found"
+    missing = manager.call("remove_tool", {"name": "nothing"})
+    assert (missing.code, "kitbag list" in missing.content) == ("not_found", False)
 
     assert manager.call("count_words", {}).structured == "theirs"
     assert sorted(path.name for path in home.parent.iterdir()) == ["just-advice", "text-tools"]

@@ -106,6 +106,7 @@ def test_a_skill_that_is_gone_is_a_failure_with_a_reason(write_skill: WriteSkill
 
     assert (result.outcome, result.code) == ("failed", "not_found")
     assert "cannot read" in result.content
+    assert "kitbag check" not in result.content  # a command of people
 
 
 def test_a_skill_cannot_take_the_name_of_the_tool(write_skill: WriteSkill) -> None:

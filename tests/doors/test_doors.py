@@ -289,3 +289,44 @@ def test_every_door_tells_the_same_trouble(manager: SkillManager, case: str) -> 
     assert {name for name, (is_error, text) in answers.items() if is_error and said in text} == {
         *answers
     }
+
+
+def by_grpc(manager: SkillManager, tool: str, arguments: Any) -> Answer:
+    """Say what a program that follows the documentation tells its model."""
+    pytest.importorskip("grpc")
+    import grpc
+    from google.rpc.error_details_pb2 import ErrorInfo
+
+    from kitbag.servers.grpc import GrpcServer
+    from tests.servers.grpc.serving import call, connected, rich_status
+
+    async def ask() -> Answer:
+        async with connected(GrpcServer(manager, watch=False)) as stub:
+            try:
+                result = await call(stub, tool, arguments)
+            except grpc.aio.AioRpcError as error:
+                info = ErrorInfo()
+                rich_status(error).details[0].Unpack(info)
+                return True, f"{error.details()}\nhint: {info.metadata.get('advice')}"
+        return result.is_error, result.content
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "door", [by_script, by_grpc, *DOORS[1:]], ids=lambda door: door.__name__.removeprefix("by_")
+)
+def test_a_model_is_told_what_it_can_do_and_no_command_of_people(
+    door: Door, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    asks = "metadata: {kitbag: {requires: {env: [API_KEY]}}}\n"
+    script = {"scripts/go.py": "print(1)\n"}
+    write_skill("keyed", f"name: keyed\ndescription: Asks.\n{asks}", files=script)
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
+
+    failed, said = door(manager, "keyed.go", {})
+
+    assert failed
+    assert "it needs the secret API_KEY" in said
+    assert "hint: only the user can allow it: say what it needs, and go on without it" in said
+    assert "kitbag trust" not in said

@@ -106,9 +106,9 @@ class Author(Shared):
         try:
             return self._added.get(name)
         except UnknownToolError as error:
-            raise ToolFaultError("not_found", str(error), hint=error.hint) from None
+            raise ToolFaultError("not_found", str(error), hint=error.advice) from None
         except AmbiguousNameError as error:
-            raise ToolFaultError("invalid_argument", str(error), hint=error.hint) from None
+            raise ToolFaultError("invalid_argument", str(error), hint=error.advice) from None
 
     def _require_free(self, request: ToolRequest) -> None:
         """Refuse a name that means something, unless it means an earlier try of the same tool."""

@@ -23,7 +23,7 @@ def activate_one(call: ToolCall, found: "Skills") -> Answer:
     try:
         instructions = activate(skill, call.arguments.get("arguments", ""))
     except SkillUnreadableError as error:
-        raise ToolFaultError("not_found", str(error), hint=error.hint) from None
+        raise ToolFaultError("not_found", str(error), hint=error.advice) from None
     tools = found.tools_of([skill])
     listed = "\n".join(_line(tool) for tool in tools)
     text = marked("skill_content", instructions, name=skill.name)

@@ -99,7 +99,7 @@ class Calling:
         return Answer("", f"dry run: {name} was not called\n")
 
     def _refused(self, seq: int, definition: ToolDef, error: KitbagError) -> Answer:
-        hint, code = error.hint, FAILED
+        hint, code = error.advice, FAILED
         if isinstance(error, CallDeniedError):
             code = DENIED
             self._ledger.end(seq, "denied", exit_code=code, error=str(error))

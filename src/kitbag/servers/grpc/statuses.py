@@ -53,8 +53,9 @@ def status_of(error: Exception) -> tuple[grpc.StatusCode, str, list[Message]]:
         info = ErrorInfo(reason="internal", domain=DOMAIN)
         return _CODES["internal"], "something went wrong; the log of the server says what", [info]
     # A client may be anywhere: where things are on this machine is nothing to it.
-    hint = {"hint": _cut(shorten_error(error.hint, error), _LONGEST_HINT)} if error.hint else {}
-    details: list[Message] = [ErrorInfo(reason=error.code, domain=DOMAIN, metadata=hint)]
+    steps = {"hint": error.hint, "advice": error.advice}
+    told = {k: _cut(shorten_error(step, error), _LONGEST_HINT) for k, step in steps.items() if step}
+    details: list[Message] = [ErrorInfo(reason=error.code, domain=DOMAIN, metadata=told)]
     if violations := _violations(error):
         details.append(BadRequest(field_violations=violations))
     if fault in ("busy", "stopping"):
