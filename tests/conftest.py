@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -7,6 +8,10 @@ from kitbag.execution import shared
 from kitbag.loop_thread import run_blocking
 
 WriteSkill = Callable[..., Path]
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and every process that a test
+# starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,19 @@ def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
     return make
 
 
+async def test_a_few_files_are_looked_at_however_little_time_there_is(
+    manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 0)
+    for number in range(50):
+        (workspace / f"{number}.txt").touch()
+
+    result = await manager_of("rm 7.txt").acall("x")
+
+    assert [(file.path, file.change) for file in result.files] == [("7.txt", "deleted")]
+    assert result.files_complete
+
+
 def wait_past(path: Path) -> None:
     """Go on when the clock of the file system has left the moment of a change behind."""
     mark = path.parent / "mark"

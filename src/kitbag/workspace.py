@@ -18,7 +18,8 @@ from kitbag.results import Change, ChangedFile
 from kitbag.untrusted_files import open_plain
 
 _MOST_ENTRIES = 2_000
-_MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows
+_MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows …
+_FEW_ENTRIES = 200  # … but this many are always looked at, however busy the machine is
 _MOST_DEPTH = 100  # a descriptor is held for each level
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = ".kitbag"
@@ -283,6 +284,8 @@ class _Search:
 
     def _is_too_much(self, more: int) -> bool:
         self._entries += more
+        if self._entries <= _FEW_ENTRIES:
+            return False
         return self._entries > _MOST_ENTRIES or time.monotonic() > self._deadline
 
     def _compare(self, path: str, files: dict[str, "os.DirEntry[str]"], before: Before) -> None:

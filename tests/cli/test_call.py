@@ -130,9 +130,8 @@ def test_the_workspace_is_the_current_folder_unless_told_otherwise(
 
 
 def test_what_a_call_did_to_files_is_said(
-    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
     write_skill("demo", files={"scripts/move.sh": "mv old.txt new.txt || mv new.txt old.txt\n"})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "old.txt").write_text("old")

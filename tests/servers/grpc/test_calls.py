@@ -52,9 +52,7 @@ async def test_what_a_call_did_to_files_is_told(
     new_server: NewServer,
     write_skill: WriteSkill,
     workspace: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
     script = "mv old.txt new.txt; mkdir .claude; echo > .claude/settings.json\n"
     write_skill("changes", files={"scripts/go.sh": script})
     (workspace / "old.txt").write_text("old")

@@ -162,9 +162,7 @@ async def test_what_a_call_did_to_files_is_told_and_what_it_deleted_is_not_linke
     new_manager: NewManager,
     write_skill: WriteSkill,
     workspace: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
     script = "mv old.txt new.txt; mkdir .claude; echo > .claude/settings.json\n"
     write_skill("changes", files={"scripts/go.sh": script})
     (workspace / "old.txt").write_text("old")
