@@ -79,8 +79,15 @@ def followed_inside(path: Path, workspace: Path) -> Path:
         for name in inner[len(step) + 1 :].split("/"):
             step = f"{step}/{name}"
             if os.path.islink(step):
-                return Path(os.path.realpath(path))
+                return Path(_real_path(str(path)))
     return path
+
+
+def _real_path(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link was replaced between lstat and readlink: it is what it is now
+        return path
 
 
 def is_read_only(terms: Terms) -> bool:
@@ -258,7 +265,7 @@ def _real(names: _Names, top: str) -> list[str]:
     if not names.links:
         return [*names.plain]
     # What a link leads to comes and goes, whatever the time of change of the link's own folder.
-    real = [os.path.realpath(path) for path in names.links]
+    real = [_real_path(path) for path in names.links]
     inside = [path for path in real if path.startswith(f"{top}/") and os.path.exists(path)]
     return [*names.plain, *inside]
 

@@ -279,3 +279,50 @@ def test_a_folder_that_turns_into_a_link_lets_no_call_write_what_others_run_late
     (workspace / "docs/pre-commit").unlink(missing_ok=True)
     (workspace / "link").unlink()
     assert written_in(workspace) == later
+
+
+@pytest.mark.slow
+@pytest.mark.promise("fs-5")
+def test_what_others_run_later_never_leads_a_call_out_of_the_workspace(
+    workspace: Path, later: dict[str, str], outside: Path
+) -> None:
+    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    (workspace / "link").symlink_to(outside)
+    command = {"command": "for n in 1 2 3 4 5; do cat .claude/key; touch .claude/marker; done"}
+    said = []
+
+    # As a program can that is not confined; what it could write itself is not looked at.
+    with swapped(workspace / ".claude", workspace / "link"):
+        for _ in range(ROUNDS):
+            with suppress(KitbagError):
+                said.append(manager.call("bash", command).content)
+
+    assert not [each for each in said if "hunter2" in each]
+    assert written_in(outside) == {"key": "hunter2hunter2"}
+    assert later.keys() <= written_in(workspace).keys()
+
+
+@pytest.mark.slow
+@pytest.mark.promise("fs-5")
+def test_a_call_that_swaps_a_link_to_what_others_run_later_says_so(
+    workspace: Path, later: dict[str, str]
+) -> None:
+    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    (workspace / ".claude").rename(workspace / "settings")
+    (workspace / ".claude").symlink_to("settings")
+
+    def others(_: int) -> None:
+        with suppress(KitbagError):
+            manager.call("bash", {"command": "true"})
+
+    with ThreadPoolExecutor(1) as thread:
+        beside = thread.map(others, range(ROUNDS))
+        # One after the other, and an even number of swaps each: the next one finds the link.
+        swap = {"command": "python3 try.py .claude"}
+        swaps = [manager.call("bash", swap) for _ in range(ROUNDS)]
+        assert [*beside] == [None] * ROUNDS
+
+    assert {each.content.partition("\n")[0] for each in swaps} == {"[('swapped', 100)]"}
+    assert [each.run_later for each in swaps if ".claude" not in each.run_later] == []
+    assert (workspace / ".claude").is_symlink()
+    assert (workspace / "settings/settings.json").read_text() == later[".claude/settings.json"]
