@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kitbag.declarations.skill_md import read_skill_md
 from kitbag.declarations.skill_tools import SkillTools
-from kitbag.environments.declared_files import look
+from kitbag.environments.declared_files import DeclaredFiles, look
 from kitbag.environments.granted_packages import declared_anywhere, declared_packages, of_one_tool
 from kitbag.needs import Need
 from kitbag.skills import Skill
@@ -53,7 +53,7 @@ class CallNeeds:
         if skill is None:
             return ()
         proposed = _packages_to_propose(skill, tool) if self._proposes else ()
-        return (*_declared(skill, tool, {}), *proposed)
+        return (*_declared(skill, tool, DeclaredFiles(tool.home)), *proposed)
 
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
         """Return what a grant of its skill gives to one tool.
@@ -79,15 +79,16 @@ class CallNeeds:
 
 def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
     """Return the tools of a skill with what each of them asks for; stamps cover what told so."""
-    seen: dict[str, Stamp | None] = {}
-    tools = [replace(tool, asks=_declared(skill, tool, seen)) for tool in read.tools]
-    stamps = dict(_stamps_of(seen, str(skill.home))) if read.stamps else {}
+    files = DeclaredFiles(str(skill.home))
+    tools = [replace(tool, asks=_declared(skill, tool, files)) for tool in read.tools]
+    stamps = dict(_stamps_of(files.seen, str(skill.home))) if read.stamps else {}
     return replace(read, tools=tuple(tools), stamps=stamps | read.stamps)
 
 
-def _declared(skill: Skill, tool: Tool, seen: dict[str, Stamp | None]) -> tuple[Need, ...]:
-    asked = [need for need in asks_of(skill, [tool]) if _is_needed(need, tool)]
-    return (*asked, *declared_packages(tool, seen))
+def _declared(skill: Skill, tool: Tool, files: DeclaredFiles) -> tuple[Need, ...]:
+    asked = asks_of(skill, [tool], only_declared=True)
+    needed = [need for need in asked if _is_needed(need, tool)]
+    return (*needed, *declared_packages(tool, files))
 
 
 def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[str, Stamp]]:

@@ -66,7 +66,7 @@ def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
     folder = str(home)
     kept = _kept.get(folder)
     try:
-        if not reread and kept is not None and _is_current(folder, kept):
+        if kept is not None and _is_as_kept(folder, kept, reread=reread):
             return kept.snapshot
         walk = _Walk(folder, None if reread else kept)
         walk.run()
@@ -81,9 +81,37 @@ def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
     return snapshot
 
 
-def _is_current(folder: str, kept: _Kept) -> bool:
+def _is_as_kept(folder: str, kept: _Kept, *, reread: bool) -> bool:
     lstat = os.lstat
-    return all(stamp_of(lstat(f"{folder}/{path}")) == stamp for path, stamp in kept.stamps.items())
+    for path, stamp in kept.stamps.items():
+        if stamp_of(lstat(f"{folder}/{path}")) != stamp:
+            return False
+    return not reread or _has_same_bytes(folder, kept)
+
+
+def _has_same_bytes(folder: str, kept: _Kept) -> bool:
+    """Tell whether files whose times are the same hold the same, too."""
+    for path, entry in kept.snapshot.manifest.items():
+        if (
+            entry.kind == "file"
+            and _hash_at(f"{folder}/{path}", kept.stamps[path]) != entry.content
+        ):
+            return False
+    return True
+
+
+def _hash_at(path: str, stamp: Stamp) -> str:
+    """Return the hash of a file; nothing where another has taken its place."""
+    content = sha256()
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if stamp_of(os.fstat(descriptor)) != stamp:
+            return ""
+        while chunk := os.read(descriptor, _CHUNK):
+            content.update(chunk)
+    finally:
+        os.close(descriptor)
+    return content.hexdigest()
 
 
 def _hash_of(entries: Manifest) -> str:

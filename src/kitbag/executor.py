@@ -61,8 +61,6 @@ from kitbag.tools import (
 from kitbag.workspace import check_workspace
 from kitbag.workspace_tools.running import built_in_tools, run_built_in
 
-# A request, or a function of the host: by themselves they change nothing in the workspace.
-_OUTSIDE = (Http, Function)
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
 
@@ -278,7 +276,7 @@ class ToolExecutor(Shared):
         """Return the terms of a call, and what others run later, for tools that might change it."""
         workspace = check_workspace(self._workspace or _current_folder())
         last = self._last_terms
-        if last is not None and last.workspace == workspace and isinstance(tool.runs, _OUTSIDE):
+        if last is not None and last.workspace == workspace and not _may_write(tool):
             return last, None  # what it may not write there is of no concern to it
         named = self._read_only(workspace)
         there = [path for path in named if os.path.lexists(path)]
@@ -296,7 +294,18 @@ class ToolExecutor(Shared):
                 reserved=tuple(path for path in named if path not in read_only),
                 run_later=later,
             )
-        return last, None if isinstance(tool.runs, _OUTSIDE) else before
+        return last, before if _may_write(tool) else None
+
+
+def _may_write(tool: Tool) -> bool:
+    """Tell whether a tool may change files of the workspace: requests and functions do not."""
+    match tool.runs:
+        case Http() | Function():
+            return False
+        case Hosted(writes_workspace=may_write):
+            return may_write
+        case _:
+            return True
 
 
 def _fixed(read_only: Iterable[str | Path]) -> ReadOnly:

@@ -12,7 +12,7 @@ from kitbag.index import Index, is_settled
 from kitbag.problems import Problem
 from kitbag.skills import Skill
 from kitbag.tool_records import pack_skill_tools, share_equal_parts, unpack_skill_tools
-from kitbag.untrusted_files import Stamp, stamp_of
+from kitbag.untrusted_files import Stamp, hold_open, stamp_of
 
 # The tools of a root are kept in this many values: few enough that all of them are had in a
 # moment, many enough that one skill's tools do not bring everybody's along.
@@ -90,7 +90,8 @@ def _read(skill: Skill) -> SkillTools:
     from kitbag.call_needs import with_asks
 
     try:
-        return with_asks(skill, read_skill_tools(skill))
+        with hold_open(str(skill.home)):
+            return with_asks(skill, read_skill_tools(skill))
     except SkillUnreadableError as error:
         problem = Problem(
             path=error.path, code="skill-unreadable", severity="error", message=error.reason

@@ -107,13 +107,15 @@ class Hosted:
     what: str  # for whoever has to say yes
     run: "Callable[[ToolCall], Awaitable[ToolResult]]" = field(compare=False)
     granted: tuple[Need, ...] = ()  # by the user who configured it
+    writes_workspace: bool = False  # by itself, not only by calls of other tools
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", _uncopied(self.run))
 
     def __reduce__(self) -> tuple[Any, ...]:
         run = self.run if _is_importable(self.run) else _Elsewhere(self.what)
-        return _restored, (Hosted, {"what": self.what, "run": run, "granted": self.granted})
+        facts = {"granted": self.granted, "writes_workspace": self.writes_workspace}
+        return _restored, (Hosted, {"what": self.what, "run": run, **facts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

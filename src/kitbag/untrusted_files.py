@@ -12,6 +12,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -126,6 +127,27 @@ def require_inside(path: str, home: str) -> os.stat_result:
         if place.status is None:
             raise CannotReadError(*_NO_FILE)
         return place.status
+
+
+# The folder that `hold_open` holds for the current thread, and its descriptor.
+_held: ContextVar[tuple[str, int] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def hold_open(home: str) -> Iterator[None]:
+    """Hold a skill's folder open while its files are read, so that it is opened once for all."""
+    real = real_home(home)
+    try:
+        descriptor = open_plain(real)
+    except OSError:
+        yield  # each read says what is wrong
+        return
+    before = _held.set((real, descriptor))
+    try:
+        yield
+    finally:
+        _held.reset(before)
+        os.close(descriptor)
 
 
 @contextmanager
@@ -397,7 +419,9 @@ class _Walk:
         self._links = 0
 
     def run(self) -> Place:
-        self._folders = [open_plain(str(self._root))]
+        held = _held.get()
+        root = str(self._root)
+        self._folders = [os.dup(held[1]) if held and held[0] == root else open_plain(root)]
         while self._todo:
             name = self._todo.popleft()
             if name == "..":

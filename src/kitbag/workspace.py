@@ -124,7 +124,10 @@ _roots: dict[Path, tuple[int, int]] = {}
 def look_at(workspace: Path) -> Before:
     """Look at a workspace before a call: only so is it known afterwards what was deleted."""
     since_ns = file_clock_ns()
-    search = _Search(known=_seen.get(workspace, {}))
+    known = _seen.get(workspace, {})
+    if _is_flat_and_unchanged(workspace, known):
+        return Before(workspace, since_ns, known, complete=True)
+    search = _Search(known=known)
     search.run(workspace)
     _remember(workspace, search.folders)
     return Before(workspace, since_ns, search.folders, search.complete)
@@ -132,6 +135,13 @@ def look_at(workspace: Path) -> Before:
 
 def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
     """Return files made, changed or deleted since then, and whether both looks saw everything."""
+    root = before.folders.get("")
+    if (
+        root is not None
+        and not root.files
+        and _is_flat_and_unchanged(before.workspace, before.folders)
+    ):
+        return (), True  # it was empty, and still is
     search = _Search(before=before)
     search.run(before.workspace)
     _remember(before.workspace, search.folders)
@@ -149,6 +159,18 @@ def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
         for path in sorted(changes)
     ]
     return tuple(files), before.complete and search.complete
+
+
+def _is_flat_and_unchanged(workspace: Path, folders: _Folders) -> bool:
+    """Tell whether a workspace without folders in it has the same files as it had."""
+    root = folders.get("")
+    if root is None or not root.is_settled or root.inner:
+        return False
+    try:
+        status = os.stat(workspace)
+    except OSError:
+        return False
+    return root.stamp == (status.st_dev, status.st_ino, status.st_ctime_ns)
 
 
 def _remember(workspace: Path, folders: _Folders) -> None:

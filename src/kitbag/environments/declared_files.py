@@ -25,8 +25,9 @@ class DeclaredFiles:
 
     def __init__(self, home: str, texts: Mapping[str, str] | None = None) -> None:
         self.home = Path(home)
-        self._texts = texts or {}
+        self.texts = dict(texts or {})
         self.seen: dict[str, Stamp | None] = {}
+        self._read: dict[str, str | None] = {}  # what several scripts of a skill share
 
     def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
         """Return the text of a file, None when there is none; refuse one that leads outside.
@@ -34,10 +35,15 @@ class DeclaredFiles:
         A script may be in any encoding; what only declares must be UTF-8.
         """
         name = str(path)
-        if name in self._texts:
-            return self._texts[name]
+        if name in self.texts:
+            return self.texts[name]
+        if name not in self._read:
+            self._read[name] = self._read_file(name, most)
+        return self._read[name]
+
+    def _read_file(self, name: str, most: int) -> str | None:
         self.seen[name] = look(name)
-        if not os.path.lexists(name):
+        if self.seen[name] is None and not os.path.lexists(name):
             return None
         try:
             content = read_inside(name, str(self.home), most)

@@ -16,7 +16,6 @@ from kitbag.needs import Need
 from kitbag.tools import InlineScript, Script, Tool
 from kitbag.trust.errors import UngrantedError
 from kitbag.trust.packages import covers_package, split_package
-from kitbag.untrusted_files import Stamp
 from kitbag.walk import is_skipped_folder
 
 _NPM = "npm:"
@@ -41,24 +40,23 @@ def script_of(tool: Tool) -> tuple[Script, str | None] | None:
             return None
 
 
-def declared_packages(tool: Tool, seen: dict[str, Stamp | None] | None = None) -> tuple[Need, ...]:
+def declared_packages(tool: Tool, files: DeclaredFiles | None = None) -> tuple[Need, ...]:
     """Return the packages that the script of a tool declares, each as a need.
 
-    What cannot be understood is none: the call says so, and installs nothing. `seen` is given
-    all places that were looked at.
+    What cannot be understood is none: the call says so, and installs nothing. `files` are those
+    of its skill, for whoever asks about several tools or wants to know where was looked.
     """
     found = script_of(tool)
     if found is None:
         return ()
     script, text = found
-    files = DeclaredFiles(tool.home, None if text is None else {script.file: text})
+    files = files or DeclaredFiles(tool.home)
+    if text is not None:
+        files.texts[script.file] = text
     try:
         needs = read_needs(script, files)
     except RequirementRefusedError:
         return ()
-    finally:
-        if seen is not None:
-            seen.update(files.seen)
     if needs is None:
         return ()
     is_text = text is not None and needs.declared_in == script.file

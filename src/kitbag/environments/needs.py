@@ -1,6 +1,7 @@
 """What a script declares that it needs: read, never fetched, and the same on every machine."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from kitbag.environments.declared_files import DeclaredFiles
@@ -113,7 +114,7 @@ def _refuse_sources(table: dict[str, object]) -> None:
 
 
 def _of_requirements(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
-    for folder in _folders(script, files.home, also=files.home / "scripts"):
+    for folder in _folders(_folder_of(script), files.home, also=files.home / "scripts"):
         path = folder / "requirements.txt"
         listed = read_requirements(files, path)
         if listed is not None:
@@ -128,7 +129,7 @@ def _of_requirements(script: Script, files: DeclaredFiles) -> PythonNeeds | None
 
 
 def _node_needs(script: Script, files: DeclaredFiles) -> NodeNeeds | None:
-    folders = _folders(script, files.home)
+    folders = _folders(_folder_of(script), files.home)
     # A skill that ships its packages is complete: what it ships is what its author tried.
     if any(files.has_folder(folder / "node_modules") for folder in folders):
         return None
@@ -141,10 +142,14 @@ def _node_needs(script: Script, files: DeclaredFiles) -> NodeNeeds | None:
     return None
 
 
-def _folders(script: Script, home: Path, also: Path | None = None) -> list[Path]:
+def _folder_of(script: Script) -> str:
+    return script.file.rpartition("/")[0]
+
+
+@lru_cache(maxsize=64)  # the scripts of a skill are in few folders
+def _folders(inner: str, home: Path, also: Path | None = None) -> tuple[Path, ...]:
     """Return the folders a declaration may be in, the nearest to the script first."""
-    around = [folder for folder in script.path.parents if folder.is_relative_to(home)]
-    if not around:
-        return []
-    inner = [folder for folder in around if folder != home]
-    return [*inner, *([also] if also and also not in inner else []), home]
+    around = [folder for folder in (Path(inner), *Path(inner).parents) if home in folder.parents]
+    if not around and Path(inner) != home:
+        return ()
+    return (*around, *([also] if also and also not in around else []), home)

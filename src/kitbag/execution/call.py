@@ -36,12 +36,14 @@ class Call:
         command: Command,
         *,
         workspace: Path,
+        timeout_seconds: float,
         grace_seconds: float,
         on_output: OnOutput | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._slot = slot
         self._command = command
+        self._timeout_seconds = timeout_seconds
         self._grace_seconds = grace_seconds
         self._on_output = on_output
         self._readers: dict[int, Stream] = {}
@@ -67,7 +69,7 @@ class Call:
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
         answer = self._start()
-        limit = self._command.limits.timeout_seconds
+        limit = self._timeout_seconds
         if self._is_heard_at_once or limit <= _QUIET_SECONDS:
             self._listen()
             self._clock = self._loop.call_later(limit, self._time_out)
@@ -95,7 +97,7 @@ class Call:
 
     def _grow_long(self) -> None:
         self._listen()
-        left = self._command.limits.timeout_seconds - _QUIET_SECONDS
+        left = self._timeout_seconds - _QUIET_SECONDS
         self._clock = self._loop.call_later(left, self._time_out)
 
     def _listen(self) -> None:

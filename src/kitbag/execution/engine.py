@@ -5,13 +5,13 @@ import os
 import resource
 import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 from kitbag.errors import (
     CommandStartError,
@@ -23,18 +23,14 @@ from kitbag.execution.call import Call, OnOutput
 from kitbag.execution.cgroups import Cgroup, CgroupError
 from kitbag.execution.command import TIMED_OUT, Command, Ended, Nursery, Outcome, Prestarted, Usage
 from kitbag.execution.confinement import Confinement, Plan, plan
-from kitbag.execution.jobs import SlotKey, key_of
+from kitbag.execution.jobs import key_of
 from kitbag.execution.machine import Machine
 from kitbag.execution.not_started import why_not_started
-from kitbag.execution.pool import ZygotePool
+from kitbag.execution.pool import Taken, ZygotePool
 from kitbag.execution.probe import probe
 from kitbag.execution.proxy.variables import through_proxy
 from kitbag.execution.replies import Finished, Lost, NotStarted, Reply, Unfit
 from kitbag.execution.zygote import wire
-
-if TYPE_CHECKING:
-    from kitbag.execution.plain import PlainSlot
-    from kitbag.execution.shelf import AnySlot
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
@@ -120,15 +116,18 @@ class Engine:
     ) -> "Ran | Unfit | Lost":
         asked = time.monotonic()
         key = key_of(chosen.limit_fields(command.limits), warm)
-        slot = pool.take_idle(chosen, key) or await _take(pool, chosen, key, command, since)
+        zygote = pool.get_now(chosen)
+        idle = zygote.take_idle(key) if zygote is not None else None
+        slot = idle or await _take(pool.take(chosen, key, zygote), command, since)
         if isinstance(slot, Unfit | Lost):
             return slot
-        waited = time.monotonic() - asked
-        command = _with_time_left(command, time.monotonic() - since)
+        now = time.monotonic()
+        waited = now - asked
         call = Call(
             slot,
             command,
             workspace=chosen.workspace,
+            timeout_seconds=_time_left(command, now - since),
             grace_seconds=self._grace_seconds,
             on_output=on_output,
         )
@@ -259,14 +258,6 @@ class _Places:
             raise
 
 
-async def _take(
-    pool: ZygotePool, chosen: Plan, key: SlotKey, command: Command, since: float
-) -> "AnySlot | PlainSlot | Unfit | Lost":
-    """Wait for a slot: only here is a clock set, most calls find one that is idle."""
-    async with _in_time(command, since):
-        return await pool.take(chosen, key)
-
-
 @asynccontextmanager
 async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
     """Let waiting count against the time that the call may take."""
@@ -280,11 +271,16 @@ async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
         raise SandboxFailedError(str(error)) from error
 
 
-def _with_time_left(command: Command, spent: float) -> Command:
+async def _take(taking: Coroutine[Any, Any, Taken], command: Command, since: float) -> Taken:
+    """Wait for a slot: only here is a clock needed, most calls find one that is idle."""
+    async with _in_time(command, since):
+        return await taking
+
+
+def _time_left(command: Command, spent: float) -> float:
     if spent < _NOTICED_SECONDS:
-        return command
-    left = max(_NOTICED_SECONDS, command.limits.timeout_seconds - spent)
-    return replace(command, limits=replace(command.limits, timeout_seconds=left))
+        return command.limits.timeout_seconds
+    return max(_NOTICED_SECONDS, command.limits.timeout_seconds - spent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,9 +141,13 @@ class PlainZygote:
     def busy(self) -> bool:
         return self._running > 0
 
-    async def take(self, key: SlotKey) -> PlainSlot:
+    def take_idle(self, key: SlotKey) -> PlainSlot:
+        """Return a slot: nothing is ever waited for."""
         self._running += 1
         return PlainSlot(self._loop, key.limits, self._take_back)
+
+    async def take(self, key: SlotKey) -> PlainSlot:
+        return self.take_idle(key)
 
     def _take_back(self) -> None:
         self._running -= 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kitbag.execution.proxy.uplink import Uplink
 
 AnyZygote = Zygote | PlainZygote
+Taken = AnySlot | PlainSlot | Unfit | Lost
 
 
 # A plan, and which folders its paths were when they were opened: one that was deleted and made
@@ -61,32 +62,31 @@ class ZygotePool:
         self._clock: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def take_idle(self, plan: Plan, key: SlotKey) -> AnySlot | None:
-        """Return a slot that nobody has to wait for; None where there may be none."""
-        zygote = self._get_now(plan)
-        return zygote.take_idle(key) if isinstance(zygote, Zygote) else None
+    async def take(self, plan: Plan, key: SlotKey, zygote: AnyZygote | None) -> Taken:
+        """Return a slot of the plan's zygote, which may die while it is asked for one.
 
-    async def take(self, plan: Plan, key: SlotKey) -> AnySlot | PlainSlot | Unfit | Lost:
-        """Return a slot of the plan's zygote, which may die while it is asked for one."""
+        `zygote` is what `get_now` found a moment ago.
+        """
         while True:
-            zygote = await self._get(plan)
+            zygote = zygote or await self._get(plan)
             if zygote is None:
                 return Lost()
             try:
                 return await zygote.take(key)
             except (BrokenPipeError, ConnectionResetError):
                 zygote.close()
+                zygote = None
 
     async def _get(self, plan: Plan) -> AnyZygote | None:
         """Return the plan's zygote, starting it when there is none; wait when all are busy."""
-        zygote = self._get_now(plan)
+        zygote = self.get_now(plan)
         if zygote is not None:
             return zygote
         async with self._counted(plan.workspace):
             while zygote is None and not self._closed:
                 self._room.clear()
                 await self._room.wait()
-                zygote = self._get_now(plan)
+                zygote = self.get_now(plan)
         return zygote
 
     @asynccontextmanager
@@ -101,7 +101,8 @@ class ZygotePool:
                 del self._waiting[workspace]
                 self._room.set()  # without it the others may have more
 
-    def _get_now(self, plan: Plan) -> AnyZygote | None:
+    def get_now(self, plan: Plan) -> AnyZygote | None:
+        """Return the plan's zygote, started if need be; None while too many others are busy."""
         if self._closed:
             return None
         key = _key(plan)

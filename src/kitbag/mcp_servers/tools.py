@@ -43,6 +43,7 @@ def tool_of(entry: McpEntry, found: McpTool, connection: Connection) -> Tool:
             what=f"{found.name!r} of the MCP server {entry.name!r}, {where}",
             run=partial(_call, connection, found.name),
             granted=entry.granted,
+            writes_workspace=True,
         ),
         effects=_effects(entry, found),
         timeout_ms=round(entry.timeout_seconds * 1000),

@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from kitbag.hosts import host_of_url
@@ -58,27 +59,34 @@ def needs_no_grant(name: str) -> bool:
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
 
 
-def asks_of(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
+def asks_of(
+    skill: Skill, tools: Iterable[Tool], *, only_declared: bool = False
+) -> tuple[Need, ...]:
     """Return everything that a skill and its tools ask for; packages are `package_asks`.
 
     `declared` is what the skill says itself: in its frontmatter, in its declared tools, in its
-    section `## Configuration`. What only its scripts read is not.
+    section `## Configuration`. What only its scripts read is not; with `only_declared` scripts are
+    not searched for it.
     """
     asked = _Asked()
     for need in asks_in_frontmatter(skill):
         asked.add(need.kind, need.value, need.asked_in)
+    described = _described(_text(skill.file))
+    by_skill = {name for kind, name in asked.places if kind == "secret"}
+    by_skill.update(name for name, _ in described)
     for tool in tools:
-        _ask_for_tool(tool, skill, asked)
-    for name, line in variables_in_body(_text(skill.file)):
+        _ask_for_tool(tool, skill, asked, by_skill if only_declared else tool.variables)
+    for name, line in described:
         asked.add("secret", name, f"{Path(skill.file).name}:{line} (## Configuration)")
     return asked.needs()
 
 
-def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked) -> None:
+def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[str]) -> None:
     declared_in = _declared_in(tool, skill)
     match tool.runs:
         case Script(file=file):
-            _ask_for_script(tool, file, str(skill.home), asked)
+            names = [name for name in tool.variables if name in searched]
+            _ask_for_script(names, file, str(skill.home), asked)
             return
         case Http(url=url) | Binary(url=str(url)):
             _ask_for_host(url, declared_in, asked)
@@ -97,15 +105,15 @@ def _ask_for_host(url: str, declared_in: str, asked: _Asked) -> None:
         asked.add("host", host, declared_in)
 
 
-def _ask_for_script(tool: Tool, file: str, home: str, asked: _Asked) -> None:
-    if not tool.variables:
+def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> None:
+    if not names:
         return
     path = os.path.relpath(file, home)
     try:
         text = source_text(read_inside(file, home, SCRIPT_BYTES).data, language_of(file))
     except CannotReadError:
         text = ""
-    for name in tool.variables:
+    for name in names:
         asked.add("secret", name, f"{path}{_line_of(name, text)}", declared=False)
 
 
@@ -117,6 +125,11 @@ def _line_of(name: str, text: str) -> str:
 def _declared_in(tool: Tool, skill: Skill) -> str:
     file = tool.declared_in if tool.declared_in == "tools.json" else Path(skill.file).name
     return f"{file} (tool {tool.id.removeprefix(f'{tool.skill}.')})"
+
+
+@lru_cache(maxsize=1)  # asked for each tool of a skill in turn
+def _described(text: bytes) -> tuple[tuple[str, int], ...]:
+    return tuple(variables_in_body(text))
 
 
 def _text(file: str) -> bytes:

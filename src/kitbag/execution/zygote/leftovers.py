@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import stat
+import time
 
 from kitbag.execution.zygote import kernel, own_view
 
@@ -31,6 +32,41 @@ class Priorities:
         return nice, policy, os.sched_getaffinity(0), kernel.io_priority()
 
 
+_SETTLED_NS = 20_000_000  # two ticks of the slowest clock by which a kernel stamps files
+
+
+class _OwnFolder:
+    """One of them. Most calls leave it alone, and its times say so.
+
+    Whatever is made, renamed or removed in a folder, and its mode, owner, flags and attributes,
+    changes its ctime, which nobody can set: inode(7).
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._at_start = own_view.look_at(path)
+        status = os.stat(path)
+        self._times = (status.st_atime_ns, status.st_mtime_ns)
+        # Its times, once they are old enough for any change to give it others.
+        self._known: tuple[int, int] | None = None
+
+    def is_as_it_was(self) -> bool:
+        started_ns = time.time_ns()
+        status = os.stat(self._path)
+        if self._known == (status.st_ctime_ns, status.st_atime_ns):
+            return True
+        if own_view.look_at(self._path) != self._at_start:
+            return False
+        status = os.stat(self._path)  # being listed counts as being read
+        if (status.st_atime_ns, status.st_mtime_ns) != self._times:
+            # Files that came and went have changed them, and a call can choose them.
+            os.utime(self._path, ns=self._times)
+            status = os.stat(self._path)
+        is_settled = status.st_ctime_ns < started_ns - _SETTLED_NS
+        self._known = (status.st_ctime_ns, status.st_atime_ns) if is_settled else None
+        return True
+
+
 class OwnFolders:
     """Folders mounted for this slot alone.
 
@@ -39,20 +75,14 @@ class OwnFolders:
     """
 
     def __init__(self, granted: list[str]) -> None:
-        self._folders = [path for path in own_view.TEMPORARY if path not in granted]
-        self._at_start = [own_view.look_at(path) for path in self._folders]
-        self._times = [os.stat(path) for path in self._folders]
+        folders = [path for path in own_view.TEMPORARY if path not in granted]
+        self._folders = [_OwnFolder(path) for path in folders]
 
     def clean(self) -> bool:
         try:
-            if [own_view.look_at(path) for path in self._folders] != self._at_start:
-                return False
-            for path, status in zip(self._folders, self._times):
-                # Files that came and went have changed them, and a call can choose them.
-                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            return all(folder.is_as_it_was() for folder in self._folders)
         except OSError:
             return False  # it may not be listed any more
-        return True
 
     def remove(self) -> None:
         """Nothing to do: they go with the last process that sees them."""
