@@ -3,7 +3,8 @@
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from kitbag.problems import Problem
 
@@ -416,3 +417,31 @@ class ScriptTimeoutError(ScriptExecutionError):
             hint="only the user can raise its limit: `timeout_seconds` of `[[limits]]` in "
             "policy.toml, or `--timeout` at a terminal",
         )
+
+
+FaultKind = Literal[
+    "not_found", "invalid_argument", "conflict", "timeout", "denied", "unsupported", "too_much"
+]
+
+
+class OutsideWorkspaceError(CallDeniedError):
+    """A path that leads out of the workspace: by `..`, by a link, or because it starts outside."""
+
+    code = "outside_workspace"
+
+    def __init__(self, path: str, workspace: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"{path!r} is outside the workspace {workspace}",
+            hint="name a path relative to the workspace, or choose another one: --workspace DIR",
+        )
+
+
+class ToolFaultError(KitbagError):
+    """Why a tool could not do what it was asked; `kind` is for programs, the rest for a model."""
+
+    code = "workspace_fault"
+
+    def __init__(self, kind: FaultKind, message: str, *, hint: str = "") -> None:
+        self.kind = kind
+        super().__init__(message, hint=hint)

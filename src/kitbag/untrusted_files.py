@@ -16,9 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
-from kitbag.errors import CallDeniedError, KitbagError, PortableError
+from kitbag.errors import OutsideWorkspaceError, PortableError, ToolFaultError
 
 # "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
@@ -348,34 +347,6 @@ def _read_up_to(descriptor: int, wanted: int) -> bytes:
             break
         data += more
     return data
-
-
-FaultKind = Literal[
-    "not_found", "invalid_argument", "conflict", "timeout", "denied", "unsupported", "too_much"
-]
-
-
-class OutsideWorkspaceError(CallDeniedError):
-    """A path that leads out of the workspace: by `..`, by a link, or because it starts outside."""
-
-    code = "outside_workspace"
-
-    def __init__(self, path: str, workspace: Path) -> None:
-        self.path = path
-        super().__init__(
-            f"{path!r} is outside the workspace {workspace}",
-            hint="name a path relative to the workspace, or choose another one: --workspace DIR",
-        )
-
-
-class ToolFaultError(KitbagError):
-    """Why a tool could not do what it was asked; `kind` is for programs, the rest for a model."""
-
-    code = "workspace_fault"
-
-    def __init__(self, kind: FaultKind, message: str, *, hint: str = "") -> None:
-        self.kind = kind
-        super().__init__(message, hint=hint)
 
 
 @dataclass(slots=True, kw_only=True)

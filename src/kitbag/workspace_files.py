@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kitbag.errors import nearest
-from kitbag.untrusted_files import Place, ToolFaultError, find_place
+from kitbag.errors import ToolFaultError, nearest
+from kitbag.untrusted_files import Place, find_place
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

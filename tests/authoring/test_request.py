@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kitbag.authoring.javascript_code import javascript_module
 from kitbag.authoring.parameters import read_definitions
 from kitbag.authoring.request import ToolRequest, read_request
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 
 CODE = "return {'count': len(args['text'].split())}"
 

@@ -10,12 +10,12 @@ import pytest
 from kitbag import SkillManager
 from kitbag.authoring.saved_skills import SavedSkills
 from kitbag.digest import manifest_of
-from kitbag.errors import KitbagError
+from kitbag.errors import KitbagError, ToolFaultError
 from kitbag.policy.approval import Question
 from kitbag.results import ChangedFile
 from kitbag.servers.mcp.links import Links, Scheme
 from kitbag.skill_copies import SkillCopies, UncopyableError
-from kitbag.untrusted_files import CannotReadError, ToolFaultError, read_inside
+from kitbag.untrusted_files import CannotReadError, read_inside
 from tests.conftest import WriteSkill
 from tests.malicious.conftest import Grant, MakeManager
 from tests.swaps import ROUNDS, swapped

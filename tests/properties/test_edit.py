@@ -5,7 +5,7 @@ import codecs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 from kitbag.workspace_tools.edit import apply, find_changes
 from kitbag.workspace_tools.hunks import short_diff
 from kitbag.workspace_tools.text_forms import StoredText

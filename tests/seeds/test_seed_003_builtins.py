@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kitbag import SkillManager
-from kitbag.untrusted_files import OutsideWorkspaceError
+from kitbag.errors import OutsideWorkspaceError
 from tests.conftest import WriteSkill
 
 SEVEN = {

@@ -9,8 +9,8 @@ import pytest
 
 from kitbag.arguments import check_arguments
 from kitbag.calls import Terms, ToolCall
+from kitbag.errors import ToolFaultError
 from kitbag.limits import Limits
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.grep import search_with
 from kitbag.workspace_tools.running import built_in_tools

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 from kitbag.workspace_tools.grep import search_with
 from tests.workspace_tools.test_grep import call_of
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError, find_place
+from kitbag.errors import OutsideWorkspaceError, ToolFaultError
+from kitbag.untrusted_files import find_place
 from kitbag.workspace_files import WorkspaceFiles
 from tests.workspace_tools.conftest import Use
 

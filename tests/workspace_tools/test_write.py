@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kitbag.errors import ToolFaultError
 from kitbag.executor import ToolExecutor
 from kitbag.house import House
 from kitbag.results import ChangedFile
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_files import WorkspaceFiles
 from kitbag.workspace_tools.running import built_in_tools
 from tests.workspace_tools.conftest import Use

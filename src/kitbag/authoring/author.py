@@ -11,13 +11,12 @@ from kitbag.authoring.saved_skills import SavedSkills
 from kitbag.authoring.skill_files import skill_files
 from kitbag.by_identity import Shared
 from kitbag.checks.report import check_skills
-from kitbag.errors import AmbiguousNameError, UnknownToolError
+from kitbag.errors import AmbiguousNameError, ToolFaultError, UnknownToolError
 from kitbag.registry import BUILT_IN_NAMES
 from kitbag.text_skills.active import ActiveSkills
 from kitbag.text_skills.folders import Files, Forget, keep, let_go
 from kitbag.text_skills.reading import read_skill_in
 from kitbag.tools import Tool
-from kitbag.untrusted_files import ToolFaultError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 import re
 
+from kitbag.errors import ToolFaultError
 from kitbag.signatures.javascript.exports import default_export
 from kitbag.signatures.javascript.tokens import Code, read_tokens
-from kitbag.untrusted_files import ToolFaultError
 
 _IMPORT = re.compile(r"\s*import\b[^'\"`;]*?['\"][^'\"\n]+['\"][ \t]*;?[ \t]*(?:\n|\Z)")
 _BRACKETS = frozenset(("(", ")", "[", "]", "{", "}", "${"))

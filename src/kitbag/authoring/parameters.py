@@ -5,8 +5,8 @@ from typing import Any
 
 from kitbag.declarations.declared import DeclarationError
 from kitbag.declarations.parameters import read_parameters
+from kitbag.errors import ToolFaultError
 from kitbag.hidden_text import clean
-from kitbag.untrusted_files import ToolFaultError
 
 Parameters = dict[str, dict[str, Any]]
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 from kitbag.authoring.javascript_code import is_javascript, javascript_module
 from kitbag.authoring.parameters import Parameters, read_definitions
 from kitbag.authoring.python_code import NotPythonError, python_module
+from kitbag.errors import ToolFaultError
 from kitbag.hidden_text import clean
 from kitbag.signatures.python.pep723 import read_block
-from kitbag.untrusted_files import ToolFaultError
 
 Language = Literal["python", "javascript"]
 LANGUAGES: tuple[str, ...] = get_args(Language)

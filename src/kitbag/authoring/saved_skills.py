@@ -10,15 +10,10 @@ from pathlib import Path
 
 from kitbag.authoring.skill_files import MARK
 from kitbag.declarations.skill_md import read_skill_md
+from kitbag.errors import ToolFaultError
 from kitbag.removal import remove_tree
 from kitbag.text_skills.folders import Files
-from kitbag.untrusted_files import (
-    CannotReadError,
-    ToolFaultError,
-    make_folder,
-    make_folder_in,
-    write_new,
-)
+from kitbag.untrusted_files import CannotReadError, make_folder, make_folder_in, write_new
 
 _OURS = ".kitbag"  # no skill is ever looked for in it
 

@@ -7,9 +7,8 @@ from kitbag.activation import activate
 from kitbag.calls import ToolCall
 from kitbag.disclosure.marking import element, marked
 from kitbag.disclosure.offered import offered_skill
-from kitbag.errors import SkillUnreadableError
+from kitbag.errors import SkillUnreadableError, ToolFaultError
 from kitbag.tools import Tool
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 
 if TYPE_CHECKING:

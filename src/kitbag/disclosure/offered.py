@@ -18,7 +18,7 @@ def offered_skill(skills: Mapping[str, Skill], name: str) -> Skill:
     skill = skills.get(name)
     if skill is None or not is_offered(skill):
         # Here, as finding skills does not load what answers about them.
-        from kitbag.untrusted_files import ToolFaultError
+        from kitbag.errors import ToolFaultError
 
         hint = "`search_tools` finds what there is now"
         raise ToolFaultError("not_found", f"there is no skill {name!r} any more", hint=hint)

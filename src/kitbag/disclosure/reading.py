@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from kitbag.calls import ToolCall
 from kitbag.disclosure.marking import marked
 from kitbag.disclosure.offered import offered_skill
-from kitbag.errors import CallDeniedError
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError
+from kitbag.errors import CallDeniedError, OutsideWorkspaceError, ToolFaultError
 from kitbag.workspace_files import WorkspaceFiles
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.read import show

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from kitbag.errors import OutsideWorkspaceError, ToolFaultError
 from kitbag.http.errors import ExchangeError
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError
 from kitbag.workspace_files import WorkspaceFiles
 
 _PIECE_BYTES = 256 * 1024

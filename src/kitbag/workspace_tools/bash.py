@@ -7,11 +7,16 @@ from kitbag.backends.answers import result_of
 from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.calls import ToolCall
 from kitbag.environment import base_environment
-from kitbag.errors import CallDeniedError, InterpreterMissingError, InvalidArgumentsError
+from kitbag.errors import (
+    CallDeniedError,
+    InterpreterMissingError,
+    InvalidArgumentsError,
+    ToolFaultError,
+)
 from kitbag.execution.command import Command
 from kitbag.execution.shared import run_command
 from kitbag.results import ToolResult
-from kitbag.untrusted_files import ToolFaultError, find_place
+from kitbag.untrusted_files import find_place
 from kitbag.workspace import look_at
 from kitbag.workspace_files import not_found
 from kitbag.workspace_tools.background import run_in_background

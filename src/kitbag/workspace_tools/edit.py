@@ -3,8 +3,8 @@
 from typing import Any
 
 from kitbag.calls import ToolCall
+from kitbag.errors import ToolFaultError
 from kitbag.hidden_text import clean
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace import changed_file
 from kitbag.workspace_files import OpenFile, changed
 from kitbag.workspace_tools.answer import Answer

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kitbag.calls import ToolCall
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError
+from kitbag.errors import OutsideWorkspaceError, ToolFaultError
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, switch, text
 from kitbag.workspace_tools.patience import Patience

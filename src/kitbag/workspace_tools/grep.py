@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from kitbag.calls import ToolCall
+from kitbag.errors import OutsideWorkspaceError, ToolFaultError
 from kitbag.execution.command import Ended
-from kitbag.untrusted_files import OutsideWorkspaceError, ToolFaultError, find_place
+from kitbag.untrusted_files import find_place
 from kitbag.workspace_files import WorkspaceFiles, not_found
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, switch, text

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from kitbag.errors import ToolFaultError
 from kitbag.execution.command import Ended
 from kitbag.loop_thread import run_on_thread
-from kitbag.untrusted_files import ToolFaultError
 
 _MOST_KEPT = 64  # jobs that have ended and can still be asked about
 _KEEP_BYTES = 100_000

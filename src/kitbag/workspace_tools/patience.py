@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 
 _MOST_ENTRIES = 500_000
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from kitbag.calls import ToolCall
+from kitbag.errors import ToolFaultError
 from kitbag.hidden_text import clean
 from kitbag.results import Attachment
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_files import OpenFile
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.definition import Definition, number, text

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import cache
 
 from kitbag.calls import ToolCall
+from kitbag.errors import ToolFaultError
 from kitbag.execution.command import TIMED_OUT, Captured, Ended
 from kitbag.hidden_text import clean
 from kitbag.json_values import json_text
 from kitbag.results import ToolResult
 from kitbag.tools import BuiltIn, Tool
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools import bash, edit, glob, grep, ls, read, write
 from kitbag.workspace_tools.answer import Answer
 from kitbag.workspace_tools.session import WorkspaceSession

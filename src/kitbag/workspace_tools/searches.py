@@ -7,10 +7,10 @@ from pathlib import Path
 from kitbag.backends.interpreters import find_program, homes_of
 from kitbag.calls import ToolCall
 from kitbag.environment import base_environment
+from kitbag.errors import ToolFaultError
 from kitbag.execution.command import Command, Ended
 from kitbag.execution.interpreter import this_python
 from kitbag.execution.shared import run_command
-from kitbag.untrusted_files import ToolFaultError
 from kitbag.workspace_tools.confined import confinement_of
 from kitbag.workspace_tools.search.ignoring import NEVER
 from kitbag.workspace_tools.search.searching import Search

@@ -5,7 +5,7 @@ import io
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 from kitbag.workspace_tools.lines import LongLines
 
 _LARGEST_CONVERTED = 16 * 1024 * 1024

@@ -3,7 +3,7 @@
 from hashlib import file_digest
 
 from kitbag.calls import ToolCall
-from kitbag.untrusted_files import ToolFaultError
+from kitbag.errors import ToolFaultError
 from kitbag.workspace import changed_file
 from kitbag.workspace_files import Stamp, Written, changed
 from kitbag.workspace_tools.answer import Answer
