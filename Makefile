@@ -24,7 +24,7 @@ help:  ## show what can be made
 
 $(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "error: Kitbag needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
+	  { echo "error: Skillpouch needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/debian python3-venv
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
@@ -56,11 +56,11 @@ $(GENERATOR):
 	build/generator/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==$(GENERATOR_VERSION)
 	@touch $@
 
-generator: $(GENERATOR)  ## fetch what makes messages of kitbag.proto, in an environment of its own
+generator: $(GENERATOR)  ## fetch what makes messages of skillpouch.proto, in an environment of its own
 
-gencode: $(GENERATOR)  ## make the messages of kitbag.proto anew
+gencode: $(GENERATOR)  ## make the messages of skillpouch.proto anew
 	build/generator/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src --grpc_python_out=src \
-	  src/kitbag/servers/grpc/v1/kitbag.proto
+	  src/skillpouch/servers/grpc/v1/skillpouch.proto
 
 interpreters:  ## install the interpreters that tests need, or name them
 	@missing=; for pair in $(INTERPRETERS); do \
@@ -95,7 +95,7 @@ reference: $(READY)  ## write docs/reference/cli.md from the commands
 demo: $(CORE)  ## the main job on examples/skills
 	$(BIN)/python examples/demo.py
 
-# In an environment of its own: what it pins is not what Kitbag is tested with.
+# In an environment of its own: what it pins is not what Skillpouch is tested with.
 $(PEER):
 	$(PYTHON) -m venv --clear build/fastmcp
 	build/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check fastmcp==4.1.2
@@ -129,7 +129,7 @@ wheel: $(READY)  ## build the wheel and try it with only its declared dependenci
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 	$(PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
-	build/wheel/bin/kitbag check --strict examples/skills/greeter
+	build/wheel/bin/skillpouch check --strict examples/skills/greeter
 
 clean:  ## remove everything that was made
 	rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

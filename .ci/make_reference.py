@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from kitbag.cli import cli
+from skillpouch.cli import cli
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 _HEAD = """# Command line
 
-Made from `kitbag --help` by `make reference`; edit the commands, not this page.
+Made from `skillpouch --help` by `make reference`; edit the commands, not this page.
 
 Results go to standard output, everything else to standard error.
 
@@ -26,8 +26,8 @@ Results go to standard output, everything else to standard error.
 
 def reference() -> str:
     """Return the page: the help of the program and of each command."""
-    top = click.Context(cli, info_name="kitbag", **cli.context_settings)
-    parts = [_HEAD, f"## kitbag\n\n```text\n{cli.get_help(top)}\n```\n"]
+    top = click.Context(cli, info_name="skillpouch", **cli.context_settings)
+    parts = [_HEAD, f"## skillpouch\n\n```text\n{cli.get_help(top)}\n```\n"]
     return "\n".join([*parts, *_commands_of(cli, top)])
 
 

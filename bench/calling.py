@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         race(Path(folder), options.rounds)
 
 

@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.limits import Limits
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.limits import Limits
 
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 GIGABYTE = 1_000_000_000
@@ -30,9 +30,9 @@ start = time.perf_counter()
 import asyncio, sys
 from pathlib import Path
 from typing import Self
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
 async def main():
     imported = time.perf_counter()
     folder = Path(sys.argv[1])

@@ -18,11 +18,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from kitbag import SkillManager
-from kitbag.digest import snapshot_of
-from kitbag.needs import Need
-from kitbag.trust.grant import Grant, missing, write_grant
-from kitbag.trust.grants import Grants, _file_of
+from skillpouch import SkillManager
+from skillpouch.digest import snapshot_of
+from skillpouch.needs import Need
+from skillpouch.trust.grant import Grant, missing, write_grant
+from skillpouch.trust.grants import Grants, _file_of
 
 NEEDS = [
     Need(kind="secret", value="API_KEY"),

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kitbag.arguments import check_arguments
-from kitbag.calls import Terms, ToolCall
-from kitbag.limits import Limits
-from kitbag.workspace_tools.grep import search_with
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch.arguments import check_arguments
+from skillpouch.calls import Terms, ToolCall
+from skillpouch.limits import Limits
+from skillpouch.workspace_tools.grep import search_with
+from skillpouch.workspace_tools.running import built_in_tools
 
 GREP = next(tool for tool in built_in_tools() if tool.name == "grep")
 FILES, LINES = 2000, 400

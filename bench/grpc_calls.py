@@ -18,9 +18,9 @@ from pathlib import Path
 
 import grpc
 
-from kitbag import SkillManager
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch import SkillManager
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 
 HANDLER = 'def handler(args: dict) -> dict:\n    return {"said": args["text"]}\n'
 TARGET_MS = 1.5
@@ -41,7 +41,9 @@ def start(root: Path) -> tuple[subprocess.Popen[str], str]:
     words = ["--listen", "127.0.0.1:0", "--most-per-session", str(AT_ONCE), "--log", "json"]
     words += ["--root", str(root / "skills"), "--workspace", str(root / "workspace")]
     server = subprocess.Popen(
-        [sys.executable, "-m", "kitbag", "serve", "grpc", *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "skillpouch", "serve", "grpc", *words],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert server.stderr is not None
     return server, json.loads(server.stderr.readline())["message"].split()[-1]
@@ -92,7 +94,7 @@ async def measure(root: Path, rounds: int, many: int) -> None:
     server, address = start(root)
     try:
         async with grpc.aio.insecure_channel(address) as channel:
-            stub = KitbagStub(channel)
+            stub = SkillpouchStub(channel)
 
             async def wire(number: int) -> None:
                 text = json.dumps({"text": f"n{number}"})

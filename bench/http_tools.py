@@ -17,9 +17,9 @@ from pathlib import Path
 
 import httpx2
 
-from kitbag import SkillManager
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 
 WARMING = 20
 ARGUMENTS = {"city": "Paris", "days": 3}
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=500)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder, serve() as port:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder, serve() as port:
         race(Path(folder), port, options.rounds)
 
 

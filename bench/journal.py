@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
-from kitbag.journal.rows import INSERT_START, UPDATE, end_row, start_row
-from kitbag.journal.store import open_store
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.rows import INSERT_START, UPDATE, end_row, start_row
+from skillpouch.journal.store import open_store
 
 STARTED = Started(
     tool="text-tools.slugify",
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=20_000)
     calls = parser.parse_args().calls
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         journal = Journal(Path(folder) / "direct", required=True)
         writer = WriterThread(Path(folder) / "thread")
 

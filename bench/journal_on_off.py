@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 SCRIPT = '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n'
 
@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=400)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         os.environ["XDG_CONFIG_HOME"] = f"{folder}/config"
         race(Path(folder), options.rounds)

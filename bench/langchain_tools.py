@@ -1,4 +1,4 @@
-"""What LangChain adds to a call: a tool of Kitbag against manager.call, and a peer's tool.
+"""What LangChain adds to a call: a tool of Skillpouch against manager.call, and a peer's tool.
 
 Interleaved in one run. The script is the same for all; the peer starts a fresh process for each
 call and confines nothing.
@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kitbag import SkillManager
-from kitbag.integrations.langchain import get_skill_tools
+from skillpouch import SkillManager
+from skillpouch.integrations.langchain import get_skill_tools
 
 SCRIPT = '"""Say ok."""\nimport json\nimport sys\n\njson.load(sys.stdin)\nprint("ok")\n'
 MOST_MILLISECONDS = 1.0
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         race(Path(folder), options.rounds)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from kitbag import SkillManager, tool
-from kitbag.servers.mcp import McpServer
+from skillpouch import SkillManager, tool
+from skillpouch.servers.mcp import McpServer
 
 HERE = Path(__file__).parent
 PEER = HERE.parent / "build/fastmcp/bin/python"
@@ -68,7 +68,9 @@ async def compare(skills: Path, workspace: Path) -> None:
             found["lib"] += await library(manager)
             found["mcp"] += await times(ours, "demo__echo", {"text": "hi"})
     middle = {name: statistics.median(values) * 1000 for name, values in found.items()}
-    print(f"function over stdio: Kitbag {middle['ours']:.2f} ms, FastMCP {middle['peer']:.2f} ms")
+    print(
+        f"function over stdio: Skillpouch {middle['ours']:.2f} ms, FastMCP {middle['peer']:.2f} ms"
+    )
     print(f"  ratio {middle['ours'] / middle['peer']:.2f} (at most 1)")
     added = middle["mcp"] - middle["lib"]
     print(f"confined handler: library {middle['lib']:.2f} ms, over MCP {middle['mcp']:.2f} ms")

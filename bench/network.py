@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
 
 PYTHON = "/usr/bin/python3"
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -116,7 +116,7 @@ def main() -> None:
     assert server.stdout is not None
     try:
         port = int(server.stdout.readline())
-        with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
             asyncio.run(race(Path(folder), port, rounds))
     finally:
         server.kill()

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from kitbag.needs import Need
-from kitbag.policy import Condition, Glob, Policy, Request, Rule
+from skillpouch.needs import Need
+from skillpouch.policy import Condition, Glob, Policy, Request, Rule
 
 SIZES = (10, 100, 1_000, 10_000)
 VERDICTS = ("allow", "ask", "deny")

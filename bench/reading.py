@@ -20,7 +20,7 @@ from pathlib import Path
 
 from generated import generate
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 Contender = Callable[[], object]
 Times = dict[str, list[float]]
@@ -84,7 +84,7 @@ def discover(root: Path) -> int:
 class Bench:
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
-        self._cache = Path(tempfile.mkdtemp(prefix="kitbag-bench-"))
+        self._cache = Path(tempfile.mkdtemp(prefix="skillpouch-bench-"))
         os.environ["XDG_CACHE_HOME"] = str(self._cache)
         self.results: dict[str, dict[str, float]] = {}
 
@@ -92,7 +92,7 @@ class Bench:
         shutil.rmtree(self._cache)
 
     def forget(self) -> None:
-        shutil.rmtree(self._cache / "kitbag", ignore_errors=True)
+        shutil.rmtree(self._cache / "skillpouch", ignore_errors=True)
 
     def race(self, contenders: dict[str, tuple[Contender, Contender]]) -> Times:
         """Time (prepare, run) pairs in turn, round by round."""
@@ -123,7 +123,7 @@ def nothing() -> None:
 
 
 def discovery(bench: Bench, size: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         root = Path(folder)
         files = generate(root, size)
         time.sleep(0.1)  # younger files are read again on purpose
@@ -132,24 +132,24 @@ def discovery(bench: Bench, size: int) -> None:
                 "bare read": (nothing, lambda: bare_read(files)),
                 "bare stat": (nothing, lambda: bare_stat(files)),
                 "skillkit": (nothing, lambda: peer(root)),
-                "kitbag cold": (bench.forget, lambda: discover(root)),
-                "kitbag warm": (lambda: discover(root), lambda: discover(root)),
+                "skillpouch cold": (bench.forget, lambda: discover(root)),
+                "skillpouch warm": (lambda: discover(root), lambda: discover(root)),
             }
         )
         bench.say(
             f"discover() + list_skills(), {size:,} skills",
             times,
             [
-                ("kitbag cold", "skillkit", "0.20"),
-                ("kitbag cold", "bare read", "8"),
-                ("kitbag warm", "skillkit", "0.05"),
-                ("kitbag warm", "bare stat", "3"),
+                ("skillpouch cold", "skillkit", "0.20"),
+                ("skillpouch cold", "bare read", "8"),
+                ("skillpouch warm", "skillkit", "0.05"),
+                ("skillpouch warm", "bare stat", "3"),
             ],
         )
 
 
 def tools(bench: Bench, size: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         root = Path(folder)
         generate(root, size, scripts=3)
         scripts = sorted(root.rglob("*.py"))

@@ -8,10 +8,10 @@ import argparse
 import time
 from collections.abc import Callable
 
-from kitbag import ToolRegistry
-from kitbag.errors import UnknownToolError
-from kitbag.names import wire_name
-from kitbag.tools import Stub, Tool
+from skillpouch import ToolRegistry
+from skillpouch.errors import UnknownToolError
+from skillpouch.names import wire_name
+from skillpouch.tools import Stub, Tool
 
 SIZES = (100, 10_000, 100_000)
 SAMPLE = 100

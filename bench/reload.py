@@ -11,8 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from kitbag import SkillManager
-from kitbag.watching.changes import Changes
+from skillpouch import SkillManager
+from skillpouch.watching.changes import Changes
 
 SIZES = (10, 100, 1_000)
 GOAL_MS = 1_000.0
@@ -26,7 +26,7 @@ def main() -> None:
     print(f"{'ms':28}{'start':>8}{'median':>9}{'most':>8}{'called':>9}")
     for size in SIZES:
         for polling in (False, True):
-            with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as name:
+            with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as name:
                 bench = Bench(Path(name), size)
                 print(bench.line(rounds, polling=polling))
 

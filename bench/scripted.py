@@ -4,7 +4,7 @@ The peer keeps no record of calls, so ours does not either, but in two lines tha
 
 `ten calls`: a loop of ten tool calls, each piped through jq. `pmap`: twenty calls of 200 ms at
 once against one. `500 tools`: building a tool of five hundred commands and its first script; the
-worker is the spare that every process of Kitbag keeps ready.
+worker is the spare that every process of Skillpouch keeps ready.
 """
 
 import argparse
@@ -17,9 +17,9 @@ from typing import Any
 
 from bashkit.scripted import ScriptedTool as Peer
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.builder import EngineKind
-from kitbag.shell.workers import prepare_spare
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.shell.builder import EngineKind
+from skillpouch.shell.workers import prepare_spare
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 TEN = "for i in $(seq 1 10); do get_user --id $i | jq -r .name; done"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kitbag import SessionManager
+    from skillpouch import SessionManager
 
 SKILL = """---
 name: greeter
@@ -58,7 +58,7 @@ async def timed(each: list, work: Callable[[str], Awaitable[object]]) -> list[fl
 
 
 async def measure(count: int, calls: int) -> None:
-    from kitbag import SessionManager
+    from skillpouch import SessionManager
 
     manager = SessionManager(builtins=True, define_tools=True)
     names = [f"session-{number}" for number in range(count)]
@@ -99,7 +99,7 @@ async def call(manager: "SessionManager", names: list[str], calls: int) -> None:
 
 async def again(names: list[str]) -> None:
     """Begin once more, as after a restart: every session is found and its skills are read."""
-    from kitbag import SessionManager
+    from skillpouch import SessionManager
 
     restarted = SessionManager(builtins=True, define_tools=True)
     print(f"after restart {milliseconds(await timed(names, restarted.definitions))}")
@@ -121,7 +121,7 @@ def main() -> None:
         os.environ["HOME"] = folder
         for name in ("CACHE", "CONFIG", "DATA", "STATE"):
             os.environ[f"XDG_{name}_HOME"] = f"{folder}/{name.lower()}"
-        print(f"{arguments.sessions} sessions, with Kitbag's own tools and define_tool")
+        print(f"{arguments.sessions} sessions, with Skillpouch's own tools and define_tool")
         asyncio.run(measure(arguments.sessions, arguments.calls))
         left = [path for path in Path(folder).rglob("*") if path.is_file()]
         print("left          ", sorted(path.name for path in left))

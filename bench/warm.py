@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 PAUSE_SECONDS = 0.006  # a child is forked, and has touched its memory
 PANDAS_PAUSE_SECONDS = 0.03
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     rounds = parser.parse_args().rounds
     few = max(10, rounds // 5)
-    with tempfile.TemporaryDirectory(prefix="kitbag-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as name:
         bench = Bench(Path(name))
         times = race(bench.python(), rounds)
         times |= race(bench.imports(), few)

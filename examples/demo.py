@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from kitbag import KitbagError, SkillManager
+from skillpouch import SkillpouchError, SkillManager
 
 EXAMPLES = Path(__file__).parent / "skills"
 
@@ -17,7 +17,7 @@ CALLS = [
     ("count-words.count_words", {"text": "files, not servers"}),
     ("release-notes.next_version", {"current": "1.2.3", "changes": ["feat: confine everything"]}),
     ("release-notes.thank_authors", {"authors": ["Ada", "Grace"]}),
-    ("text-tools.slugify", {"text": "Hello, Kitbag"}),
+    ("text-tools.slugify", {"text": "Hello, Skillpouch"}),
     ("greeter.greet", "World"),
     ("greeter.guest_list", {"data": ["Ada", "Grace"]}),
 ]
@@ -41,7 +41,7 @@ for what, attempt in {
 def main() -> None:
     # Words for people: without the file and line that Python puts before a warning.
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="kitbag-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-demo-") as folder:
         nosy = Path(folder) / "skills" / "nosy"
         workspace = Path(folder) / "work"
         (nosy / "scripts").mkdir(parents=True)
@@ -72,7 +72,7 @@ def show(manager: SkillManager) -> None:
     print("\nA skill that pokes around gets nowhere:\n")
     try:
         result = manager.call("nosy.poke")
-    except KitbagError as error:  # no protection on this machine: nothing ran
+    except SkillpouchError as error:  # no protection on this machine: nothing ran
         sys.exit(f"  {error}\n  {error.hint}")
     for line in result.content.splitlines():
         print(f"  {line}")
@@ -85,7 +85,7 @@ def answer_of(manager: SkillManager, name: str, arguments: object) -> str:
     """Return what a call gave; for one that could not start here, why, and what mends it."""
     try:
         result = manager.call(name, arguments)
-    except KitbagError as error:
+    except SkillpouchError as error:
         return f"not ready: {error}; {error.hint}" if error.hint else f"not ready: {error}"
     answer = result.content.replace("\n", " / ")
     return f"{result.outcome}  {result.duration_ms:6.1f} ms  {answer}"

@@ -1,11 +1,11 @@
 """A shop whose four tools are the commands of one bash script: `python examples/scripted_tool.py`.
 
-Needs `pip install 'kitbag[bash]'`. Each function is a tool; an agent writes one script instead of
+Needs `pip install 'skillpouch[bash]'`. Each function is a tool; an agent writes one script instead of
 calling them one after the other.
 """
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.errors import ToolError
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.shell.errors import ToolError
 
 USERS = {
     1: {"id": 1, "name": "Alice", "tier": "premium"},

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution import shared
-from kitbag.loop_thread import run_blocking
+from skillpouch.execution import shared
+from skillpouch.loop_thread import run_blocking
 
 WriteSkill = Callable[..., Path]
 
@@ -25,7 +25,7 @@ def own_directories(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
-    monkeypatch.delenv("KITBAG_PATH", raising=False)
+    monkeypatch.delenv("SKILLPOUCH_PATH", raising=False)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Each race is tried so often. Raise it to search longer: KITBAG_RACE_ROUNDS=5000 pytest …
-ROUNDS = int(os.environ.get("KITBAG_RACE_ROUNDS", "60"))
+# Each race is tried so often. Raise it to search longer: SKILLPOUCH_RACE_ROUNDS=5000 pytest …
+ROUNDS = int(os.environ.get("SKILLPOUCH_RACE_ROUNDS", "60"))
 
 # renameat2(2) with RENAME_EXCHANGE: at no moment is either of the two names missing.
 _SWAP = """

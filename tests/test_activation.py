@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import SkillNotFoundError
+from skillpouch import SkillManager
+from skillpouch.errors import SkillNotFoundError
 
 WriteSkill = Callable[..., Path]
 Invoke = Callable[..., str]

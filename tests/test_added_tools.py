@@ -2,12 +2,12 @@
 
 import pytest
 
-from kitbag import ToolRegistry
-from kitbag.added_tools import AddedTools
-from kitbag.errors import UnknownToolError
-from kitbag.names import wire_name
-from kitbag.tools import Stub, Tool
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch import ToolRegistry
+from skillpouch.added_tools import AddedTools
+from skillpouch.errors import UnknownToolError
+from skillpouch.names import wire_name
+from skillpouch.tools import Stub, Tool
+from skillpouch.workspace_tools.running import built_in_tools
 
 
 def tool(skill: str, name: str, description: str = "It helps.") -> Tool:
@@ -80,7 +80,7 @@ def test_a_skill_hides_the_whole_shared_skill_of_its_name() -> None:
 
 
 @pytest.mark.promise("read-7")
-def test_no_skill_that_is_added_takes_the_name_of_kitbags_own_tools() -> None:
+def test_no_skill_that_is_added_takes_the_name_of_skillpouchs_own_tools() -> None:
     registry = ToolRegistry()
     for each in built_in_tools():
         registry.register(each)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kitbag import ScriptedTool, SkillManager, ToolDef, ToolExecutor, tool
-from kitbag.arguments import arguments_from_text, check_arguments
-from kitbag.errors import InvalidArgumentsError
-from kitbag.integrations.anthropic import anthropic_tools, run_anthropic_calls
-from kitbag.integrations.langchain import create_langchain_tools
-from kitbag.integrations.openai import openai_tools, run_openai_calls
-from kitbag.shell.builder import EngineKind
-from kitbag.tools import Function, Tool, definition_of
+from skillpouch import ScriptedTool, SkillManager, ToolDef, ToolExecutor, tool
+from skillpouch.arguments import arguments_from_text, check_arguments
+from skillpouch.errors import InvalidArgumentsError
+from skillpouch.integrations.anthropic import anthropic_tools, run_anthropic_calls
+from skillpouch.integrations.langchain import create_langchain_tools
+from skillpouch.integrations.openai import openai_tools, run_openai_calls
+from skillpouch.shell.builder import EngineKind
+from skillpouch.tools import Function, Tool, definition_of
 from tests.conftest import WriteSkill
 
 SHOW = "import json, sys\nprint(json.dumps(sys.argv[1:]))\n"
@@ -104,7 +104,7 @@ def safe(schema: dict[str, Any]) -> dict[str, Any]:
 
 def shown_schemas(made: Tool) -> dict[str, dict[str, Any]]:
     pytest.importorskip("mcp")
-    from kitbag.servers.mcp.definitions import definition
+    from skillpouch.servers.mcp.definitions import definition
 
     return {
         "definitions": definition_of(made)["parameters"],

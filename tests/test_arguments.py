@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kitbag.arguments import arguments_from_text, check_arguments, script_arguments
-from kitbag.errors import InvalidArgumentsError, KitbagError, ToolSchemaError
-from kitbag.functions import tool as tool_of
-from kitbag.tools import Stub, Tool
+from skillpouch.arguments import arguments_from_text, check_arguments, script_arguments
+from skillpouch.errors import InvalidArgumentsError, SkillpouchError, ToolSchemaError
+from skillpouch.functions import tool as tool_of
+from skillpouch.tools import Stub, Tool
 
 UNTYPED = {"type": "object", "properties": {"data": {"description": "Any JSON"}}}
 WORDS = {
@@ -222,7 +222,7 @@ def test_half_a_character_is_refused_as_value_and_as_name(text: str) -> None:
 def test_any_depth_is_taken_or_refused_and_never_breaks_the_host(depth: int) -> None:
     try:
         checked = check_arguments(tool(UNTYPED), nested(depth))
-    except KitbagError:
+    except SkillpouchError:
         return
     assert json.loads(json.dumps(checked)) == checked
 

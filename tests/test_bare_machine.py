@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import KitbagError, ToolExecutor
-from kitbag.downloads.store import open_programs
-from kitbag.environment import state_directory
-from kitbag.environments.store import open_store
-from kitbag.sessions.store import SessionStore
-from kitbag.sessions.workspaces import new_workspace
-from kitbag.trust.grants import Grants
-from tests.cli.conftest import Kitbag, kitbag
+from skillpouch import SkillpouchError, ToolExecutor
+from skillpouch.downloads.store import open_programs
+from skillpouch.environment import state_directory
+from skillpouch.environments.store import open_store
+from skillpouch.sessions.store import SessionStore
+from skillpouch.sessions.workspaces import new_workspace
+from skillpouch.trust.grants import Grants
+from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
 
-__all__ = ["kitbag"]  # a fixture
+__all__ = ["skillpouch"]  # a fixture
 
 ROOT = Path(__file__).parent.parent
 # What an ordinary user cannot write, nor root.
@@ -73,17 +73,17 @@ def test_the_demo_says_in_plain_words_that_home_cannot_be_written() -> None:
     assert "calculator.add                 ok" in ran.stdout
     line, *more = ran.stderr.splitlines()
     assert not more
-    assert line.startswith("warning: calls are not on record: /proc/.local/state/kitbag/")
+    assert line.startswith("warning: calls are not on record: /proc/.local/state/skillpouch/")
     assert line.endswith(HINT.format("XDG_STATE_HOME"))
 
 
 @pytest.mark.usefixtures("unwritable_home")
 def test_a_call_that_is_not_on_record_says_so_in_one_plain_line(
-    write_skill: WriteSkill, kitbag: Kitbag
+    write_skill: WriteSkill, skillpouch: Skillpouch
 ) -> None:
     root = write_skill(files={"scripts/run.py": "print(1)\n"}).parent
 
-    ran = kitbag("call", "demo.run", "--root", root)
+    ran = skillpouch("call", "demo.run", "--root", root)
 
     assert (ran.code, ran.out) == (0, "1\n")
     assert ran.err.startswith("warning: calls are not on record: /proc/")
@@ -109,7 +109,7 @@ KEPT: dict[str, tuple[Callable[[], object], str]] = {
 def test_what_cannot_be_kept_says_where_else_it_could_be(kept: str) -> None:
     keep, variable = KEPT[kept]
 
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         keep()
 
     assert caught.value.hint == HINT.format(variable)

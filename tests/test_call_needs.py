@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager, tool
-from kitbag.call_needs import CallNeeds, skill_of
-from kitbag.errors import CallDeniedError
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import Policy, SkillManager, tool
+from skillpouch.call_needs import CallNeeds, skill_of
+from skillpouch.errors import CallDeniedError
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 READS = "import os\nprint(os.environ['READ_KEY'])\n"
@@ -38,7 +38,9 @@ def test_a_setting_that_the_instructions_describe_is_needed_by_those_that_read_i
 
 
 def test_what_the_head_declares_is_needed_by_every_tool(write_skill: WriteSkill) -> None:
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {hosts: [a.example], secrets: [K_1]}}\n"
+    front = (
+        "name: demo\ndescription: d\nmetadata: {skillpouch: {hosts: [a.example], secrets: [K_1]}}\n"
+    )
     home = write_skill(front=front, files={"scripts/b.py": "print(1)\n"})
 
     assert needs_in(home, "demo.b") == [("secret", "K_1"), ("host", "a.example")]
@@ -60,7 +62,7 @@ def test_an_answer_is_remembered_for_the_content_it_was_given_for(write_skill: W
     found = SkillManager(home.parent, cache=False).get_tool("demo.b")
     needs = CallNeeds()
     before = needs.of(found, "one")
-    head = "---\nname: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n---\n"
+    head = "---\nname: demo\ndescription: d\nmetadata: {skillpouch: {secrets: [K_1]}}\n---\n"
     (home / "SKILL.md").write_text(head)
 
     assert (before, needs.of(found, "one")) == ((), ())
@@ -70,7 +72,7 @@ def test_an_answer_is_remembered_for_the_content_it_was_given_for(write_skill: W
 def test_more_answers_than_are_kept_are_read_again(
     write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.call_needs._MOST_KNOWN", 1)
+    monkeypatch.setattr("skillpouch.call_needs._MOST_KNOWN", 1)
     home = write_skill(files={"scripts/b.py": "print(1)\n"})
     found = SkillManager(home.parent, cache=False).get_tool("demo.b")
     needs = CallNeeds()
@@ -98,7 +100,9 @@ def test_a_skill_that_is_gone_or_no_skill_any_more_is_none(write_skill: WriteSki
 
 
 def test_a_tool_that_is_looked_at_says_which_grants_it_lacks(write_skill: WriteSkill) -> None:
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1], unconfined: true}}\n"
+    front = (
+        "name: demo\ndescription: d\nmetadata: {skillpouch: {secrets: [K_1], unconfined: true}}\n"
+    )
     home = write_skill(front=front, files={"scripts/b.py": "print(1)\n"})
     manager = SkillManager(home.parent, cache=False, policy=Policy())
 
@@ -117,10 +121,10 @@ def test_grants_that_cannot_be_believed_are_said_and_stop_no_look(
     write_skill: WriteSkill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
-    (state / "kitbag" / "grants").mkdir(parents=True)
-    (state / "kitbag" / "grants").chmod(0o777)
+    (state / "skillpouch" / "grants").mkdir(parents=True)
+    (state / "skillpouch" / "grants").chmod(0o777)
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n"
+    front = "name: demo\ndescription: d\nmetadata: {skillpouch: {secrets: [K_1]}}\n"
     home = write_skill(front=front, files={"scripts/b.py": "print(1)\n"})
 
     (said,) = SkillManager(home.parent, cache=False).get_tool("demo.b").missing

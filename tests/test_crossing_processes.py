@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-import kitbag
-from kitbag import ScriptedTool, SkillManager, ToolExecutor, results, tool
-from kitbag.errors import UnboundToolError
-from kitbag.hosts import Host
-from kitbag.needs import Need
-from kitbag.problems import Problem
-from kitbag.results import Attachment, ChangedFile, HttpAnswer, ToolResult
-from kitbag.sessions import SessionManager
-from kitbag.shell import engine, events, responses
-from kitbag.shell.engine import Crash
-from kitbag.shell.events import ScriptEvent
-from kitbag.shell.responses import Artifact, ScriptCall, ToolResponse
-from kitbag.tools import (
+import skillpouch
+from skillpouch import ScriptedTool, SkillManager, ToolExecutor, results, tool
+from skillpouch.errors import UnboundToolError
+from skillpouch.hosts import Host
+from skillpouch.needs import Need
+from skillpouch.problems import Problem
+from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
+from skillpouch.sessions import SessionManager
+from skillpouch.shell import engine, events, responses
+from skillpouch.shell.engine import Crash
+from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.responses import Artifact, ScriptCall, ToolResponse
+from skillpouch.tools import (
     _KINDS,
     Binary,
     BuiltIn,
@@ -38,10 +38,10 @@ from kitbag.tools import (
     Stub,
     Tool,
 )
-from kitbag.workspace_tools.session import WorkspaceSession
+from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.conftest import WriteSkill
 
-# What runs by path in another process, without the rest of Kitbag; and generated code.
+# What runs by path in another process, without the rest of Skillpouch; and generated code.
 _ELSEWHERE = ("runners", "zygote", "nursery", "v1", "__main__")
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
@@ -51,13 +51,13 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 def modules() -> Iterator[Any]:
-    for found in pkgutil.walk_packages(kitbag.__path__, "kitbag."):
+    for found in pkgutil.walk_packages(skillpouch.__path__, "skillpouch."):
         if not set(_ELSEWHERE) & set(found.name.split(".")):
             yield importlib.import_module(found.name)
 
 
 def error_classes() -> list[type[BaseException]]:
-    """Every error that Kitbag defines, found by looking at every module."""
+    """Every error that Skillpouch defines, found by looking at every module."""
     return [
         each
         for module in modules()
@@ -247,22 +247,22 @@ def test_a_tool_in_another_process_says_how_it_is_bound_again_and_then_runs(
     (tmp_path / "theirs.py").write_text(
         "def double(n: int) -> int:\n    '''Double a number.'''\n    return n * 2\n"
     )
-    make = "import pickle, sys, kitbag, theirs\n"
+    make = "import pickle, sys, skillpouch, theirs\n"
     made = subprocess.run(
         [
             *(sys.executable, "-c"),
-            f"{make}sys.stdout.buffer.write(pickle.dumps(kitbag.tool(theirs.double)))",
+            f"{make}sys.stdout.buffer.write(pickle.dumps(skillpouch.tool(theirs.double)))",
         ],
         cwd=tmp_path,
         capture_output=True,
         check=True,
     ).stdout
     program = (
-        "import pickle, sys, kitbag\n"
+        "import pickle, sys, skillpouch\n"
         "tool = pickle.loads(sys.stdin.buffer.read())\n"
         "try:\n    tool.invoke({'n': 4})\n"
-        "except kitbag.KitbagError as error:\n    print(error.code, '|', error.hint)\n"
-        "print(kitbag.ToolExecutor([tool]).execute_sync('double', {'n': 4}).content)\n"
+        "except skillpouch.SkillpouchError as error:\n    print(error.code, '|', error.hint)\n"
+        "print(skillpouch.ToolExecutor([tool]).execute_sync('double', {'n': 4}).content)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program], input=made, cwd=tmp_path, capture_output=True, check=True
@@ -285,7 +285,7 @@ def test_a_function_that_no_other_process_can_import_says_so_when_it_is_called()
 
 def test_tools_of_langchain_stay_the_same(write_skill: WriteSkill) -> None:
     pytest.importorskip("langchain_core")
-    from kitbag.integrations.langchain import create_langchain_tools
+    from skillpouch.integrations.langchain import create_langchain_tools
 
     root = write_skill("sums", files={"scripts/say.sh": "echo hi\n"}).parent
     tools = create_langchain_tools(SkillManager(root, workspace=root))

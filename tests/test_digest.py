@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.digest import Entry, digest_of, manifest_of
-from kitbag.errors import SkillUnreadableError
-from kitbag.index import is_settled
-from kitbag.untrusted_files import stamp_of
+from skillpouch import SkillManager
+from skillpouch.digest import Entry, digest_of, manifest_of
+from skillpouch.errors import SkillUnreadableError
+from skillpouch.index import is_settled
+from skillpouch.untrusted_files import stamp_of
 
 WriteSkill = Callable[..., Path]
 Change = Callable[[Path], object]
@@ -139,13 +139,13 @@ def test_a_folder_without_end_is_an_error(
     home = write_skill(files=FILES)
     with (home / "huge").open("wb") as file:
         file.truncate(64 * 1024 * 1024)
-    monkeypatch.setattr("kitbag.digest._MOST_BYTES", 16 * 1024 * 1024)
+    monkeypatch.setattr("skillpouch.digest._MOST_BYTES", 16 * 1024 * 1024)
 
     with pytest.raises(SkillUnreadableError, match="more than 16,777,216 bytes"):
         digest_of(home)
 
     (home / "huge").unlink()
-    monkeypatch.setattr("kitbag.digest._MOST_ENTRIES", 3)
+    monkeypatch.setattr("skillpouch.digest._MOST_ENTRIES", 3)
     with pytest.raises(SkillUnreadableError, match="more than 3 files"):
         digest_of(home)
 
@@ -229,22 +229,22 @@ def test_a_new_discovery_sees_the_new_digest(write_skill: WriteSkill) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-import kitbag.digest
-from kitbag import KitbagError, SkillManager
+import skillpouch.digest
+from skillpouch import SkillpouchError, SkillManager
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
 try:
     answer = SkillManager(sys.argv[1], cache=False).get_skill("demo").digest
-except KitbagError as error:
+except SkillpouchError as error:
     answer = error.code
 print(json.dumps(answer))
 """
 
 
 @pytest.mark.parametrize("closed", ["secret.txt", "folder"])
-def test_what_cannot_be_read_is_an_error_of_kitbag_and_no_digest(closed: str) -> None:
+def test_what_cannot_be_read_is_an_error_of_skillpouch_and_no_digest(closed: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name) / "demo"
         (home / "folder").mkdir(parents=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.problems import Problem
+from skillpouch import SkillManager
+from skillpouch.problems import Problem
 
 WriteSkill = Callable[..., Path]
 
@@ -20,7 +20,7 @@ SKILL = "---\nname: {name}\ndescription: {description}\n---\n\nDo it.\n"
 # Imports and reads once while everything may be read, then gives up the rights of root.
 AS_NOBODY = """
 import json, os, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 SkillManager(sys.argv[1], cache=False).tools
 if os.geteuid() == 0:
     os.setgroups([])
@@ -89,7 +89,7 @@ def test_default_folders_that_are_not_there_are_no_problem(
     assert (manager.list_skills(), manager.problems) == ([], [])
 
 
-def test_kitbag_path_replaces_the_defaults_and_its_later_folders_win(
+def test_skillpouch_path_replaces_the_defaults_and_its_later_folders_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "project/skills/hidden/SKILL.md", "hidden")
@@ -97,21 +97,21 @@ def test_kitbag_path_replaces_the_defaults_and_its_later_folders_win(
     write(tmp_path / "two/greet/SKILL.md", "greet", "Two.")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setenv("KITBAG_PATH", os.pathsep.join(["~/one", "", "../two"]))
+    monkeypatch.setenv("SKILLPOUCH_PATH", os.pathsep.join(["~/one", "", "../two"]))
 
     manager = manager_of()
 
     assert [(s.name, s.description) for s in manager.list_skills()] == [("greet", "Two.")]
 
 
-def test_named_roots_replace_kitbag_path_and_the_defaults(
+def test_named_roots_replace_skillpouch_path_and_the_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "skills/default/SKILL.md", "default")
     write(tmp_path / "path/listed/SKILL.md", "listed")
     write(tmp_path / "named/wanted/SKILL.md", "wanted")
     write(tmp_path / "last/also/SKILL.md", "also")
-    monkeypatch.setenv("KITBAG_PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("SKILLPOUCH_PATH", str(tmp_path / "path"))
     monkeypatch.chdir(tmp_path)
 
     manager = SkillManager("named", skills_dir=tmp_path / "last", cache=False)
@@ -241,7 +241,7 @@ def test_skills_six_levels_down_are_found_and_a_bottomless_tree_is_bounded(
 def test_a_root_with_too_many_folders_is_searched_up_to_a_bound_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.walk.MAX_FOLDERS", 5)  # the bound itself takes minutes to reach
+    monkeypatch.setattr("skillpouch.walk.MAX_FOLDERS", 5)  # the bound itself takes minutes to reach
     for number in range(9):
         write(tmp_path / f"skill-{number}/SKILL.md", f"skill-{number}")
 

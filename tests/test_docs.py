@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.declarations.strict_yaml import load
+from skillpouch.declarations.strict_yaml import load
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -58,9 +58,9 @@ def test_the_commands_of_a_page_run(page: Path, workplace: Path) -> None:
         if words[0] == "make":
             assert set(words[1:]) <= targets, line
         elif not line.startswith(_INSTALLING):
-            assert words[0].endswith("kitbag"), line
+            assert words[0].endswith("skillpouch"), line
             ran = subprocess.run(
-                [sys.executable, "-m", "kitbag", *words[1:]],
+                [sys.executable, "-m", "skillpouch", *words[1:]],
                 cwd=workplace,
                 capture_output=True,
                 check=False,

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pytest
 
-from kitbag import KitbagError, Limits, SkillManager, ToolExecutor, ToolRegistry, tool
-from kitbag.errors import (
+from skillpouch import Limits, SkillManager, SkillpouchError, ToolExecutor, ToolRegistry, tool
+from skillpouch.errors import (
     AmbiguousNameError,
     CallDeniedError,
     InvalidArgumentsError,
@@ -23,8 +23,8 @@ from kitbag.errors import (
     UnboundToolError,
     UnknownToolError,
 )
-from kitbag.tools import Binary, BuiltIn, InlineScript, Tool
-from kitbag.workspace_tools.session import WorkspaceSession
+from skillpouch.tools import Binary, BuiltIn, InlineScript, Tool
+from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -283,13 +283,13 @@ def test_an_executor_over_a_registry_sees_what_is_registered_later(tmp_path: Pat
 
 
 def test_everything_that_is_raised_is_one_family(manager_of: MakeManager) -> None:
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager_of().call("echo", {"data": "\ud800"})
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         SkillManager("nowhere").call("echo", None, stdin="\ud800")
 
 
-async def test_an_executor_has_kitbags_own_tools_when_it_is_told_to(
+async def test_an_executor_has_skillpouchs_own_tools_when_it_is_told_to(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     manager = SkillManager(write_skill().parent)

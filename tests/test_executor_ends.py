@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kitbag import SkillManager
-from kitbag.environment import state_directory
-from kitbag.errors import NoPlaceError
-from kitbag.journal.reading import JournalReader, Query
+from skillpouch import SkillManager
+from skillpouch.environment import state_directory
+from skillpouch.errors import NoPlaceError
+from skillpouch.journal.reading import JournalReader, Query
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, List, Literal, NotRequired, Optional, TypedDi
 
 import pytest
 
-from kitbag import ToolExecutor, ToolResult, tool
-from kitbag.functions import FunctionToolError
+from skillpouch import ToolExecutor, ToolResult, tool
+from skillpouch.functions import FunctionToolError
 
 
 class Colour(enum.Enum):

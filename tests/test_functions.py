@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Tool, ToolExecutor, ToolRegistry, ToolResult, tool
-from kitbag.errors import InvalidArgumentsError, ScriptExecutionError
+from skillpouch import Limits, Tool, ToolExecutor, ToolRegistry, ToolResult, tool
+from skillpouch.errors import InvalidArgumentsError, ScriptExecutionError
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 
@@ -207,9 +207,9 @@ def test_functions_that_call_functions_do_not_wait_for_each_other_forever(tmp_pa
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_function_that_exits_does_not_take_the_host_with_it(kind: str, tmp_path: Path) -> None:
     code = (
-        "import sys, kitbag\n"
-        f"@kitbag.tool\n{kind} leave() -> None:\n    sys.exit(3)\n"
-        f"executor = kitbag.ToolExecutor([leave], workspace={str(tmp_path)!r})\n"
+        "import sys, skillpouch\n"
+        f"@skillpouch.tool\n{kind} leave() -> None:\n    sys.exit(3)\n"
+        f"executor = skillpouch.ToolExecutor([leave], workspace={str(tmp_path)!r})\n"
         "results = [executor.execute_sync('leave') for _ in range(2)]\n"
         "print(*[result.outcome for result in results])\n"
     )

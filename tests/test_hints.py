@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from kitbag import KitbagError, SkillManager
-from kitbag.errors import (
+from skillpouch import SkillManager, SkillpouchError
+from skillpouch.errors import (
     CommandStartError,
     NotRunnableError,
     SandboxUnavailableError,
     SkillNotFoundError,
     UnknownToolError,
 )
-from kitbag.hosts import Host
-from kitbag.http.errors import InsideAddressError
-from kitbag.integrations.telling import refusal_text
-from kitbag.needs import Need
-from kitbag.servers.faults import said
-from kitbag.trust.errors import SkillChangedError, UngrantedError
+from skillpouch.hosts import Host
+from skillpouch.http.errors import InsideAddressError
+from skillpouch.integrations.telling import refusal_text
+from skillpouch.needs import Need
+from skillpouch.servers.faults import said
+from skillpouch.trust.errors import SkillChangedError, UngrantedError
 from tests.conftest import WriteSkill
 
 NEED = Need(kind="packages", value="requests==2.32.0")
@@ -32,16 +32,16 @@ ABOUT_SKILLS = [
     UngrantedError("my skill", [NEED]),
     UngrantedError("my skill", [NEED], roots=["/the roots"]),
     InsideAddressError(Host("a.example", None, is_address=False), "127.0.0.1", skill="demo"),
-    CommandStartError("a.b", "no", hint="run `kitbag check`"),
+    CommandStartError("a.b", "no", hint="run `skillpouch check`"),
 ]
 
 
 @pytest.mark.parametrize("error", ABOUT_SKILLS, ids=lambda error: type(error).__name__)
-def test_each_command_about_a_skill_names_each_root_once(error: KitbagError) -> None:
+def test_each_command_about_a_skill_names_each_root_once(error: SkillpouchError) -> None:
     error.look_below(["/the roots"])
     error.look_below(["/the roots"])
 
-    commands = re.findall(r"`(kitbag [^`]*)`", error.hint)
+    commands = re.findall(r"`(skillpouch [^`]*)`", error.hint)
     assert commands
     for command in commands:
         assert shlex.split(command)[-2:] == ["--root", "/the roots"]
@@ -49,11 +49,11 @@ def test_each_command_about_a_skill_names_each_root_once(error: KitbagError) -> 
 
 
 @pytest.mark.parametrize("error", ABOUT_SKILLS, ids=lambda error: type(error).__name__)
-def test_a_model_is_told_no_command_of_kitbag_and_a_person_is(error: KitbagError) -> None:
+def test_a_model_is_told_no_command_of_skillpouch_and_a_person_is(error: SkillpouchError) -> None:
     """By these two functions every integration, and the MCP server, says what went wrong."""
-    assert "kitbag " not in refusal_text(error)
-    assert "kitbag " not in said(error)
-    assert "kitbag " in error.hint
+    assert "skillpouch " not in refusal_text(error)
+    assert "skillpouch " not in said(error)
+    assert "skillpouch " in error.hint
 
 
 def test_consent_for_a_machine_names_no_root() -> None:
@@ -82,7 +82,7 @@ def test_what_a_manager_advises_looks_where_it_does(
     front = "name: demo\ndescription: d\ntools: [{name: x, description: d}]\n"
     root = write_skill(front=front).parent
 
-    with pytest.raises(KitbagError) as raised:
+    with pytest.raises(SkillpouchError) as raised:
         ask(SkillManager(root, cache=False))
 
     assert f"--root {shlex.quote(str(root))}`" in raised.value.hint

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, ToolExecutor, tool
-from kitbag.environment import config_directory, state_directory
-from kitbag.errors import CallDeniedError, PolicyFileError
-from kitbag.house import House
-from kitbag.journal.journal import Journal
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Started
-from kitbag.journal.trouble import JournalError
-from kitbag.policy import Rule
+from skillpouch import Policy, ToolExecutor, tool
+from skillpouch.environment import config_directory, state_directory
+from skillpouch.errors import CallDeniedError, PolicyFileError
+from skillpouch.house import House
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Started
+from skillpouch.journal.trouble import JournalError
+from skillpouch.policy import Rule
 
 
 @tool
@@ -52,7 +52,7 @@ def test_a_policy_that_was_said_is_used_instead() -> None:
 
 @pytest.mark.parametrize("how", ["path", "function"])
 def test_the_file_of_the_project_tightens(how: str, tmp_path: Path) -> None:
-    (tmp_path / "kitbag.toml").write_text('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
+    (tmp_path / "skillpouch.toml").write_text('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
     house = House(project=tmp_path if how == "path" else lambda: tmp_path)
 
     with pytest.raises(CallDeniedError):

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.index import is_settled
-from kitbag.untrusted_files import stamp_of
+from skillpouch import SkillManager
+from skillpouch.index import is_settled
+from skillpouch.untrusted_files import stamp_of
 
 Change = Callable[[Path], object]
 
@@ -24,7 +24,7 @@ TOOLS = '[{{"name": "{name}", "description": "Declared."}}]'
 # Prints every file that is opened and every folder that is listed below the root.
 WATCHED = """
 import json, os, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 SkillManager(sys.argv[2], cache=False).tools  # loads what is loaded late
 root, seen = sys.argv[1], []
 def watch(event, args):
@@ -222,7 +222,7 @@ def test_a_new_file_in_a_folder_that_is_only_included_is_seen(root: Path) -> Non
     (root / "alpha/bin/one.py").write_text("print(1)\n")
     (root / "alpha/SKILL.md").write_text(
         "---\nname: alpha\ndescription: Includes.\n"
-        "metadata: {kitbag: {scripts: {include: 'bin/*.py'}}}\n---\n"
+        "metadata: {skillpouch: {scripts: {include: 'bin/*.py'}}}\n---\n"
     )
     settle(root)
     assert len([tool for tool in answers(root)[1] if tool.skill == "alpha"]) == 4

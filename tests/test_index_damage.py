@@ -18,16 +18,16 @@ from zlib import crc32
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.environment import cache_directory
-from kitbag.index import is_settled
-from kitbag.untrusted_files import stamp_of
+from skillpouch import SkillManager
+from skillpouch.environment import cache_directory
+from skillpouch.index import is_settled
+from skillpouch.untrusted_files import stamp_of
 
 Damage = Callable[[Path], object]
 
 PRINTS_ANSWERS = """
 import json, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 manager = SkillManager(sys.argv[1])
 tools = [tool.id for tool in manager.tools]
 print(json.dumps([[skill.name for skill in manager.list_skills()], tools]))
@@ -205,7 +205,7 @@ def test_a_cache_directory_that_cannot_be_made_is_done_without(
 
 AS_STRANGER = """
 import json, os, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 SkillManager(sys.argv[1], cache=False).tools
 if os.geteuid() == 0:
     os.setgroups([])

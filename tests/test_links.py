@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import SkillUnreadableError
+from skillpouch import SkillManager
+from skillpouch.errors import SkillUnreadableError
 from tests.conftest import WriteSkill
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\n\nDo it.\n"

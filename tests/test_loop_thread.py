@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.loop_thread import Post, run_blocking, run_on_thread
+from skillpouch.loop_thread import Post, run_blocking, run_on_thread
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 
@@ -124,7 +124,7 @@ def test_control_c_cancels_and_waits_for_the_end() -> None:
 
 
 # Raise it to try more often.
-ROUNDS = int(os.environ.get("KITBAG_SIGNAL_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("SKILLPOUCH_SIGNAL_ROUNDS", "10"))
 
 
 @pytest.mark.promise("stop-1")

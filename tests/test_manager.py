@@ -8,8 +8,8 @@ from unicodedata import normalize
 
 import pytest
 
-from kitbag import KitbagError, SkillManager
-from kitbag.errors import (
+from skillpouch import SkillManager, SkillpouchError
+from skillpouch.errors import (
     AmbiguousNameError,
     SkillNotFoundError,
     SkillUnreadableError,
@@ -51,7 +51,7 @@ def test_an_unknown_skill_raises_and_names_the_nearest(write_skill: WriteSkill) 
         manager.get_skill("dmeo")
 
     assert caught.value.nearest == ["demo"]
-    assert isinstance(caught.value, KitbagError)
+    assert isinstance(caught.value, SkillpouchError)
 
 
 def test_a_bare_name_in_two_plugins_is_ambiguous(write_skill: WriteSkill, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_folder_that_is_not_there_is_why_nothing_is_found(tmp_path: Path) -> N
     said = []
 
     for ask in (manager.get_skill, manager.get_tool, manager.call, manager.load_skill):
-        with pytest.raises(KitbagError) as caught:
+        with pytest.raises(SkillpouchError) as caught:
             ask("greet")
         said.append(caught.value.hint)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, ToolExecutor, tool
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager, ToolExecutor, tool
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 
@@ -29,7 +29,7 @@ def test_a_script_that_misses_a_variable_is_told_the_command(
 
     content = content_of(home, workspace)
 
-    command = f"kitbag trust demo --secret API_KEY --secret OTHER_KEY --root {home.parent}"
+    command = f"skillpouch trust demo --secret API_KEY --secret OTHER_KEY --root {home.parent}"
     assert "KeyError: 'API_KEY'" in content
     assert content.endswith(
         "note: it reads API_KEY, OTHER_KEY, which were not given to it;"
@@ -55,7 +55,7 @@ def test_a_script_that_misses_a_package_is_told_the_command(
 
     content = content_of(home, workspace)
 
-    command = f"kitbag trust demo --package quokka-of-nowhere --root {home.parent}"
+    command = f"skillpouch trust demo --package quokka-of-nowhere --root {home.parent}"
     assert content.splitlines()[-1].startswith("note: it imports what no file declares")
     assert content.endswith(f"`{command}`") or "quokka_of_nowhere --root" in content
 
@@ -107,7 +107,7 @@ def test_a_script_that_wanted_the_network_is_told_the_host_and_the_command(
 
     content = content_of(home, workspace)
 
-    assert content.endswith(f"`kitbag trust demo --host {hosts} --root {home.parent}`")
+    assert content.endswith(f"`skillpouch trust demo --host {hosts} --root {home.parent}`")
 
 
 def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspace: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspac
 
     content = manager.call("demo.x", {"url": "https://data.example.org/a"}).content
 
-    assert f"kitbag trust demo --host data.example.org --root {home.parent}" in content
+    assert f"skillpouch trust demo --host data.example.org --root {home.parent}" in content
 
 
 SWALLOWS = """
@@ -139,7 +139,7 @@ def test_a_host_that_was_refused_is_named_also_when_the_script_goes_on(
 
     result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
 
-    command = f"kitbag trust demo --host other.example --root {home.parent}"
+    command = f"skillpouch trust demo --host other.example --root {home.parent}"
     note = f"note: it was refused other.example; the user can grant it: `{command}`"
     assert result.refused_hosts == ("other.example",)
     assert result.content.endswith(note)

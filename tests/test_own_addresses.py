@@ -22,12 +22,12 @@ exec "$0" -c "$1"
 """
 LOOK = """
 import asyncio, json, socket
-from kitbag.downloads.web import web_opener
-from kitbag.execution.proxy.granted import Granted as ProxyGranted, RefusedHostError
-from kitbag.execution.proxy.uplink import Uplink
-from kitbag.hosts import Host
-from kitbag.http.errors import InsideAddressError
-from kitbag.http.guard import Granted, Guard
+from skillpouch.downloads.web import web_opener
+from skillpouch.execution.proxy.granted import Granted as ProxyGranted, RefusedHostError
+from skillpouch.execution.proxy.uplink import Uplink
+from skillpouch.hosts import Host
+from skillpouch.http.errors import InsideAddressError
+from skillpouch.http.guard import Granted, Guard
 
 reached = []
 

@@ -10,18 +10,23 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, SkillManager, tool
-from kitbag.calls import Given, Terms, ToolCall
-from kitbag.errors import CallDeniedError, KitbagError, SkillUnreadableError, ToolRestrictionError
-from kitbag.limits import Limits
-from kitbag.needs import Need
-from kitbag.permit import Permit
-from kitbag.permits import Permits
-from kitbag.policy import Answer, Condition, Equals, Question, Rule
-from kitbag.policy.delivered import readings
-from kitbag.tools import Binary, InlineScript
-from kitbag.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
-from kitbag.trust.grants import Grants
+from skillpouch import Policy, SkillManager, tool
+from skillpouch.calls import Given, Terms, ToolCall
+from skillpouch.errors import (
+    CallDeniedError,
+    SkillpouchError,
+    SkillUnreadableError,
+    ToolRestrictionError,
+)
+from skillpouch.limits import Limits
+from skillpouch.needs import Need
+from skillpouch.permit import Permit
+from skillpouch.permits import Permits
+from skillpouch.policy import Answer, Condition, Equals, Question, Rule
+from skillpouch.policy.delivered import readings
+from skillpouch.tools import Binary, InlineScript
+from skillpouch.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 MakeCall = Callable[..., ToolCall]
@@ -55,9 +60,9 @@ def call_of(write_skill: WriteSkill, workspace: Path, tmp_path: Path) -> MakeCal
     return make
 
 
-def kitbag_block(**asks: Any) -> str:
+def skillpouch_block(**asks: Any) -> str:
     inner = ", ".join(f"{key}: {value}" for key, value in asks.items())
-    return f"metadata: {{kitbag: {{{inner}}}}}\n"
+    return f"metadata: {{skillpouch: {{{inner}}}}}\n"
 
 
 def grant(call: ToolCall, *needs: Need, **options: Any) -> None:
@@ -109,7 +114,7 @@ async def test_a_grant_gives_everything_that_it_names(call_of: MakeCall, tmp_pat
 async def test_a_needed_secret_without_a_value_is_an_error(
     value: str | None, call_of: MakeCall
 ) -> None:
-    call = call_of(kitbag_block(secrets="[K_1]"))
+    call = call_of(skillpouch_block(secrets="[K_1]"))
     grant(call, Need(kind="secret", value="K_1"))
 
     with pytest.raises(SecretUnsetError, match="K_1 is granted but not set"):
@@ -118,7 +123,7 @@ async def test_a_needed_secret_without_a_value_is_an_error(
 
 async def test_a_rule_that_gives_a_need_is_named_on_record(call_of: MakeCall) -> None:
     rule = Rule(verdict="allow", tools=["demo.*"], needs=["secret:K_1"], path="/", name="keys")
-    call = call_of(kitbag_block(secrets="[K_1]"))
+    call = call_of(skillpouch_block(secrets="[K_1]"))
 
     permit = await Permits(policy=Policy(rules=[rule]), secrets=vault).permit(call)
 
@@ -143,7 +148,7 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
 def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
     call_of: MakeCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.secret_values._MOST_REDACTORS", 1)
+    monkeypatch.setattr("skillpouch.secret_values._MOST_REDACTORS", 1)
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
     local = threading.local()
@@ -183,7 +188,7 @@ async def test_a_yes_to_a_function_lasts_no_longer_than_the_executor(
 
 async def test_always_is_for_the_tool_and_not_for_a_new_need(call_of: MakeCall) -> None:
     answers = [Answer(yes=True, remember="always"), Answer(yes=False, reason="no more")]
-    call = call_of(kitbag_block(secrets="[K_1]"))
+    call = call_of(skillpouch_block(secrets="[K_1]"))
     ask_always = Policy(rules=[Rule(verdict="ask", tools=["demo.echo"])])
     permits = Permits(policy=ask_always, approver=lambda _: answers.pop(0), secrets=vault)
 
@@ -345,7 +350,7 @@ async def test_running_without_a_sandbox_was_said_by_the_caller(call_of: MakeCal
 
 @pytest.mark.promise("call-5")
 async def test_a_skill_that_changed_during_the_question_is_refused(call_of: MakeCall) -> None:
-    call = call_of(kitbag_block(secrets="[K_1]"))
+    call = call_of(skillpouch_block(secrets="[K_1]"))
 
     def change(_: Question) -> bool:
         (Path(call.tool.home) / "new").touch()
@@ -359,7 +364,7 @@ async def test_a_skill_that_changed_during_the_question_is_refused(call_of: Make
 async def test_a_need_that_is_never_granted_is_a_reason_beside_the_others(
     call_of: MakeCall,
 ) -> None:
-    call = call_of(kitbag_block(write="[/]", secrets="[K_1]", hosts="['not a host']"))
+    call = call_of(skillpouch_block(write="[/]", secrets="[K_1]", hosts="['not a host']"))
 
     with pytest.raises(CallDeniedError) as caught:
         await Permits(policy=Policy(), approver=lambda _: True).permit(call)
@@ -408,7 +413,7 @@ async def test_grants_that_cannot_be_believed_stop_the_call(
     with pytest.raises(GrantStoreError) as caught:
         await Permits(policy=Policy(), grants=Grants(tmp_path)).permit(call_of())
 
-    assert isinstance(caught.value, KitbagError)
+    assert isinstance(caught.value, SkillpouchError)
 
 
 def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None:
@@ -423,7 +428,7 @@ def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None
 def test_changed_since_it_was_granted_is_told_from_never_granted(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n"
+    front = "name: demo\ndescription: d\nmetadata: {skillpouch: {secrets: [K_1]}}\n"
     home = write_skill("demo", front, files={"scripts/x.py": "print(1)\n"})
     manager = SkillManager(home.parent, workspace=tmp_path, cache=False)
     with pytest.raises(CallDeniedError) as never:
@@ -435,4 +440,4 @@ def test_changed_since_it_was_granted_is_told_from_never_granted(
 
     assert "was granted" not in str(never.value)
     assert "scripts/x.py changed since" in str(changed.value)
-    assert changed.value.hint.startswith(f"kitbag trust demo --renew --root {home.parent}")
+    assert changed.value.hint.startswith(f"skillpouch trust demo --renew --root {home.parent}")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.needs import Need
-from kitbag.pinning import pinned_packages
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.needs import Need
+from skillpouch.pinning import pinned_packages
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.usefixture
 
 
 async def pinned(home: Path, *packages: str, name: str = "demo") -> tuple[str, ...]:
-    """Say yes to packages, as `kitbag trust` does; return what the skill has then."""
+    """Say yes to packages, as `skillpouch trust` does; return what the skill has then."""
     manager = SkillManager(home.parent, cache=False)
     skill, grants = manager.get_skill(name), Grants()
     had = grants.for_skill(skill)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 SKILL = "---\nname: {name}\ndescription: It helps.\n---\n\nDo it.\n"
 

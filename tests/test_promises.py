@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 from tests.conftest import WriteSkill
 
-# Runs a command of Kitbag under an audit hook, and prints what Python was asked to do.
+# Runs a command of Skillpouch under an audit hook, and prints what Python was asked to do.
 _WATCHED = """
 import json, sys
 seen = []
@@ -25,8 +25,8 @@ def watch(event, args):
                            "socket.connect", "socket.getaddrinfo", "socket.bind", "urllib")):
         seen.append([event, repr(args)])
 sys.addaudithook(watch)
-from kitbag.cli import main
-sys.argv = ["kitbag", *sys.argv[1:]]
+from skillpouch.cli import main
+sys.argv = ["skillpouch", *sys.argv[1:]]
 try:
     main()
 except SystemExit:
@@ -86,7 +86,7 @@ def test_nothing_in_a_skill_leads_outside_its_root(
         "bad",
         "name: bad\ndescription: d\n"
         "tools:\n  - {name: a, description: a, script: ../../outside/secret.py}\n"
-        "metadata: {kitbag: {scripts: {include: ['../../outside/*.py', '/outside/*']}}}\n",
+        "metadata: {skillpouch: {scripts: {include: ['../../outside/*.py', '/outside/*']}}}\n",
         files={"scripts/run.sh": "echo\n", "ok/SKILL.md": "An inner skill.\n"},
     )
     for link in (

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError
-from kitbag.needs import Need
-from kitbag.policy.approval import Question
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError
+from skillpouch.needs import Need
+from skillpouch.policy.approval import Question
 from tests.conftest import WriteSkill
 
 SCRIPT = '"""Count."""\nimport json\nimport nothing_like_it\n\nprint(1)\n'
@@ -39,7 +39,7 @@ def test_where_nobody_can_be_asked_the_failed_call_names_the_command(
     result = SkillManager(root, workspace=tmp_path).call("demo.count")
 
     assert result.outcome == "failed"
-    assert "kitbag trust demo --package nothing_like_it" in result.content
+    assert "skillpouch trust demo --package nothing_like_it" in result.content
 
 
 def test_what_is_installed_is_not_asked_for(write_skill: WriteSkill, tmp_path: Path) -> None:

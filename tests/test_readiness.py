@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager, Tool
+from skillpouch import Policy, SkillManager, Tool
 
 WriteSkill = Callable[..., Path]
 Read = Callable[..., list[Tool]]

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager, Tool
-from kitbag.errors import CallDeniedError, PolicyFileError
-from kitbag.index import is_settled
-from kitbag.needs import Need
-from kitbag.policy.argument_tests import Equals
-from kitbag.policy.conditions import Condition
-from kitbag.policy.rules import Rule
-from kitbag.trust.grants import Grants
-from kitbag.untrusted_files import stamp_of
+from skillpouch import Policy, SkillManager, Tool
+from skillpouch.errors import CallDeniedError, PolicyFileError
+from skillpouch.index import is_settled
+from skillpouch.needs import Need
+from skillpouch.policy.argument_tests import Equals
+from skillpouch.policy.conditions import Condition
+from skillpouch.policy.rules import Rule
+from skillpouch.trust.grants import Grants
+from skillpouch.untrusted_files import stamp_of
 from tests.conftest import WriteSkill
 
 PRINTS = {"scripts/b.py": "print(1)\n"}
@@ -44,9 +44,9 @@ def _settle(home: Path) -> None:
 
 
 DENIED = {
-    "a secret": (_front("metadata: {kitbag: {secrets: [K_1]}}"), PRINTS, "secret K_1"),
-    "a host": (_front("metadata: {kitbag: {hosts: [a.example]}}"), PRINTS, "host a.example"),
-    "a path": (_front("metadata: {kitbag: {read: [/srv/data]}}"), PRINTS, "reading /srv/data"),
+    "a secret": (_front("metadata: {skillpouch: {secrets: [K_1]}}"), PRINTS, "secret K_1"),
+    "a host": (_front("metadata: {skillpouch: {hosts: [a.example]}}"), PRINTS, "host a.example"),
+    "a path": (_front("metadata: {skillpouch: {read: [/srv/data]}}"), PRINTS, "reading /srv/data"),
     "a package": (_front(""), {"scripts/b.py": BLOCK}, "package requests==2.32.0"),
     "a listed package": (
         _front(""),
@@ -55,7 +55,7 @@ DENIED = {
     ),
     "an address": (_front(""), {"tools.json": FETCHES}, "host api.example"),
     "no confinement": (
-        _front("metadata: {kitbag: {unconfined: true}}"),
+        _front("metadata: {skillpouch: {unconfined: true}}"),
         PRINTS,
         "unconfined running",
     ),
@@ -131,13 +131,13 @@ def test_a_rule_of_the_users_own_file_counts(
 ) -> None:
     home = write_skill(files=PRINTS)
     config = tmp_path / "config"
-    (config / "kitbag").mkdir(parents=True)
+    (config / "skillpouch").mkdir(parents=True)
     text = '[[rules]]\nverdict = "deny"\nskills = ["demo"]\nreason = "not here"\n'
-    (config / "kitbag" / "policy.toml").write_text(text)
+    (config / "skillpouch" / "policy.toml").write_text(text)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
 
     denied = SkillManager(home.parent, cache=False).get_tool("demo.b")
-    (config / "kitbag" / "policy.toml").write_text("mode = 1\n")
+    (config / "skillpouch" / "policy.toml").write_text("mode = 1\n")
     broken = SkillManager(home.parent, cache=False)
 
     assert denied.missing == ("rule 'deny demo' denies it: not here",)
@@ -149,7 +149,7 @@ def test_a_rule_of_the_users_own_file_counts(
 def test_what_a_policy_gives_or_somebody_is_asked_for_is_not_missing(
     write_skill: WriteSkill,
 ) -> None:
-    front = _front("metadata: {kitbag: {secrets: [K_1]}}")
+    front = _front("metadata: {skillpouch: {secrets: [K_1]}}")
     home = write_skill(front=front, files=PRINTS)
 
     given = SkillManager(home.parent, cache=False, policy=Policy.trusting())

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag import ToolRegistry
-from kitbag.errors import AmbiguousNameError, UnknownToolError
-from kitbag.names import hashed_wire_name, qualified_wire_name, wire_name
-from kitbag.tools import Stub, Tool
+from skillpouch import ToolRegistry
+from skillpouch.errors import AmbiguousNameError, UnknownToolError
+from skillpouch.names import hashed_wire_name, qualified_wire_name, wire_name
+from skillpouch.tools import Stub, Tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONG = "a" * 60

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.zygote.leftovers import remove_folder
-from kitbag.removal import lock_folder, remove_left_behind, remove_tree
+from skillpouch.execution.zygote.leftovers import remove_folder
+from skillpouch.removal import lock_folder, remove_left_behind, remove_tree
 
-DEEP = int(os.environ.get("KITBAG_TEST_DEPTH", "2500"))  # past every recursion limit
+DEEP = int(os.environ.get("SKILLPOUCH_TEST_DEPTH", "2500"))  # past every recursion limit
 
 
 def nest(folder: Path, depth: int) -> None:
@@ -78,8 +78,8 @@ def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
-from kitbag.execution.zygote.leftovers import remove_folder
-from kitbag.removal import remove_tree
+from skillpouch.execution.zygote.leftovers import remove_folder
+from skillpouch.removal import remove_tree
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -115,7 +115,8 @@ def test_what_cannot_be_removed_is_said_and_the_rest_is_gone(tmp_path: Path) -> 
     (tmp_path / "there/other/folder").mkdir(parents=True)
     script = (
         'mount -t tmpfs none "$1/there/mounted" && touch "$1/there/mounted/kept" &&'
-        ' "$2" -c "import sys; from kitbag.removal import remove_tree; remove_tree(sys.argv[1])"'
+        ' "$2" -c "import sys; from skillpouch.removal import remove_tree;'
+        ' remove_tree(sys.argv[1])"'
         ' "$1/there"; ls "$1/there" "$1/there/mounted"'
     )
 
@@ -149,7 +150,7 @@ def test_a_folder_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.promise("limit-7")
 def test_large_arguments_of_a_killed_host_are_removed_by_the_next(tmp_path: Path) -> None:
     program = (
-        "import sys; from kitbag.backends.exchange import exchange_folder\n"
+        "import sys; from skillpouch.backends.exchange import exchange_folder\n"
         "from pathlib import Path\n"
         "folder = exchange_folder('skill', Path('workspace'))\n"
         "(folder / 'arguments').write_text('secret')\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import kitbag
+import skillpouch
 
 REPOSITORY = Path(__file__).parent.parent
-SOURCE = REPOSITORY / "src" / "kitbag"
+SOURCE = REPOSITORY / "src" / "skillpouch"
 FILES = sorted(path for path in SOURCE.rglob("*.py") if "_pb2" not in path.name)  # not generated
 
 # In the order in which a skill meets them: a module imports only from lines above its own.
@@ -61,10 +61,10 @@ def part_of(path: Path) -> str:
 
 
 def imports_at_load(path: Path) -> set[str]:
-    """Return the parts of kitbag that a file imports when it is itself imported."""
+    """Return the parts of skillpouch that a file imports when it is itself imported."""
     found = set()
     for node in ast.parse(path.read_bytes()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kitbag."):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skillpouch."):
             found.add(str(node.module).split(".")[1])
     return found
 
@@ -96,18 +96,18 @@ def test_every_part_has_its_place() -> None:
 
 
 def test_the_public_names_are_few_and_real() -> None:
-    assert len(kitbag.__all__) <= 22
-    for name in kitbag.__all__:
-        assert getattr(kitbag, name).__name__ == name
+    assert len(skillpouch.__all__) <= 22
+    for name in skillpouch.__all__:
+        assert getattr(skillpouch, name).__name__ == name
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Toolbox'"):
-        _ = kitbag.Toolbox
+        _ = skillpouch.Toolbox
 
 
-def test_importing_kitbag_loads_nothing_heavy() -> None:
-    program = "import kitbag, sys; print(*sys.modules)"
+def test_importing_skillpouch_loads_nothing_heavy() -> None:
+    program = "import skillpouch, sys; print(*sys.modules)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
@@ -157,7 +157,7 @@ def imported_anywhere(path: Path) -> set[str]:
 
 def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     program = (
-        "import sys; from kitbag import SkillManager; SkillManager('examples').list_skills();"
+        "import sys; from skillpouch import SkillManager; SkillManager('examples').list_skills();"
         "print(*sys.modules)"
     )
 
@@ -166,7 +166,13 @@ def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     )
 
     assert set(ran.stdout.decode().split()).isdisjoint(
-        {"kitbag.signatures.python.reading", "docstring_parser", "jsonschema_rs", "rich", "click"}
+        {
+            "skillpouch.signatures.python.reading",
+            "docstring_parser",
+            "jsonschema_rs",
+            "rich",
+            "click",
+        }
     )
 
 
@@ -227,10 +233,10 @@ def _called(node: ast.Call) -> str:
 
 def test_the_version_is_the_one_in_the_package() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "kitbag", "--version"], capture_output=True, check=True
+        [sys.executable, "-m", "skillpouch", "--version"], capture_output=True, check=True
     )
 
-    assert ran.stdout.decode() == f"kitbag, version {kitbag.__version__}\n"
+    assert ran.stdout.decode() == f"skillpouch, version {skillpouch.__version__}\n"
 
 
 def test_nothing_names_a_machine() -> None:

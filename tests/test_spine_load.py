@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 from tests.conftest import WriteSkill
 
 SCRIPTS = {
@@ -96,7 +96,7 @@ async def test_ten_thousand_calls_from_64_tasks_are_all_right_and_leave_nothing(
 
 HOST = """
 import sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 manager = SkillManager(sys.argv[1], workspace=sys.argv[2], cache=False)
 say = lambda *_: print("ready", flush=True)
 manager.call("hang", on_output=say)
@@ -146,7 +146,7 @@ async def test_a_host_killed_in_the_middle_of_a_call_leaves_no_child_alive(
 
 FEW = """
 import asyncio, resource, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 manager = SkillManager(sys.argv[1], workspace=sys.argv[2], cache=False)
 async def main():

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, tool
-from kitbag.calls import Terms, ToolCall
-from kitbag.errors import CallDeniedError
-from kitbag.limits import Limits
-from kitbag.needs import Need
-from kitbag.permit import Permit
-from kitbag.permits import Permits
-from kitbag.policy import Condition, Equals, Rule
-from kitbag.policy.conditions import Absent, Present
-from kitbag.results import ToolResult
-from kitbag.tools import Hosted
+from skillpouch import Policy, tool
+from skillpouch.calls import Terms, ToolCall
+from skillpouch.errors import CallDeniedError
+from skillpouch.limits import Limits
+from skillpouch.needs import Need
+from skillpouch.permit import Permit
+from skillpouch.permits import Permits
+from skillpouch.policy import Condition, Equals, Rule
+from skillpouch.policy.conditions import Absent, Present
+from skillpouch.results import ToolResult
+from skillpouch.tools import Hosted
 
 
 @tool(effects=("read",))

@@ -1,6 +1,6 @@
 import pytest
 
-from kitbag.stopwatch import Stopwatch
+from skillpouch.stopwatch import Stopwatch
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import UnknownToolError
-from kitbag.results import ToolResult
-from kitbag.telemetry import SpanFacts, Telemetry, tool_span
+from skillpouch.errors import UnknownToolError
+from skillpouch.results import ToolResult
+from skillpouch.telemetry import SpanFacts, Telemetry, tool_span
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -112,7 +112,7 @@ def test_nothing_is_recorded_unless_asked_for(exporter: InMemorySpanExporter) ->
 
 OFF = """
 import sys
-from kitbag.telemetry import SpanFacts, Telemetry, tool_span
+from skillpouch.telemetry import SpanFacts, Telemetry, tool_span
 with tool_span(Telemetry(), SpanFacts(name="t")):
     pass
 assert not any(name.startswith("opentelemetry") for name in sys.modules)
@@ -128,7 +128,7 @@ except Exception as error:
 def test_without_spans_nothing_is_imported_and_without_the_package_it_is_named() -> None:
     ran = subprocess.run([sys.executable, "-c", OFF], capture_output=True, check=True, text=True)
 
-    assert ran.stdout == "telemetry_missing pip install 'kitbag[otel]'\n"
+    assert ran.stdout == "telemetry_missing pip install 'skillpouch[otel]'\n"
 
 
 BROKEN_SPANS = """
@@ -136,10 +136,10 @@ import sqlite3, sys
 from pathlib import Path
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from kitbag import ToolExecutor, tool
-from kitbag.house import House
-from kitbag.journal.journal import Journal
-from kitbag.telemetry import Telemetry
+from skillpouch import ToolExecutor, tool
+from skillpouch.house import House
+from skillpouch.journal.journal import Journal
+from skillpouch.telemetry import Telemetry
 
 class Broken(SpanProcessor):
     def on_end(self, span):

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Policy, SkillManager
-from kitbag.call_limits import Deadline, OwnersTimeout
-from kitbag.errors import InvalidArgumentsError, TimeLimitError
-from kitbag.policy.limit_rules import LimitRule
-from kitbag.policy.project import Project
-from kitbag.shell.limits import ExecutionLimits
-from kitbag.shell.scripted_tool import ScriptedTool
+from skillpouch import Limits, Policy, SkillManager
+from skillpouch.call_limits import Deadline, OwnersTimeout
+from skillpouch.errors import InvalidArgumentsError, TimeLimitError
+from skillpouch.policy.limit_rules import LimitRule
+from skillpouch.policy.project import Project
+from skillpouch.shell.limits import ExecutionLimits
+from skillpouch.shell.scripted_tool import ScriptedTool
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -93,7 +93,7 @@ def test_the_owner_raises_what_is_usual_or_declared(
     ("policy", "file"),
     [
         (Policy(limits=[RULE]), "policy.toml"),
-        (Policy().tightened_by(Project(limits=(RULE,))), "kitbag.toml"),
+        (Policy().tightened_by(Project(limits=(RULE,))), "skillpouch.toml"),
     ],
 )
 def test_a_rule_about_time_holds_for_its_owner_too(
@@ -127,7 +127,7 @@ def test_a_limit_of_a_project_is_raised_in_its_file(manager_of: MakeManager) -> 
 
     assert content.splitlines()[1] == (
         "note: 0.2 s is its limit; only the user can raise it: "
-        "`timeout_seconds` of its `[[limits]]` in the project's kitbag.toml"
+        "`timeout_seconds` of its `[[limits]]` in the project's skillpouch.toml"
     )
 
 

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.errors import WorkspaceError
-from kitbag.hidden_text import clean
-from kitbag.results import ChangedFile, ToolResult
-from kitbag.servers.mcp.links import Links
-from kitbag.workspace import Before, changed_files, check_workspace, look_at
+from skillpouch import Policy, SkillManager
+from skillpouch.errors import WorkspaceError
+from skillpouch.hidden_text import clean
+from skillpouch.results import ChangedFile, ToolResult
+from skillpouch.servers.mcp.links import Links
+from skillpouch.workspace import Before, changed_files, check_workspace, look_at
 from tests.conftest import WriteSkill
 from tests.swaps import ROUNDS, swapped
 
@@ -30,7 +30,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a look at the workspace take its time: a busy machine may stop it for a while."""
-    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 60)
+    monkeypatch.setattr("skillpouch.workspace._MOST_SECONDS", 60)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
 async def test_a_few_files_are_looked_at_however_little_time_there_is(
     manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.workspace._MOST_SECONDS", 0)
+    monkeypatch.setattr("skillpouch.workspace._MOST_SECONDS", 0)
     for number in range(50):
         (workspace / f"{number}.txt").touch()
 
@@ -222,10 +222,12 @@ def test_what_one_call_made_is_not_listed_for_the_next(manager_of: MakeManager) 
         assert manager.call("demo.nothing").files == ()
 
 
-def test_what_kitbag_itself_writes_is_left_out(manager_of: MakeManager, workspace: Path) -> None:
+def test_what_skillpouch_itself_writes_is_left_out(
+    manager_of: MakeManager, workspace: Path
+) -> None:
     result = manager_of("yes | head -c 300000; echo hi > new\n").call("demo.x")
 
-    assert result.saved[0].is_relative_to(workspace / ".kitbag/output")
+    assert result.saved[0].is_relative_to(workspace / ".skillpouch/output")
     assert [file.path for file in result.files] == ["new"]
 
 

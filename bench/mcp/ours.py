@@ -1,10 +1,10 @@
-"""The same function served by Kitbag, and a confined handler beside it, over standard streams."""
+"""The same function served by Skillpouch, and a confined handler beside it, over stdio."""
 
 import sys
 
-from kitbag import SkillManager, tool
-from kitbag.servers.mcp import McpServer
-from kitbag.servers.running import serve_until_signalled
+from skillpouch import SkillManager, tool
+from skillpouch.servers.mcp import McpServer
+from skillpouch.servers.running import serve_until_signalled
 
 
 @tool

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolResult
-from kitbag.checks.report import check_skills
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError
-from kitbag.policy import Policy, Rule
+from skillpouch import SkillManager, ToolResult
+from skillpouch.checks.report import check_skills
+from skillpouch.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError
+from skillpouch.policy import Policy, Rule
 from tests.conftest import WriteSkill
 from tests.text_skills.test_folders import texts
 
@@ -184,7 +184,7 @@ def test_names_of_others_are_not_taken_and_their_tools_not_removed(
         result = manager.call("remove_tool", {"name": name})
         assert (result.outcome, result.code) == ("failed", "denied"), name
     missing = manager.call("remove_tool", {"name": "nothing"})
-    assert (missing.code, "kitbag list" in missing.content) == ("not_found", False)
+    assert (missing.code, "skillpouch list" in missing.content) == ("not_found", False)
 
     assert manager.call("count_words", {}).structured == "theirs"
     assert sorted(path.name for path in home.parent.iterdir()) == ["just-advice", "text-tools"]
@@ -212,7 +212,7 @@ def test_a_saved_tool_is_moved_aside_also_after_a_restart(
 
     aside = Path(result.structured["path"])
     assert (aside / "SKILL.md").is_file()
-    assert aside.parent == tmp_path / "skills" / ".kitbag" / "removed"
+    assert aside.parent == tmp_path / "skills" / ".skillpouch" / "removed"
     assert [tool.name for tool in again.tools] == ["define_tool", "remove_tool"]
     assert SkillManager(tmp_path / "skills").list_skills() == []
     assert define(again, persistent=True).outcome == "ok"

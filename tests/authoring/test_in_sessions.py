@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import SessionManager
-from kitbag.checks.report import check_skills
-from kitbag.errors import UnknownToolError
+from skillpouch import SessionManager
+from skillpouch.checks.report import check_skills
+from skillpouch.errors import UnknownToolError
 from tests.sessions.conftest import say, state
 
 SHOUT: dict[str, Any] = {

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.authoring.javascript_code import javascript_module
-from kitbag.authoring.parameters import read_definitions
-from kitbag.authoring.request import ToolRequest, read_request
-from kitbag.errors import ToolFaultError
+from skillpouch.authoring.javascript_code import javascript_module
+from skillpouch.authoring.parameters import read_definitions
+from skillpouch.authoring.request import ToolRequest, read_request
+from skillpouch.errors import ToolFaultError
 
 CODE = "return {'count': len(args['text'].split())}"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
+from skillpouch import Policy, SkillManager
 
 READ_SECRET = {
     "python": "import os\nreturn os.environ.get('API_KEY', 'none')",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, SkillManager, ToolResult
-from kitbag.json_values import NO_VALUE, json_value
+from skillpouch import Limits, SkillManager, ToolResult
+from skillpouch.json_values import NO_VALUE, json_value
 from tests.conftest import WriteSkill
 
 Run = Callable[..., ToolResult]

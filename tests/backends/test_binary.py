@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolExecutor
-from kitbag.errors import CommandStartError, InvalidArgumentsError, UnsafeScriptError
-from kitbag.needs import Need
-from kitbag.tools import Binary, Tool
-from kitbag.trust.errors import UngrantedError
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager, ToolExecutor
+from skillpouch.errors import CommandStartError, InvalidArgumentsError, UnsafeScriptError
+from skillpouch.needs import Need
+from skillpouch.tools import Binary, Tool
+from skillpouch.trust.errors import UngrantedError
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -191,7 +191,7 @@ def test_a_file_of_the_user_is_run_only_when_it_was_granted(
     with pytest.raises(UngrantedError) as caught:
         manager.call("x", {})
 
-    assert f"kitbag trust demo --read {own}" in caught.value.hint
+    assert f"skillpouch trust demo --read {own}" in caught.value.hint
     Grants().grant(manager.get_skill("demo"), [Need(kind="read", value=str(own))], by="test")
     assert manager.call("x", {}).stdout == "mine\n"
 

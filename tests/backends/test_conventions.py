@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolResult
+from skillpouch import SkillManager, ToolResult
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]

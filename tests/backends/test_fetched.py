@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.downloads.errors import HashDiffersError, PinDiffersError
-from kitbag.downloads.store import programs_directory
-from kitbag.environment import state_directory
-from kitbag.errors import CallDeniedError
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.needs import Need
-from kitbag.policy import Answer, Question, Rule
-from kitbag.trust.errors import SkillChangedError
-from kitbag.trust.grants import Grants
-from kitbag.trust.programs import pin_of
+from skillpouch import Policy, SkillManager
+from skillpouch.downloads.errors import HashDiffersError, PinDiffersError
+from skillpouch.downloads.store import programs_directory
+from skillpouch.environment import state_directory
+from skillpouch.errors import CallDeniedError
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.needs import Need
+from skillpouch.policy import Answer, Question, Rule
+from skillpouch.trust.errors import SkillChangedError
+from skillpouch.trust.grants import Grants
+from skillpouch.trust.programs import pin_of
 from tests.backends.conftest import Download
 from tests.conftest import WriteSkill
 from tests.http.conftest import LOCAL
@@ -123,7 +123,7 @@ def test_without_anybody_to_ask_the_denial_names_the_command_that_vouches(
         f"{len(download.body)} bytes came from {download.host}, and no hash says that they are "
         "the right ones"
     )
-    command = f"kitbag trust demo --program '{download.url}#sha256={download.digest}'"
+    command = f"skillpouch trust demo --program '{download.url}#sha256={download.digest}'"
     assert command in caught.value.hint
     assert programs() == []
     root = str(manager.get_skill("demo").home.parent)
@@ -132,7 +132,7 @@ def test_without_anybody_to_ask_the_denial_names_the_command_that_vouches(
 
 
 def _run(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "kitbag", *words], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "skillpouch", *words], check=True, capture_output=True)
 
 
 @pytest.mark.promise("get-6")
@@ -162,7 +162,7 @@ def test_a_pinned_program_that_changes_at_its_source_is_refused_and_nobody_is_as
 
     assert (caught.value.expected, caught.value.found) == (old, download.digest)
     assert caught.value.command == (
-        f"kitbag trust demo --program '{download.url}#sha256={download.digest}'"
+        f"skillpouch trust demo --program '{download.url}#sha256={download.digest}'"
     )
     assert (len(asked), programs()) == (1, [])
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolExecutor
-from kitbag.errors import CommandStartError, InterpreterMissingError
-from kitbag.tools import InlineScript, Tool
+from skillpouch import SkillManager, ToolExecutor
+from skillpouch.errors import CommandStartError, InterpreterMissingError
+from skillpouch.tools import InlineScript, Tool
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import InterpreterMissingError
+from skillpouch import SkillManager
+from skillpouch.errors import InterpreterMissingError
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -20,7 +20,7 @@ MakeManager = Callable[..., SkillManager]
 # What a process of its own says: which programs there are is found once per process.
 _CALL = """
 import json, sys
-from kitbag import KitbagError, SkillManager
+from skillpouch import SkillpouchError, SkillManager
 manager = SkillManager(sys.argv[1], workspace=sys.argv[2], cache=False)
 said = {}
 for tool in manager.tools:
@@ -28,7 +28,7 @@ for tool in manager.tools:
     try:
         result = manager.call(tool.id)
         about |= {"content": result.content, "warm": result.warm}
-    except KitbagError as error:
+    except SkillpouchError as error:
         about |= {"code": error.code, "message": str(error), "hint": error.hint}
 print(json.dumps(said))
 """
@@ -258,7 +258,7 @@ def test_a_python_started_by_a_path_with_dots_runs_scripts(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     program = os.path.relpath(sys.executable, elsewhere)
-    code = f"from kitbag import SkillManager; print(SkillManager({str(root)!r}, workspace="
+    code = f"from skillpouch import SkillManager; print(SkillManager({str(root)!r}, workspace="
     code += f"{str(tmp_path / 'work')!r}).call('demo.x').content)"
 
     ran = subprocess.run(
@@ -321,9 +321,9 @@ def test_a_link_that_a_tool_moved_shows_nothing_of_where_it_leads(
     python = environment_through_a_link(work / "bin/python3", tmp_path / "venv")
     root = write_skill(files={"scripts/move.sh": f"ln -sf {outside}/key bin/python3\n"}).parent
     code = (
-        "import sys\nfrom kitbag import SkillManager\n"
+        "import sys\nfrom skillpouch import SkillManager\n"
         "assert not SkillManager(sys.argv[1], workspace=sys.argv[2]).call('demo.move').is_error\n"
-        "from kitbag.backends.interpreters import homes_of\n"
+        "from skillpouch.backends.interpreters import homes_of\n"
         "print(*homes_of(sys.executable), sep='\\n')\n"
     )
 

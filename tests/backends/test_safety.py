@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError, KitbagError, UnsafeScriptError, WorkspaceError
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError, SkillpouchError, UnsafeScriptError, WorkspaceError
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -78,7 +78,7 @@ def test_a_path_that_is_no_script_of_the_skill_is_refused(
     write_skill("other", files={"x.sh": "touch ran\n"})
     manager = manager_of({"scripts/x.sh": "echo\n"})
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager.execute_skill_script("demo", path)
 
 
@@ -168,7 +168,7 @@ def test_a_tool_sees_no_variable_of_its_host(
         "h.py": "import os\ndef handler(args):\n"
         "    return [dict(os.environ), open('/proc/self/environ').read()]\n",
     }
-    for variable in ("API_KEY", "PYTHONSTARTUP", "NODE_X", "KITBAG_SECRET"):
+    for variable in ("API_KEY", "PYTHONSTARTUP", "NODE_X", "SKILLPOUCH_SECRET"):
         monkeypatch.setenv(variable, "hunter2")
     manager = manager_of({f"scripts/{name}": scripts[name]})
 
@@ -231,7 +231,7 @@ def test_a_link_laid_for_the_saved_output_is_not_followed(
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    script = f"rm -rf .kitbag; ln -s {outside} .kitbag; yes | head -c 300000\n"
+    script = f"rm -rf .skillpouch; ln -s {outside} .skillpouch; yes | head -c 300000\n"
     declared = [{"name": "y", "description": "d", "script": "scripts/y.py"}]
     files = {"scripts/x.sh": script, "scripts/y.py": "def handler(a):\n    return len(str(a))\n"}
     manager = manager_of(files | {"tools.json": json.dumps(declared)})

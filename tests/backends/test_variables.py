@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -61,7 +61,7 @@ def test_a_script_knows_its_skill_and_its_work_folder(
 
     assert (seen["SKILL_NAME"], seen["SKILL_VERSION"]) == ("demo", "1.2.3")
     assert seen["SKILL_BASE_DIR"] == str(tmp_path / "skills/demo")
-    assert seen["KITBAG_WORKDIR"] == str(tmp_path / "workspace")
+    assert seen["SKILLPOUCH_WORKDIR"] == str(tmp_path / "workspace")
 
 
 @pytest.mark.parametrize("name", ["x.py", "x.mjs", "x.sh"])
@@ -157,7 +157,7 @@ def test_a_script_runs_in_the_workspace(name: str, manager_of: MakeManager, tmp_
 def test_a_skill_may_ask_to_run_in_its_own_folder(
     name: str, manager_of: MakeManager, tmp_path: Path
 ) -> None:
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {cwd: skill}}\n"
+    front = "name: demo\ndescription: d\nmetadata: {skillpouch: {cwd: skill}}\n"
 
     assert manager_of(HERE, front).call(f"demo.{name}").content == str(tmp_path / "skills/demo")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kitbag.backends.warmth import warm_process_for
-from kitbag.execution.command import Nursery, Prestarted
-from kitbag.tools import Script
+from skillpouch.backends.warmth import warm_process_for
+from skillpouch.execution.command import Nursery, Prestarted
+from skillpouch.tools import Script
 
 SHARED = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
 CWD = Path("/workspace")
@@ -46,7 +46,7 @@ def test_what_one_call_is_given_is_no_part_of_what_serves_it() -> None:
 
 
 def test_folders_that_a_script_imports_from_are_its_own() -> None:
-    found = process_for("sub/x.py", runner="/run.py", KITBAG_SCRIPTS="/skill/scripts")
+    found = process_for("sub/x.py", runner="/run.py", SKILLPOUCH_SCRIPTS="/skill/scripts")
 
     assert isinstance(found, Nursery)
     assert (found.runner, found.folders) == ("/run.py", ("/skill/scripts/sub", "/skill/scripts"))
@@ -109,5 +109,5 @@ def test_other_options_need_a_start(options: tuple[str, ...]) -> None:
 
 
 def test_what_is_no_text_cannot_be_told_to_a_node_that_waits() -> None:
-    assert process_for("x.mjs", runner="/run.mjs", KITBAG_WORKDIR="/w\udcff") is None
-    assert process_for("x.py", KITBAG_WORKDIR="/w\udcff") is not None
+    assert process_for("x.mjs", runner="/run.mjs", SKILLPOUCH_WORKDIR="/w\udcff") is None
+    assert process_for("x.py", SKILLPOUCH_WORKDIR="/w\udcff") is not None

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, ToolResult
-from kitbag.errors import InvalidArgumentsError, KitbagError
+from skillpouch import SkillManager, ToolResult
+from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]
@@ -149,7 +149,7 @@ def test_a_word_with_a_nul_is_refused_before_anything_runs(manager_of: MakeManag
 def test_a_word_too_long_for_any_command_line_is_an_error_and_not_a_lost_call(
     manager_of: MakeManager,
 ) -> None:
-    with pytest.raises(KitbagError, match=r"(?i)too long"):
+    with pytest.raises(SkillpouchError, match=r"(?i)too long"):
         manager_of({"scripts/x.sh": WORDS["x.sh"]}).call("x", ["x" * 1_000_000])
 
 

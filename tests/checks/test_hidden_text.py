@@ -1,7 +1,7 @@
 import pytest
 
-from kitbag.checks.hidden_text import find_hidden_text
-from kitbag.problems import Problem
+from skillpouch.checks.hidden_text import find_hidden_text
+from skillpouch.problems import Problem
 
 
 def tags(text: str) -> str:

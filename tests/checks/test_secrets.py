@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.checks.secrets import find_secrets
-from kitbag.problems import Problem
+from skillpouch.checks.secrets import find_secrets
+from skillpouch.problems import Problem
 
 # Made up, and put together only here, so that no scanner takes this file for a leak.
 KEY = "Qm7ZtR4wXb9LcV2nHs8JfK3pGd6YaTe5UoBi0"

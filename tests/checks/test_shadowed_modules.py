@@ -1,7 +1,7 @@
 import pytest
 
-from kitbag.checks.shadowed_modules import find_shadowed_modules
-from kitbag.problems import Problem
+from skillpouch.checks.shadowed_modules import find_shadowed_modules
+from skillpouch.problems import Problem
 
 
 def test_a_script_named_like_a_standard_module_is_told_what_breaks() -> None:

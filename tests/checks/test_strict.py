@@ -1,7 +1,7 @@
 import pytest
 
-from kitbag.checks.strict import skill_md_problems
-from kitbag.problems import Problem
+from skillpouch.checks.strict import skill_md_problems
+from skillpouch.problems import Problem
 
 GOOD = "name: pdf-tools\ndescription: Reads PDF files\n"
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from kitbag.checks.strict import tools_json_problems
-from kitbag.problems import Problem
+from skillpouch.checks.strict import tools_json_problems
+from skillpouch.problems import Problem
 
 GOOD = {
     "name": "count_words",

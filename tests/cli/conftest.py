@@ -20,16 +20,16 @@ class Ran:
         return json.loads(self.out)
 
 
-Kitbag = Callable[..., Ran]
+Skillpouch = Callable[..., Ran]
 
 
 @pytest.fixture
-def kitbag(tmp_path: Path) -> Kitbag:
+def skillpouch(tmp_path: Path) -> Skillpouch:
     """Run the real command in `tmp_path`."""
 
     def run(*words: str | Path) -> Ran:
         ran = subprocess.run(
-            [sys.executable, "-m", "kitbag", *map(str, words)],
+            [sys.executable, "-m", "skillpouch", *map(str, words)],
             cwd=tmp_path,
             capture_output=True,
             check=False,

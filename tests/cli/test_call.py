@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
 GREET = (
@@ -20,18 +20,20 @@ def own_folder(tmp_path: Path) -> None:
     assert not tmp_path.is_relative_to(os.environ["HOME"])
 
 
-def test_call_prints_what_the_tool_gave(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_call_prints_what_the_tool_gave(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill("greeter", files={"scripts/greet.py": GREET})
 
-    ran = kitbag("call", "greet", "who=Ada", "times=2")
+    ran = skillpouch("call", "greet", "who=Ada", "times=2")
 
     assert (ran.code, ran.out, ran.err) == (0, "Hello, Ada! Hello, Ada!\n", "")
 
 
-def test_call_gives_a_program_the_whole_result(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_call_gives_a_program_the_whole_result(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     write_skill("greeter", files={"scripts/greet.py": GREET})
 
-    result = kitbag("call", "greeter.greet", "--args", '{"who": "Ada"}', "--json").json
+    result = skillpouch("call", "greeter.greet", "--args", '{"who": "Ada"}', "--json").json
 
     assert set(result.pop("protections")) >= {"fs", "net", "tree"}
     assert result.pop("duration_ms") > 0
@@ -49,22 +51,22 @@ def test_call_gives_a_program_the_whole_result(kitbag: Kitbag, write_skill: Writ
 
 
 def test_a_tool_that_fails_exits_with_1_and_says_why(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill("demo", files={"scripts/fail.sh": "# Fail.\necho part; echo why >&2; exit 7\n"})
 
-    ran = kitbag("call", "fail")
+    ran = skillpouch("call", "fail")
 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "part\nwhy\nexit code 7\n"
 
 
 def test_wrong_arguments_exit_with_2_and_name_the_right_ones(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill("greeter", files={"scripts/greet.py": GREET})
 
-    ran = kitbag("call", "greet", "whom=Ada")
+    ran = skillpouch("call", "greet", "whom=Ada")
 
     assert (ran.code, ran.out) == (2, "")
     assert "allowed are who, times; did you mean 'who'?" in ran.err
@@ -82,62 +84,62 @@ def test_wrong_arguments_exit_with_2_and_name_the_right_ones(
     ],
 )
 def test_a_wrong_call_exits_with_2(
-    kitbag: Kitbag, write_skill: WriteSkill, words: list[str], message: str
+    skillpouch: Skillpouch, write_skill: WriteSkill, words: list[str], message: str
 ) -> None:
     write_skill("greeter", files={"scripts/greet.py": GREET})
 
-    ran = kitbag(*words)
+    ran = skillpouch(*words)
 
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
 
 def test_a_skill_that_forbids_its_scripts_exits_with_3(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     front = "name: demo\ndescription: d\nallowed-tools: Read\n"
     write_skill("demo", front, files={"scripts/run.sh": "# Run.\necho\n"})
 
-    ran = kitbag("call", "demo.run")
+    ran = skillpouch("call", "demo.run")
 
     assert (ran.code, ran.out) == (3, "")
     assert "Tool 'Bash' not allowed for skill 'demo'. Allowed: ['Read']" in ran.err
 
 
 def test_a_tool_with_nothing_to_run_exits_with_4_and_names_the_next_step(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     tools = json.dumps([{"name": "think", "description": "Think."}])
     write_skill("demo", files={"tools.json": tools})
 
-    ran = kitbag("call", "think")
+    ran = skillpouch("call", "think")
 
     assert (ran.code, ran.out) == (4, "")
     assert "load the skill 'demo'" in ran.err
 
 
 def test_the_workspace_is_the_current_folder_unless_told_otherwise(
-    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+    skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill("demo", files={"scripts/save.sh": "# Save.\necho hi > made.txt\n"})
     (tmp_path / "other").mkdir()
 
-    kitbag("call", "save")
-    kitbag("call", "save", "--workspace", "other")
+    skillpouch("call", "save")
+    skillpouch("call", "save", "--workspace", "other")
 
     assert (tmp_path / "made.txt").read_text() == "hi\n"
     assert (tmp_path / "other" / "made.txt").read_text() == "hi\n"
 
 
 def test_what_a_call_did_to_files_is_said(
-    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+    skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill("demo", files={"scripts/move.sh": "mv old.txt new.txt || mv new.txt old.txt\n"})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "old.txt").write_text("old")
 
-    said = kitbag("call", "move", "--workspace", "other")
-    found = json.loads(kitbag("call", "move", "--workspace", "other", "--json").out)
+    said = skillpouch("call", "move", "--workspace", "other")
+    found = json.loads(skillpouch("call", "move", "--workspace", "other", "--json").out)
 
     assert said.err == "created: new.txt\ndeleted: old.txt\n"
     assert found["files"] == [
@@ -146,10 +148,10 @@ def test_what_a_call_did_to_files_is_said(
     ]
 
 
-def test_a_timeout_is_said(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_a_timeout_is_said(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill("demo", files={"scripts/wait.sh": "# Wait.\necho first; sleep 60\n"})
 
-    ran = kitbag("call", "wait", "--timeout", "0.3", "--json")
+    ran = skillpouch("call", "wait", "--timeout", "0.3", "--json")
 
     assert ran.code == 1
     assert (ran.json["outcome"], ran.json["exit_code"]) == ("timed_out", 124)
@@ -167,7 +169,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("how", REFUSED)
 def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
-    write_skill: WriteSkill, kitbag: Kitbag, how: str
+    write_skill: WriteSkill, skillpouch: Skillpouch, how: str
 ) -> None:
     front = (
         "name: demo\ndescription: d\ntools:\n"
@@ -178,7 +180,7 @@ def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
     root = write_skill(front=front, files={"scripts/run.py": script}).parent
     words, exit_code, outcome, code = REFUSED[how]
 
-    ran = kitbag(*words, "--json", "--root", root)
+    ran = skillpouch(*words, "--json", "--root", root)
 
     assert (ran.code, ran.json["outcome"], ran.json["is_error"]) == (exit_code, outcome, True)
     assert (ran.json["code"], ran.json["stdout"]) == (code, "")
@@ -190,16 +192,16 @@ def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
 @pytest.mark.slow
 @pytest.mark.promise("limit-8")
 def test_a_person_at_a_terminal_gives_more_time(
-    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+    skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     entry = {"name": "x", "description": "d", "script": "scripts/x.sh", "timeout_ms": 200}
     files = {"scripts/x.sh": "sleep ${1:-1000}\n", "tools.json": json.dumps([entry])}
     write_skill(files=files)
 
-    late = kitbag("call", "x")
-    given = kitbag("call", "x", "--args", '{"args": ["0.5"]}', "--timeout", "90", "--json")
-    (tmp_path / "kitbag.toml").write_text("[[limits]]\ntimeout_seconds = 1\n")
-    ruled = kitbag("call", "x", "--timeout", "90")
+    late = skillpouch("call", "x")
+    given = skillpouch("call", "x", "--args", '{"args": ["0.5"]}', "--timeout", "90", "--json")
+    (tmp_path / "skillpouch.toml").write_text("[[limits]]\ntimeout_seconds = 1\n")
+    ruled = skillpouch("call", "x", "--timeout", "90")
 
     assert (late.code, late.err.splitlines()[0]) == (1, "timed out after 0.2 s")
     assert late.err.endswith("or `--timeout 0.4` at a terminal\n")
@@ -213,17 +215,17 @@ def test_a_person_at_a_terminal_gives_more_time(
     ids=["root", "timeout", "workspace", "unknown"],
 )
 def test_a_wrong_option_is_json_for_whoever_asked_for_json(
-    kitbag: Kitbag, wrong: list[str]
+    skillpouch: Skillpouch, wrong: list[str]
 ) -> None:
     for words in (["call", "demo.run", "--json", *wrong], ["call", *wrong, "demo.run", "--json"]):
-        ran = kitbag(*words)
+        ran = skillpouch(*words)
 
         assert (ran.code, ran.json["outcome"], ran.json["code"]) == (2, "failed", "usage")
         assert wrong[0] in ran.json["content"]
         assert wrong[0] in ran.err
 
 
-def test_json_that_is_an_argument_of_the_tool_asks_for_none(kitbag: Kitbag) -> None:
-    ran = kitbag("call", "demo.run", "--timeout", "soon", "--", "--json")
+def test_json_that_is_an_argument_of_the_tool_asks_for_none(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("call", "demo.run", "--timeout", "soon", "--", "--json")
 
     assert (ran.code, ran.out) == (2, "")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 
 DEFINE = (
     *("call", "define_tool", "--define-tools", "name=count_words"),
@@ -13,8 +13,8 @@ DEFINE = (
 )
 
 
-def test_they_are_off_unless_asked_for(kitbag: Kitbag) -> None:
-    ran = kitbag("call", "define_tool", "name=x")
+def test_they_are_off_unless_asked_for(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("call", "define_tool", "name=x")
 
     assert (ran.code, ran.out) == (2, "")
     assert "off unless it is asked for: --define-tools" in ran.err
@@ -22,23 +22,23 @@ def test_they_are_off_unless_asked_for(kitbag: Kitbag) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_saved_tool_is_called_checked_and_removed(kitbag: Kitbag, tmp_path: Path) -> None:
-    assert kitbag(*DEFINE, "persistent=true").code == 0
+def test_a_saved_tool_is_called_checked_and_removed(skillpouch: Skillpouch, tmp_path: Path) -> None:
+    assert skillpouch(*DEFINE, "persistent=true").code == 0
 
-    assert kitbag("call", "count_words", "text=a b c").out == "3\n"
-    assert kitbag("check", "--strict").code == 0
-    removed = kitbag("call", "remove_tool", "--define-tools", "name=count_words")
+    assert skillpouch("call", "count_words", "text=a b c").out == "3\n"
+    assert skillpouch("check", "--strict").code == 0
+    removed = skillpouch("call", "remove_tool", "--define-tools", "name=count_words")
     assert removed.code == 0
-    assert kitbag("call", "count_words", "text=a").code == 2
+    assert skillpouch("call", "count_words", "text=a").code == 2
     assert not (tmp_path / "skills" / "count-words").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_name_that_is_taken_is_exit_1(kitbag: Kitbag) -> None:
-    assert kitbag(*DEFINE, "persistent=true").code == 0
+def test_a_name_that_is_taken_is_exit_1(skillpouch: Skillpouch) -> None:
+    assert skillpouch(*DEFINE, "persistent=true").code == 0
 
-    ran = kitbag(*DEFINE, "persistent=true")
+    ran = skillpouch(*DEFINE, "persistent=true")
 
     assert ran.code == 1
     assert "count_words means count-words.count_words" in ran.err

@@ -1,8 +1,8 @@
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 
 
-def test_doctor_tries_each_protection_and_says_what_happened(kitbag: Kitbag) -> None:
-    report = kitbag("doctor", "--json").json
+def test_doctor_tries_each_protection_and_says_what_happened(skillpouch: Skillpouch) -> None:
+    report = skillpouch("doctor", "--json").json
 
     assert set(report["protections"]) >= {"fs", "net", "tree", "memory", "syscalls"}
     assert report["proofs"]["fs"].startswith("reading a file outside: ")
@@ -11,9 +11,9 @@ def test_doctor_tries_each_protection_and_says_what_happened(kitbag: Kitbag) -> 
     assert report["interpreters"]["bash"]["version"].startswith("GNU bash")
 
 
-def test_doctor_is_readable_without_json(kitbag: Kitbag) -> None:
-    ran = kitbag("doctor")
+def test_doctor_is_readable_without_json(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("doctor")
 
     assert ran.code == 0
     assert "making a socket: " in ran.out
-    assert "kitbag 0.1.0" in ran.out
+    assert "skillpouch 0.1.0" in ran.out

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kitbag.cli.journal_filters import Moment
-from kitbag.environment import state_directory
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
-from tests.cli.conftest import Kitbag
+from skillpouch.cli.journal_filters import Moment
+from skillpouch.environment import state_directory
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
+from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
 
@@ -38,12 +38,14 @@ def call(journal: Journal, tool: str, outcome: str = "ok", **facts: Any) -> int:
     return number
 
 
-def test_the_latest_calls_are_shown_the_newest_last(kitbag: Kitbag, journal: Journal) -> None:
+def test_the_latest_calls_are_shown_the_newest_last(
+    skillpouch: Skillpouch, journal: Journal
+) -> None:
     for name in ("a.one", "a.two", "b.three"):
         call(journal, name)
     journal.started(Started(tool="b.four"))
 
-    ran = kitbag("journal", "--limit", "3")
+    ran = skillpouch("journal", "--limit", "3")
 
     rows = [line.split("\t") for line in ran.out.splitlines()]
     assert [[row[0], *row[2:]] for row in rows] == [
@@ -70,42 +72,42 @@ def test_the_latest_calls_are_shown_the_newest_last(kitbag: Kitbag, journal: Jou
     ],
 )
 def test_calls_are_chosen_by_options(
-    kitbag: Kitbag, journal: Journal, words: list[str], expected: list[int]
+    skillpouch: Skillpouch, journal: Journal, words: list[str], expected: list[int]
 ) -> None:
     call(journal, "a.one")
     call(journal, "a.two", "failed")
     call(journal, "b.three", session="s1")
     journal.started(Started(tool="b.four", skill="b"))
 
-    ran = kitbag("journal", "--json", *words)
+    ran = skillpouch("journal", "--json", *words)
 
     assert [entry["id"] for entry in ran.json["calls"]] == expected
 
 
-def test_one_call_is_shown_whole(kitbag: Kitbag, journal: Journal) -> None:
+def test_one_call_is_shown_whole(skillpouch: Skillpouch, journal: Journal) -> None:
     number = call(journal, "a.one", session="s1", approved_by="user")
 
-    ran = kitbag("journal", "show", str(number))
+    ran = skillpouch("journal", "show", str(number))
 
     assert ran.code == 0
     assert "tool:         a.one" in ran.out
     assert "decision:     allowed by user" in ran.out
     assert ran.out.endswith("content:\n\ndone\n")
-    assert kitbag("journal", "show", str(number), "--json").json["approved_by"] == "user"
+    assert skillpouch("journal", "show", str(number), "--json").json["approved_by"] == "user"
 
 
-def test_a_call_that_is_not_there_is_a_wrong_call(kitbag: Kitbag) -> None:
-    ran = kitbag("journal", "show", "7")
+def test_a_call_that_is_not_there_is_a_wrong_call(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("journal", "show", "7")
 
     assert (ran.code, ran.out) == (2, "")
     assert "no call 7" in ran.err
 
 
-def test_all_calls_are_exported_one_per_line(kitbag: Kitbag, journal: Journal) -> None:
+def test_all_calls_are_exported_one_per_line(skillpouch: Skillpouch, journal: Journal) -> None:
     for number in range(250):
         call(journal, f"a.{number}")
 
-    ran = kitbag("journal", "export", "--tool", "a.*")
+    ran = skillpouch("journal", "export", "--tool", "a.*")
 
     entries = [json.loads(line) for line in ran.out.splitlines()]
     assert [entry["tool"] for entry in entries] == [f"a.{number}" for number in range(250)]
@@ -117,7 +119,7 @@ def test_all_calls_are_exported_one_per_line(kitbag: Kitbag, journal: Journal) -
     "words", [[], ["--json"], ["show", "1"], ["show", "1", "--json"], ["export"]]
 )
 def test_no_control_character_reaches_the_terminal(
-    kitbag: Kitbag, journal: Journal, words: list[str]
+    skillpouch: Skillpouch, journal: Journal, words: list[str]
 ) -> None:
     evil = "\x1b[2J\x07\x9b1m\u202e\x7f\x00\r over"
     number = journal.started(Started(tool=evil, skill=evil, session=evil, arguments={evil: evil}))
@@ -125,7 +127,7 @@ def test_no_control_character_reaches_the_terminal(
         number, Finished(outcome="ok", content=evil, stderr=evil, protections={evil: evil})
     )
 
-    ran = kitbag("journal", *words)
+    ran = skillpouch("journal", *words)
 
     assert ran.code == 0
     assert "over" in ran.out
@@ -133,32 +135,32 @@ def test_no_control_character_reaches_the_terminal(
     assert "\u202e" not in ran.out
 
 
-def test_old_calls_are_removed_on_demand(kitbag: Kitbag, journal: Journal) -> None:
+def test_old_calls_are_removed_on_demand(skillpouch: Skillpouch, journal: Journal) -> None:
     for _ in range(3):
         call(journal, "a.one")
 
-    ran = kitbag("journal", "prune", "--days", "0", "--json")
+    ran = skillpouch("journal", "prune", "--days", "0", "--json")
 
     assert ran.json == {"removed": 2}  # the newest stays
 
 
-def test_an_empty_journal_says_where_it_looked(kitbag: Kitbag) -> None:
-    ran = kitbag("journal")
+def test_an_empty_journal_says_where_it_looked(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("journal")
 
     assert (ran.code, ran.out) == (0, "")
     assert f"no such call in {state_directory()}/journal.sqlite3" in ran.err
 
 
-def test_options_before_a_command_are_a_wrong_call(kitbag: Kitbag) -> None:
-    ran = kitbag("journal", "--tool", "x", "export")
+def test_options_before_a_command_are_a_wrong_call(skillpouch: Skillpouch) -> None:
+    ran = skillpouch("journal", "--tool", "x", "export")
 
     assert ran.code == 2
     assert "give options after `export`" in ran.err
 
 
 @pytest.mark.parametrize("when", ["yesterday", "2h3", "", "9999999999999d", "2026-13-01"])
-def test_what_is_no_time_is_a_wrong_call(kitbag: Kitbag, when: str) -> None:
-    ran = kitbag("journal", "--since", when)
+def test_what_is_no_time_is_a_wrong_call(skillpouch: Skillpouch, when: str) -> None:
+    ran = skillpouch("journal", "--since", when)
 
     assert ran.code == 2
     assert "is no time" in ran.err
@@ -181,7 +183,7 @@ def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_
     earlier = journal.started(Started(tool="a.earlier"))
     call(journal, "a.first")
     follower = subprocess.Popen(
-        [sys.executable, "-m", "kitbag", "journal", "--follow", "--limit", "1", "--json"],
+        [sys.executable, "-m", "skillpouch", "journal", "--follow", "--limit", "1", "--json"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
@@ -207,7 +209,7 @@ def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_
 
 @pytest.mark.parametrize("script", ["scripts/hang.py", "scripts/hang.sh"])
 def test_a_call_ended_by_ctrl_c_is_recorded_with_its_duration_and_output(
-    write_skill: WriteSkill, kitbag: Kitbag, tmp_path: Path, script: str
+    write_skill: WriteSkill, skillpouch: Skillpouch, tmp_path: Path, script: str
 ) -> None:
     """The file tells that the script has printed: only then is it interrupted."""
     texts = {
@@ -215,10 +217,10 @@ def test_a_call_ended_by_ctrl_c_is_recorded_with_its_duration_and_output(
         "open('printed', 'w').close()\ntime.sleep(600)\n",
         "scripts/hang.sh": 'echo "half $K_1"\ntouch printed\nsleep 600\n',
     }
-    front = "name: demo\ndescription: d\nmetadata: {kitbag: {secrets: [K_1]}}\n"
+    front = "name: demo\ndescription: d\nmetadata: {skillpouch: {secrets: [K_1]}}\n"
     root = write_skill(front=front, files={script: texts[script]}).parent
-    assert kitbag("trust", "demo", "--root", root, "--secret", "K_1", "--yes").code == 0
-    words = [sys.executable, "-m", "kitbag", "call", "demo.hang", "--root", str(root)]
+    assert skillpouch("trust", "demo", "--root", root, "--secret", "K_1", "--yes").code == 0
+    words = [sys.executable, "-m", "skillpouch", "call", "demo.hang", "--root", str(root)]
     env = {**os.environ, "K_1": "hunter2-hunter2"}
     running = subprocess.Popen(
         words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -229,7 +231,7 @@ def test_a_call_ended_by_ctrl_c_is_recorded_with_its_duration_and_output(
     running.send_signal(signal.SIGINT)
     running.communicate()
 
-    (entry,) = kitbag("journal", "--json").json["calls"]
+    (entry,) = skillpouch("journal", "--json").json["calls"]
     assert entry["outcome"] == "cancelled"
     assert entry["duration_ms"] > 0
     assert entry["content"] == "half [redacted K_1]\n"

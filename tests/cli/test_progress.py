@@ -1,4 +1,4 @@
-"""What `kitbag call` shows on a terminal while it fetches a program, and how it asks meanwhile."""
+"""What `skillpouch call` shows on a terminal while it fetches a program, and what it asks."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.manager import SkillManager
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch.manager import SkillManager
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.backends.conftest import Download, certificate, download
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
 __all__ = ["certificate", "download"]
@@ -38,7 +38,7 @@ ALONE = """
 import fcntl, os, sys, termios
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "kitbag", *sys.argv[1:]])
+os.execv(sys.executable, [sys.executable, "-m", "skillpouch", *sys.argv[1:]])
 """
 
 
@@ -82,14 +82,14 @@ def test_a_bar_is_shown_and_the_question_has_the_terminal_to_itself(
 
 
 def test_without_a_terminal_there_are_plain_lines_and_the_command_that_says_yes(
-    kitbag: Kitbag, write_skill: WriteSkill, download: Download
+    skillpouch: Skillpouch, write_skill: WriteSkill, download: Download
 ) -> None:
     root = fetched_tool(write_skill, download)
 
-    ran = kitbag("call", "demo.x", "--root", root)
+    ran = skillpouch("call", "demo.x", "--root", root)
 
     size = f"{len(download.body)} bytes"
-    command = f"kitbag trust demo --program '{download.url}#sha256={download.digest}'"
+    command = f"skillpouch trust demo --program '{download.url}#sha256={download.digest}'"
     fetching, fetched, error, hint = ran.err.splitlines()
     assert (fetching, fetched) == (
         f"fetching tool from {download.host} ({size})",

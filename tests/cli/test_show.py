@@ -1,4 +1,4 @@
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
 SCRIPT = (
@@ -9,14 +9,16 @@ SCRIPT = (
 )
 
 
-def test_show_gives_a_program_the_whole_tool(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_show_gives_a_program_the_whole_tool(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     home = write_skill(
         "greeter",
         files={"scripts/greet.py": SCRIPT},
         body="```bash\npython scripts/greet.py Ada --tone curt\n```\n",
     )
 
-    shown = kitbag("show", "greeter.greet", "--json").json
+    shown = skillpouch("show", "greeter.greet", "--json").json
 
     assert shown["convention"] == "argv"
     assert shown["read_by"] == "argparse"
@@ -27,10 +29,12 @@ def test_show_gives_a_program_the_whole_tool(kitbag: Kitbag, write_skill: WriteS
     assert [part["name"] for part in shown["runs"]["plan"]] == ["who", "tone"]
 
 
-def test_show_tells_a_person_what_a_tool_takes(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_show_tells_a_person_what_a_tool_takes(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     write_skill("greeter", files={"scripts/greet.py": SCRIPT})
 
-    ran = kitbag("show", "greet")
+    ran = skillpouch("show", "greet")
 
     assert ran.code == 0
     assert "greeter.greet\n\n  Greet somebody.\n" in ran.out
@@ -39,10 +43,12 @@ def test_show_tells_a_person_what_a_tool_takes(kitbag: Kitbag, write_skill: Writ
     assert "GREETING_KEY" in ran.out
 
 
-def test_show_gives_a_program_the_whole_skill(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_show_gives_a_program_the_whole_skill(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     write_skill("greeter", files={"scripts/greet.py": SCRIPT}, body="Greet people.\n")
 
-    shown = kitbag("show", "greeter", "--json").json
+    shown = skillpouch("show", "greeter", "--json").json
 
     assert shown["body"] == "Greet people.\n"
     assert [tool["id"] for tool in shown["tools"]] == ["greeter.greet"]
@@ -54,11 +60,11 @@ def test_show_gives_a_program_the_whole_skill(kitbag: Kitbag, write_skill: Write
 
 
 def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill("greeter", files={"scripts/greet.py": SCRIPT})
 
-    ran = kitbag("show", "gret")
+    ran = skillpouch("show", "gret")
 
     assert (ran.code, ran.out) == (2, "")
     assert (
@@ -68,25 +74,27 @@ def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
 
 
 def test_a_name_that_nothing_has_is_neither_skill_nor_tool(
-    write_skill: WriteSkill, kitbag: Kitbag
+    write_skill: WriteSkill, skillpouch: Skillpouch
 ) -> None:
     root = write_skill(files={"scripts/run.py": ""}).parent
 
-    ran = kitbag("show", "zzz", "--root", root)
+    ran = skillpouch("show", "zzz", "--root", root)
 
     assert ran.code == 2
     assert ran.err.splitlines() == [
         "error: no skill or tool named 'zzz'",
-        f"hint: `kitbag list --root {root}` shows the one tool",
+        f"hint: `skillpouch list --root {root}` shows the one tool",
     ]
 
 
-def test_a_tool_names_the_files_that_it_comes_from(write_skill: WriteSkill, kitbag: Kitbag) -> None:
+def test_a_tool_names_the_files_that_it_comes_from(
+    write_skill: WriteSkill, skillpouch: Skillpouch
+) -> None:
     declared = '[{"name": "go", "description": "Go.", "script": "scripts/run.py"}]'
     home = write_skill(files={"scripts/run.py": "", "scripts/own.py": "", "tools.json": declared})
 
-    own = kitbag("show", "demo.own", "--root", home.parent)
-    go = kitbag("show", "demo.go", "--root", home.parent)
+    own = skillpouch("show", "demo.own", "--root", home.parent)
+    go = skillpouch("show", "demo.go", "--root", home.parent)
 
     assert f"{home}/scripts/own.py\n" in own.out
     assert "declared in:      tools.json (" in go.out

@@ -1,14 +1,14 @@
-"""`kitbag call --timings`: where the time of a call went, for people and for programs."""
+"""`skillpouch call --timings`: where the time of a call went, for people and for programs."""
 
 import re
 
 import pytest
 
-from tests.cli.conftest import Kitbag
+from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
 STEPS = [
-    *("start Kitbag", "read the skills", "find the tool", "check the arguments"),
+    *("start Skillpouch", "read the skills", "find the tool", "check the arguments"),
     *("find its packages", "prepare", "look at the machine", "wait for a process"),
     *("run", "read the answer"),
 ]
@@ -24,11 +24,11 @@ def lines_of(text: str) -> list[tuple[str, float, str]]:
 
 
 def test_timings_come_after_the_answer_and_beside_it(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill(files={"scripts/ok.py": HANDLER})
 
-    ran = kitbag("call", "ok", "--timings")
+    ran = skillpouch("call", "ok", "--timings")
 
     lines = lines_of(ran.err)
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (0, '{"ok": true}\n', len(lines))
@@ -51,19 +51,19 @@ def test_timings_come_after_the_answer_and_beside_it(
     ],
 )
 def test_timings_say_how_the_tool_was_started(
-    kitbag: Kitbag, write_skill: WriteSkill, files: dict[str, str], how: str
+    skillpouch: Skillpouch, write_skill: WriteSkill, files: dict[str, str], how: str
 ) -> None:
     write_skill(files=files)
 
-    assert lines_of(kitbag("call", "demo.ok", "--timings").err)[-1][2] == how
+    assert lines_of(skillpouch("call", "demo.ok", "--timings").err)[-1][2] == how
 
 
 def test_a_program_gets_the_timings_in_milliseconds(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill(files={"scripts/ok.py": HANDLER})
 
-    ran = kitbag("call", "ok", "--timings", "--json")
+    ran = skillpouch("call", "ok", "--timings", "--json")
 
     assert ran.err == ""
     assert [what for what in ran.json["timings"] if what in STEPS] == STEPS
@@ -71,20 +71,20 @@ def test_a_program_gets_the_timings_in_milliseconds(
 
 
 def test_without_being_asked_for_there_are_no_timings(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill(files={"scripts/ok.py": HANDLER})
 
-    ran = kitbag("call", "ok", "--json")
+    ran = skillpouch("call", "ok", "--json")
 
     assert "timings" not in ran.json
     assert ran.err == ""
 
 
-def test_a_failed_call_has_timings_too(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_a_failed_call_has_timings_too(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill(files={"scripts/no.sh": "# Fail.\necho why >&2; exit 7\n"})
 
-    ran = kitbag("call", "no", "--timings")
+    ran = skillpouch("call", "no", "--timings")
 
     assert (ran.code, ran.out, ran.err.splitlines()[:2]) == (1, "", ["why", "exit code 7"])
     assert lines_of(ran.err)[-1][0] == "in all"

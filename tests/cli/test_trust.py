@@ -1,4 +1,4 @@
-"""`kitbag trust`: what is asked is shown, a yes is needed, and no secret is printed."""
+"""`skillpouch trust`: what is asked is shown, a yes is needed, and no secret is printed."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Kitbag, Ran
+from tests.cli.conftest import Ran, Skillpouch
 from tests.conftest import WriteSkill
 from tests.test_promises import TRAP, watched
 
 FRONT = (
-    "name: demo\ndescription: d\nmetadata:\n  kitbag:\n    secrets: [API_KEY]\n"
+    "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    secrets: [API_KEY]\n"
     "    hosts: [api.example.com]\n"
 )
 FILES = {"scripts/run.sh": "# Run.\necho $OTHER_KEY\n"}
@@ -36,7 +36,7 @@ def talk(tmp_path: Path) -> Talk:
     def run(*words: str, answers: str) -> Ran:
         master, slave = pty.openpty()
         with subprocess.Popen(
-            [sys.executable, "-m", "kitbag", *words],
+            [sys.executable, "-m", "skillpouch", *words],
             cwd=tmp_path,
             stdin=slave,
             stdout=subprocess.PIPE,
@@ -57,23 +57,25 @@ def talk(tmp_path: Path) -> Talk:
     return run
 
 
-def granted(kitbag: Kitbag) -> dict[str, Any]:
-    (grant,) = kitbag("trust", "--list", "--json").json["grants"]
+def granted(skillpouch: Skillpouch) -> dict[str, Any]:
+    (grant,) = skillpouch("trust", "--list", "--json").json["grants"]
     return {key: grant[key] for key in ("secrets", "hosts", "read", "write", "unconfined", "state")}
 
 
 NOTHING = {"secrets": [], "hosts": [], "read": [], "write": [], "unconfined": False}
 
 
-def test_trust_shows_what_is_asked_and_where(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_trust_shows_what_is_asked_and_where(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     home = write_skill(front=FRONT, files=FILES)
 
-    ran = kitbag("trust", "demo")
+    ran = skillpouch("trust", "demo")
 
     assert ran.out == (
         f"demo  {home}\n\n"
-        "secret\tAPI_KEY\tnot granted, not set\tSKILL.md:6 (metadata.kitbag)\n"
-        "host\tapi.example.com\tnot granted\tSKILL.md:7 (metadata.kitbag)\n"
+        "secret\tAPI_KEY\tnot granted, not set\tSKILL.md:6 (metadata.skillpouch)\n"
+        "host\tapi.example.com\tnot granted\tSKILL.md:7 (metadata.skillpouch)\n"
         "secret\tOTHER_KEY\tnot granted, not set, not declared\tscripts/run.sh:2\n"
     )
 
@@ -81,59 +83,59 @@ def test_trust_shows_what_is_asked_and_where(kitbag: Kitbag, write_skill: WriteS
 @pytest.mark.promise("grant-7")
 @pytest.mark.parametrize("more", [(), ("--json",), ("--secret", "API_KEY"), ("--unconfined",)])
 def test_without_a_terminal_and_without_yes_nothing_is_granted(
-    kitbag: Kitbag, write_skill: WriteSkill, more: tuple[str, ...]
+    skillpouch: Skillpouch, write_skill: WriteSkill, more: tuple[str, ...]
 ) -> None:
     write_skill(front=FRONT)
 
-    ran = kitbag("trust", "demo", *more)
+    ran = skillpouch("trust", "demo", *more)
 
     assert ran.code == 3
     assert "error: nothing was granted: there is no terminal to ask on\n" in ran.err
     assert "--yes` to say yes" in ran.err
-    assert kitbag("trust", "--list", "--json").json == {"grants": [], "unconfined": None}
+    assert skillpouch("trust", "--list", "--json").json == {"grants": [], "unconfined": None}
 
 
 @pytest.mark.promise("grant-7")
 def test_the_command_it_names_is_the_one_that_grants(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     import shlex
 
     home = write_skill(front=FRONT, root="some where")
-    said = kitbag("trust", "demo", "--root", home.parent).err
+    said = skillpouch("trust", "demo", "--root", home.parent).err
     command = said.partition("`")[2].partition("`")[0]
 
-    ran = kitbag(*shlex.split(command)[1:])
+    ran = skillpouch(*shlex.split(command)[1:])
 
     assert ran.code == 0
     expected = NOTHING | {"secrets": ["API_KEY"], "hosts": ["api.example.com"], "state": "valid"}
-    assert granted(kitbag) == expected
+    assert granted(skillpouch) == expected
 
 
 def test_yes_grants_what_is_declared_and_nothing_else(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     write_skill(front=FRONT, files=FILES)
 
-    ran = kitbag("trust", "demo", "--yes")
+    ran = skillpouch("trust", "demo", "--yes")
 
-    assert (ran.code, granted(kitbag)["secrets"]) == (0, ["API_KEY"])
+    assert (ran.code, granted(skillpouch)["secrets"]) == (0, ["API_KEY"])
     assert ran.err == (
         "granted to demo: secret API_KEY, host api.example.com\n"
-        "not declared, so only granted by name: `kitbag trust demo --secret OTHER_KEY`\n"
+        "not declared, so only granted by name: `skillpouch trust demo --secret OTHER_KEY`\n"
     )
 
 
 def test_what_is_named_is_granted_and_nothing_else(
-    kitbag: Kitbag, write_skill: WriteSkill, tmp_path: Path
+    skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill(front=FRONT, files=FILES)
 
     words = ("--secret", "OTHER_KEY", "--read", "data", "--write", f"{tmp_path}/out")
-    ran = kitbag("trust", "demo", *words, "--unconfined", "--yes")
+    ran = skillpouch("trust", "demo", *words, "--unconfined", "--yes")
 
     assert ran.code == 0
-    assert granted(kitbag) == {
+    assert granted(skillpouch) == {
         "secrets": ["OTHER_KEY"],
         "hosts": [],
         "read": [f"{tmp_path}/data"],
@@ -145,28 +147,28 @@ def test_what_is_named_is_granted_and_nothing_else(
 
 @pytest.mark.parametrize("words", [("--host", "a b"), ("--secret", "A-B"), ("--write", "/")])
 def test_what_cannot_be_granted_is_a_wrong_call(
-    kitbag: Kitbag, write_skill: WriteSkill, words: tuple[str, ...]
+    skillpouch: Skillpouch, write_skill: WriteSkill, words: tuple[str, ...]
 ) -> None:
     write_skill()
 
-    ran = kitbag("trust", "demo", *words, "--yes")
+    ran = skillpouch("trust", "demo", *words, "--yes")
 
     assert ran.code == 2
     assert ran.err.startswith("error: cannot grant ")
 
 
 def test_what_a_skill_asks_for_and_never_gets_is_shown_as_that(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     asks = "{hosts: ['*.com'], write: [/], read: [/]}"
-    write_skill(front=f"name: demo\ndescription: d\nmetadata: {{kitbag: {asks}}}\n")
+    write_skill(front=f"name: demo\ndescription: d\nmetadata: {{skillpouch: {asks}}}\n")
 
-    ran = kitbag("trust", "demo", "--yes")
+    ran = skillpouch("trust", "demo", "--yes")
 
     assert "host\t*.com\tcannot be granted: '*.com' would cover too much: name the hosts" in ran.out
-    assert "write\t/\tcannot be granted: Kitbag's grants are kept in " in ran.out
+    assert "write\t/\tcannot be granted: Skillpouch's grants are kept in " in ran.out
     assert "read\t/\tnot granted, YOUR WHOLE HOME" in ran.out
-    assert granted(kitbag) == NOTHING | {"read": ["/"], "state": "valid"}
+    assert granted(skillpouch) == NOTHING | {"read": ["/"], "state": "valid"}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,11 @@ def test_what_a_skill_asks_for_and_never_gets_is_shown_as_that(
     ],
 )
 def test_on_a_terminal_it_asks_and_no_is_the_default(
-    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill, answers: str, secrets: list[str] | None
+    skillpouch: Skillpouch,
+    talk: Talk,
+    write_skill: WriteSkill,
+    answers: str,
+    secrets: list[str] | None,
 ) -> None:
     write_skill(front=FRONT, files=FILES)
 
@@ -188,39 +194,39 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(
     assert ran.code == 0
     assert "Grant what it declares: secret API_KEY, host api.example.com? [y/N]" in ran.err
     assert "Grant what it does not declare: secret OTHER_KEY? [y/N]" in ran.err
-    grants = kitbag("trust", "--list", "--json").json["grants"]
+    grants = skillpouch("trust", "--list", "--json").json["grants"]
     assert [grant["secrets"] for grant in grants] == ([secrets] if secrets else [])
 
 
 def test_a_yes_to_a_skill_that_asks_for_nothing_is_kept(
-    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill
+    skillpouch: Skillpouch, talk: Talk, write_skill: WriteSkill
 ) -> None:
     write_skill()
-    looked = kitbag("trust", "demo")
+    looked = skillpouch("trust", "demo")
     declined = talk("trust", "demo", answers="\n")
-    before = kitbag("trust", "--list").out
+    before = skillpouch("trust", "--list").out
 
     said = talk("trust", "demo", answers="y\n")
 
     assert (looked.code, declined.code, before) == (0, 0, "")
     assert "It asks for nothing. Trust it as it is? [y/N]" in said.err
-    assert granted(kitbag) == NOTHING | {"state": "valid"}
+    assert granted(skillpouch) == NOTHING | {"state": "valid"}
     assert "Trust it" not in talk("trust", "demo", answers="").err
 
 
 @pytest.mark.parametrize("answer", ["y", "n", "--yes"])
 def test_a_skill_that_changed_is_granted_again_after_a_look_at_the_change(
-    kitbag: Kitbag, talk: Talk, write_skill: WriteSkill, answer: str
+    skillpouch: Skillpouch, talk: Talk, write_skill: WriteSkill, answer: str
 ) -> None:
     home = write_skill(front=FRONT, files=FILES)
-    never = kitbag("trust", "demo", "--renew", "--yes")
-    kitbag("trust", "demo", "--secret", "API_KEY", "--yes")
-    same = kitbag("trust", "demo", "--renew", "--yes")
+    never = skillpouch("trust", "demo", "--renew", "--yes")
+    skillpouch("trust", "demo", "--secret", "API_KEY", "--yes")
+    same = skillpouch("trust", "demo", "--renew", "--yes")
     (home / "scripts/run.sh").write_text("# Run.\necho $NEW_KEY\n")
-    silent = kitbag("trust", "demo", "--renew")
+    silent = skillpouch("trust", "demo", "--renew")
 
     said = (
-        kitbag("trust", "demo", "--renew", "--yes")
+        skillpouch("trust", "demo", "--renew", "--yes")
         if answer == "--yes"
         else talk("trust", "demo", "--renew", answers=f"{answer}\n")
     )
@@ -228,19 +234,21 @@ def test_a_skill_that_changed_is_granted_again_after_a_look_at_the_change(
     assert (never.code, same.code, silent.code, said.code) == (2, 0, 3, 0)
     assert "was never granted anything" in never.err
     assert "did not change" in same.err
-    assert "kitbag trust demo --renew --yes" in silent.err
+    assert "skillpouch trust demo --renew --yes" in silent.err
     assert "changed  scripts/run.sh" in said.out
     assert "asks for what it did not have: host api.example.com, secret NEW_KEY" in said.out
-    state = granted(kitbag)
+    state = granted(skillpouch)
     assert (state["secrets"], state["state"]) == (
         ["API_KEY"],
         "changed" if answer == "n" else "valid",
     )
 
 
-def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_what_changed_since_the_grant_is_shown(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
     home = write_skill(front=FRONT, files=FILES)
-    kitbag("trust", "demo", "--yes")
+    skillpouch("trust", "demo", "--yes")
     (home / "scripts/run.sh").write_text("# Run.\nrm -rf x\n")
     (home / "scripts/run.sh").chmod(0o755)
     (home / "new.txt").write_text("")
@@ -248,8 +256,8 @@ def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: Writ
     for number in range(20):
         (home / ".git" / str(number)).write_text("")
 
-    ran = kitbag("trust", "demo")
-    as_json = kitbag("trust", "demo", "--json")
+    ran = skillpouch("trust", "demo")
+    as_json = skillpouch("trust", "demo", "--json")
 
     assert ran.code == 3
     assert ran.out.partition("it changed since then, so nothing of that counts:\n")[2] == (
@@ -259,16 +267,16 @@ def test_what_changed_since_the_grant_is_shown(kitbag: Kitbag, write_skill: Writ
     assert {"path": "new.txt", "what": "added", "detail": ""} in changed
     assert len(changed) == 23
     assert (as_json.json["granted"], as_json.code) == (None, 3)
-    assert kitbag("trust", "--list", "--json").json["grants"][0]["state"] == "changed"
+    assert skillpouch("trust", "--list", "--json").json["grants"][0]["state"] == "changed"
 
 
 def test_json_says_what_is_asked_granted_and_set(
-    kitbag: Kitbag, write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+    skillpouch: Skillpouch, write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = write_skill(front=FRONT, files={"scripts/a.py": '"""A."""\nimport cv2\nprint()\n'})
     monkeypatch.setenv("API_KEY", "hunter2-hunter2")
 
-    told = kitbag("trust", "demo", "--yes", "--json").json
+    told = skillpouch("trust", "demo", "--yes", "--json").json
 
     assert {key: told[key] for key in ("skill", "path", "changed", "leads_out")} == {
         "skill": "demo",
@@ -281,7 +289,7 @@ def test_json_says_what_is_asked_granted_and_set(
             "kind": "secret",
             "value": "API_KEY",
             "declared": True,
-            "asked_in": "SKILL.md:6 (metadata.kitbag)",
+            "asked_in": "SKILL.md:6 (metadata.skillpouch)",
             "granted": True,
             "set": True,
         },
@@ -289,7 +297,7 @@ def test_json_says_what_is_asked_granted_and_set(
             "kind": "host",
             "value": "api.example.com",
             "declared": True,
-            "asked_in": "SKILL.md:7 (metadata.kitbag)",
+            "asked_in": "SKILL.md:7 (metadata.skillpouch)",
             "granted": True,
         },
         {
@@ -306,16 +314,16 @@ def test_json_says_what_is_asked_granted_and_set(
 @pytest.mark.promise("grant-9")
 @pytest.mark.parametrize("words", [(), ("--yes",), ("--json",), ("--list",), ("--revoke",)])
 def test_no_value_of_a_secret_is_printed_or_kept(
-    kitbag: Kitbag,
+    skillpouch: Skillpouch,
     write_skill: WriteSkill,
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_skill(front=FRONT, files=FILES)
     monkeypatch.setenv("API_KEY", "hunter2-hunter2")
-    kitbag("trust", "demo", "--yes")
+    skillpouch("trust", "demo", "--yes")
 
-    ran = kitbag("trust", "demo", *words)
+    ran = skillpouch("trust", "demo", *words)
 
     assert "hunter2" not in ran.out + ran.err
     state = Path(os.environ["XDG_STATE_HOME"])
@@ -345,14 +353,14 @@ def test_looking_at_a_skill_runs_nothing_of_it(words: list[str], write_skill: Wr
 
 
 def test_hidden_characters_in_what_is_asked_are_seen(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
-    front = 'name: demo\ndescription: d\nmetadata: {kitbag: {read: ["/srv/\\e[2Jx\\u202ey"]}}\n'
+    front = 'name: demo\ndescription: d\nmetadata: {skillpouch: {read: ["/srv/\\e[2Jx\\u202ey"]}}\n'
     home = write_skill(front=front)
     (home / "out\x1b[31m").symlink_to("/etc/hosts")
 
-    ran = kitbag("trust", "demo")
-    named = kitbag("trust", "demo", "--read", "/srv/\u202ey", "--yes")
+    ran = skillpouch("trust", "demo")
+    named = skillpouch("trust", "demo", "--read", "/srv/\u202ey", "--yes")
 
     for text in (ran.out, ran.err, named.out, named.err):
         assert not set(text) & set("\x1b\u202e")
@@ -362,50 +370,50 @@ def test_hidden_characters_in_what_is_asked_are_seen(
     assert "leads outside, to what no digest covers: 'out\\x1b[31m \\u2192 /etc/hosts'" in ran.out
 
 
-def test_revoke_takes_everything_back(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_revoke_takes_everything_back(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill(front=FRONT)
-    kitbag("trust", "demo", "--yes")
+    skillpouch("trust", "demo", "--yes")
 
     first, second = (
-        kitbag("trust", "demo", "--revoke"),
-        kitbag("trust", "demo", "--revoke", "--json"),
+        skillpouch("trust", "demo", "--revoke"),
+        skillpouch("trust", "demo", "--revoke", "--json"),
     )
 
     assert (first.code, first.err) == (0, "demo has no grants any more\n")
     assert second.json == {"skill": "demo", "revoked": False}
-    assert kitbag("trust", "--list").out == ""
+    assert skillpouch("trust", "--list").out == ""
 
 
 def test_a_skill_that_is_gone_can_be_revoked_by_name_or_folder(
-    kitbag: Kitbag, write_skill: WriteSkill
+    skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     import shutil
 
     homes = [write_skill(front=FRONT, root=root) for root in ("one", "two")]
     for home in homes:
-        kitbag("trust", "demo", "--yes", "--root", home.parent)
+        skillpouch("trust", "demo", "--yes", "--root", home.parent)
         shutil.rmtree(home)
 
-    both = kitbag("trust", "demo", "--revoke")
-    one = kitbag("trust", homes[0], "--revoke")
-    last = kitbag("trust", "demo", "--revoke")
+    both = skillpouch("trust", "demo", "--revoke")
+    one = skillpouch("trust", homes[0], "--revoke")
+    last = skillpouch("trust", "demo", "--revoke")
 
     assert both.code == 2
     assert both.err.endswith(f"hint: say which: {homes[0]}, {homes[1]}\n")
     assert (one.code, last.code) == (0, 0)
-    assert kitbag("trust", "--list", "--json").json["grants"] == []
-    assert kitbag("trust", "demo", "--revoke").err.startswith("error: no skill named 'demo'\n")
+    assert skillpouch("trust", "--list", "--json").json["grants"] == []
+    assert skillpouch("trust", "demo", "--revoke").err.startswith("error: no skill named 'demo'\n")
 
 
-def test_consent_for_the_machine_needs_a_yes(kitbag: Kitbag, talk: Talk) -> None:
-    refused = kitbag("trust", "--unconfined")
+def test_consent_for_the_machine_needs_a_yes(skillpouch: Skillpouch, talk: Talk) -> None:
+    refused = skillpouch("trust", "--unconfined")
     declined = talk("trust", "--unconfined", answers="\n")
     given = talk("trust", "--unconfined", answers="y\n")
-    listed = kitbag("trust", "--list", "--json").json["unconfined"]
-    withdrawn = kitbag("trust", "--unconfined", "--revoke", "--json")
+    listed = skillpouch("trust", "--list", "--json").json["unconfined"]
+    withdrawn = skillpouch("trust", "--unconfined", "--revoke", "--json")
 
     assert (refused.code, declined.code, given.code) == (3, 0, 0)
-    assert "run `kitbag trust --unconfined --yes` to say yes" in refused.err
+    assert "run `skillpouch trust --unconfined --yes` to say yes" in refused.err
     assert "may not run unconfined" in declined.err
     assert "tools may run unconfined where this machine cannot confine" in given.err
     assert set(listed) == {"when", "by", "machine"}
@@ -413,21 +421,23 @@ def test_consent_for_the_machine_needs_a_yes(kitbag: Kitbag, talk: Talk) -> None
 
 
 @pytest.mark.parametrize("words", [(), ("--yes",), ("--unconfined", "--secret", "A")])
-def test_trust_without_a_skill_says_what_to_name(kitbag: Kitbag, words: tuple[str, ...]) -> None:
-    ran = kitbag("trust", *words)
+def test_trust_without_a_skill_says_what_to_name(
+    skillpouch: Skillpouch, words: tuple[str, ...]
+) -> None:
+    ran = skillpouch("trust", *words)
 
     assert ran.code == 2
     assert "name a skill; or say --list, or only --unconfined" in ran.err
 
 
-def test_a_damaged_record_is_said_aloud(kitbag: Kitbag, write_skill: WriteSkill) -> None:
+def test_a_damaged_record_is_said_aloud(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill(front=FRONT)
-    kitbag("trust", "demo", "--yes")
-    (record,) = (Path(os.environ["XDG_STATE_HOME"]) / "kitbag/grants").glob("*.json")
+    skillpouch("trust", "demo", "--yes")
+    (record,) = (Path(os.environ["XDG_STATE_HOME"]) / "skillpouch/grants").glob("*.json")
     value = json.loads(record.read_text())
     record.write_text(json.dumps(value | {"secrets": 1}))
 
-    ran = kitbag("trust", "demo")
+    ran = skillpouch("trust", "demo")
 
     assert ran.code == 3
     assert "a damaged grant counts for nothing: secrets is a int; it is now " in ran.err

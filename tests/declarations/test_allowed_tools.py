@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.declarations.allowed_tools import parse_allowed_tools
+from skillpouch import SkillManager
+from skillpouch.declarations.allowed_tools import parse_allowed_tools
 
 WriteSkill = Callable[..., Path]
 

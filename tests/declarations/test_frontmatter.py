@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.declarations.skill_md import SkillFile, read_body, read_skill_md
+from skillpouch.declarations.skill_md import SkillFile, read_body, read_skill_md
 
 Read = Callable[[str | bytes], SkillFile]
 Told = list[tuple[str, str, int | None]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, Tool
-from kitbag.problems import Problem
-from kitbag.tools import Binary, Http, InlineScript, Runs
+from skillpouch import SkillManager, Tool
+from skillpouch.problems import Problem
+from skillpouch.tools import Binary, Http, InlineScript, Runs
 
 WriteSkill = Callable[..., Path]
 ReadTools = Callable[..., tuple[list[Tool], list[Problem]]]

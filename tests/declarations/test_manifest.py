@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kitbag.declarations.declared import Declared
-from kitbag.declarations.manifest import read_manifest
-from kitbag.problems import Problem
+from skillpouch.declarations.declared import Declared
+from skillpouch.declarations.manifest import read_manifest
+from skillpouch.problems import Problem
 
 PATH = "skill/scripts/manifest.yml"
 X = "{name: x, script: x.py}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, Tool
-from kitbag.argv import Argument
+from skillpouch import SkillManager, Tool
+from skillpouch.argv import Argument
 
 WriteSkill = Callable[..., Path]
 Read = Callable[..., dict[str, Tool]]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.problems import Problem
+from skillpouch import SkillManager
+from skillpouch.problems import Problem
 
 WriteSkill = Callable[..., Path]
 Scripts = Callable[..., SkillManager]
@@ -176,7 +176,7 @@ def test_a_test_that_imports_a_test_framework_is_dropped(scripts: Scripts, text:
 
 
 def test_include_overrules_the_evidence_and_exclude_removes(scripts: Scripts) -> None:
-    front = "metadata: {kitbag: {scripts: {include: helpers.py, exclude: ['old/*', 'x.sh']}}}\n"
+    front = "metadata: {skillpouch: {scripts: {include: helpers.py, exclude: ['old/*', 'x.sh']}}}\n"
 
     manager = scripts(
         {"scripts/run.py": "import helpers\nprint(1)\n", "scripts/helpers.py": LIBRARY}
@@ -193,9 +193,8 @@ def test_include_reaches_files_outside_scripts_but_never_outside_the_skill(
     (tmp_path / "skills/other").mkdir(parents=True)
     (tmp_path / "skills/other/foreign.py").write_text(PRINTS)
     absolute = tmp_path / "skills/other/*.py"
-    front = (
-        f"metadata: {{kitbag: {{scripts: {{include: ['bin/*.py', '../*/*.py', '{absolute}']}}}}}}\n"
-    )
+    include = f"['bin/*.py', '../*/*.py', '{absolute}']"
+    front = f"metadata: {{skillpouch: {{scripts: {{include: {include}}}}}}}\n"
 
     manager = scripts({"bin/tool.py": PRINTS, "other/no.py": PRINTS}, front)
 
@@ -203,7 +202,7 @@ def test_include_reaches_files_outside_scripts_but_never_outside_the_skill(
 
 
 def test_a_file_that_two_patterns_include_is_one_tool(scripts: Scripts) -> None:
-    front = "metadata: {kitbag: {scripts: {include: ['bin/*.py', 'bin/x.py', '**/*.py']}}}\n"
+    front = "metadata: {skillpouch: {scripts: {include: ['bin/*.py', 'bin/x.py', '**/*.py']}}}\n"
 
     assert ids(scripts({"bin/x.py": PRINTS}, front)) == ["demo.bin-x"]
 
@@ -211,7 +210,7 @@ def test_a_file_that_two_patterns_include_is_one_tool(scripts: Scripts) -> None:
 def test_include_does_not_take_the_files_of_a_skill_inside(scripts: Scripts) -> None:
     manager = scripts(
         {"bin/mine.py": PRINTS, "inner/SKILL.md": "Inner.\n", "inner/scripts/theirs.py": PRINTS},
-        "metadata: {kitbag: {scripts: {include: '**/*.py'}}}\n",
+        "metadata: {skillpouch: {scripts: {include: '**/*.py'}}}\n",
     )
 
     assert [tool for tool in ids(manager) if "theirs" in tool] == []
@@ -237,7 +236,7 @@ def test_include_does_not_take_the_files_of_a_skill_inside(scripts: Scripts) -> 
 def test_an_odd_pattern_never_raises_and_loses_no_script(
     scripts: Scripts, key: str, pattern: str
 ) -> None:
-    front = f"metadata: {{kitbag: {{scripts: {{{key}: {pattern}}}}}}}\n"
+    front = f"metadata: {{skillpouch: {{scripts: {{{key}: {pattern}}}}}}}\n"
 
     assert "demo.run" in ids(scripts({"scripts/run.py": PRINTS}, front))
 

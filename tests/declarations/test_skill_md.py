@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kitbag.declarations.skill_md import SkillFile, read_body, read_skill_md
-from kitbag.errors import SkillUnreadableError
-from kitbag.untrusted_files import CannotReadError
+from skillpouch.declarations.skill_md import SkillFile, read_body, read_skill_md
+from skillpouch.errors import SkillUnreadableError
+from skillpouch.untrusted_files import CannotReadError
 
 Read = Callable[..., SkillFile]
 

@@ -1,12 +1,12 @@
-"""What `kitbag check` says about templates and the arguments that fill them."""
+"""What `skillpouch check` says about templates and the arguments that fill them."""
 
 import json
 from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.problems import Problem
+from skillpouch import SkillManager
+from skillpouch.problems import Problem
 from tests.conftest import WriteSkill
 
 

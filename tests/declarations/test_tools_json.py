@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kitbag.declarations.declared import Declared
-from kitbag.declarations.tools_json import read_tools_json
-from kitbag.problems import Problem
-from kitbag.tools import Http
+from skillpouch.declarations.declared import Declared
+from skillpouch.declarations.tools_json import read_tools_json
+from skillpouch.problems import Problem
+from skillpouch.tools import Http
 
 PATH = "skill/tools.json"
 GOOD = {"name": "good", "description": "Is good."}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.environment import state_directory
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.policy.rules import Rule
+from skillpouch import Policy, SkillManager
+from skillpouch.environment import state_directory
+from skillpouch.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.policy.rules import Rule
 
 WriteSkill = Callable[..., Path]
 
@@ -106,7 +106,7 @@ def test_a_skill_that_is_gone_is_a_failure_with_a_reason(write_skill: WriteSkill
 
     assert (result.outcome, result.code) == ("failed", "not_found")
     assert "cannot read" in result.content
-    assert "kitbag check" not in result.content  # a command of people
+    assert "skillpouch check" not in result.content  # a command of people
 
 
 def test_a_skill_cannot_take_the_name_of_the_tool(write_skill: WriteSkill) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag import SkillManager, ToolExecutor
-from kitbag.disclosure.reading import OutsideSkillError
-from kitbag.errors import CallDeniedError
-from kitbag.results import Attachment
+from skillpouch import SkillManager, ToolExecutor
+from skillpouch.disclosure.reading import OutsideSkillError
+from skillpouch.errors import CallDeniedError
+from skillpouch.results import Attachment
 
 WriteSkill = Callable[..., Path]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from kitbag import SkillManager
-from kitbag.disclosure.ranking import Ranking
+from skillpouch import SkillManager
+from skillpouch.disclosure.ranking import Ranking
 
 WriteSkill = Callable[..., Path]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag import SkillManager
-from kitbag.disclosure import skills_prompt
+from skillpouch import SkillManager
+from skillpouch.disclosure import skills_prompt
 
 WriteSkill = Callable[..., Path]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kitbag import KitbagError, SkillManager
-from kitbag.cli import cli
-from kitbag.integrations.anthropic import run_anthropic_calls
-from kitbag.integrations.langchain import create_langchain_tools
-from kitbag.integrations.openai import run_openai_calls
+from skillpouch import SkillManager, SkillpouchError
+from skillpouch.cli import cli
+from skillpouch.integrations.anthropic import run_anthropic_calls
+from skillpouch.integrations.langchain import create_langchain_tools
+from skillpouch.integrations.openai import run_openai_calls
 from tests.conftest import WriteSkill
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
@@ -85,7 +85,7 @@ def manager(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkillM
 def by_library(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     try:
         result = manager.call(tool, arguments)
-    except KitbagError as error:
+    except SkillpouchError as error:
         return True, str(error)
     return result.is_error, result.stderr if result.is_error else result.content
 
@@ -94,7 +94,7 @@ def by_command(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     root, workspace = manager.roots[0], manager.roots[0].parent
     words = ["call", tool, "--args", json.dumps(arguments), "--root", str(root), "--json"]
     ran = CliRunner().invoke(cli, [*words, "--workspace", str(workspace)])
-    if isinstance(ran.exception, KitbagError):
+    if isinstance(ran.exception, SkillpouchError):
         return True, str(ran.exception)
     found = json.loads(ran.stdout)
     return found["is_error"], found["stderr"] if found["is_error"] else found["content"]
@@ -134,10 +134,10 @@ def by_pydantic_ai(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     from pydantic_ai import ModelRetry
     from pydantic_ai.exceptions import ToolFailed
 
-    from kitbag.integrations.pydantic_ai import KitbagToolset
+    from skillpouch.integrations.pydantic_ai import SkillpouchToolset
 
     async def call() -> Answer:
-        toolset: Any = KitbagToolset(manager)
+        toolset: Any = SkillpouchToolset(manager)
         tools = await toolset.get_tools(None)
         name = next((n for n, t in tools.items() if t.tool_def.metadata["id"] == tool), None)
         if name is None:
@@ -155,7 +155,7 @@ def by_agents(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     pytest.importorskip("agents")
     from types import SimpleNamespace
 
-    from kitbag.integrations.agents import agents_tools
+    from skillpouch.integrations.agents import agents_tools
 
     wanted = agents_tools(manager, include=tool)
     if not wanted:
@@ -173,7 +173,7 @@ def by_mcp(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     from mcp import MCPError
     from mcp.client.client import Client
 
-    from kitbag.servers.mcp import McpServer
+    from skillpouch.servers.mcp import McpServer
     from tests.servers.mcp.serving import listening
     from tests.servers.mcp.test_tools import text_of
 
@@ -227,7 +227,7 @@ def test_every_door_gives_the_same_answer(manager: SkillManager, tool: str) -> N
 
 def by_script(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     pytest.importorskip("bashkit")
-    from kitbag.shell.scripted_tool import ScriptedTool
+    from skillpouch.shell.scripted_tool import ScriptedTool
 
     given = {"given": json.dumps(arguments)}
     ran = ScriptedTool.over(manager).execute_sync(f"{tool} --stdin-json < /in/given", files=given)
@@ -297,7 +297,7 @@ def by_grpc(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     import grpc
     from google.rpc.error_details_pb2 import ErrorInfo
 
-    from kitbag.servers.grpc import GrpcServer
+    from skillpouch.servers.grpc import GrpcServer
     from tests.servers.grpc.serving import call, connected, rich_status
 
     async def ask() -> Answer:
@@ -319,7 +319,7 @@ def by_grpc(manager: SkillManager, tool: str, arguments: Any) -> Answer:
 def test_a_model_is_told_what_it_can_do_and_no_command_of_people(
     door: Door, tmp_path: Path, write_skill: WriteSkill
 ) -> None:
-    asks = "metadata: {kitbag: {requires: {env: [API_KEY]}}}\n"
+    asks = "metadata: {skillpouch: {requires: {env: [API_KEY]}}}\n"
     script = {"scripts/go.py": "print(1)\n"}
     write_skill("keyed", f"name: keyed\ndescription: Asks.\n{asks}", files=script)
     manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
@@ -329,4 +329,4 @@ def test_a_model_is_told_what_it_can_do_and_no_command_of_people(
     assert failed
     assert "it needs the secret API_KEY" in said
     assert "hint: only the user can allow it: say what it needs, and go on without it" in said
-    assert "kitbag trust" not in said
+    assert "skillpouch trust" not in said

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kitbag.calls import Vouch
-from kitbag.downloads.fetching import FetchLimits
-from kitbag.downloads.programs import Terms
-from kitbag.downloads.wanted import Wanted, wanted_for
-from kitbag.downloads.web import web_opener
+from skillpouch.calls import Vouch
+from skillpouch.downloads.fetching import FetchLimits
+from skillpouch.downloads.programs import Terms
+from skillpouch.downloads.wanted import Wanted, wanted_for
+from skillpouch.downloads.web import web_opener
 
 
 @dataclass

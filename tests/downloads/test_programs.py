@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.calls import Fetched
-from kitbag.downloads.errors import DownloadError, HashDiffersError, PinNeededError
-from kitbag.downloads.programs import program_for
-from kitbag.downloads.store import open_programs, programs_directory
-from kitbag.downloads.wanted import wanted_for
-from kitbag.downloads.web import web_opener
-from kitbag.errors import CallDeniedError
-from kitbag.http.errors import InsideAddressError
-from kitbag.trust.errors import UngrantedError
+from skillpouch.calls import Fetched
+from skillpouch.downloads.errors import DownloadError, HashDiffersError, PinNeededError
+from skillpouch.downloads.programs import program_for
+from skillpouch.downloads.store import open_programs, programs_directory
+from skillpouch.downloads.wanted import wanted_for
+from skillpouch.downloads.web import web_opener
+from skillpouch.errors import CallDeniedError
+from skillpouch.http.errors import InsideAddressError
+from skillpouch.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
 
 
@@ -259,7 +259,7 @@ async def test_a_host_that_was_not_granted_is_not_asked(
     with pytest.raises(UngrantedError) as caught:
         await program_for(server.wanted(server.digest), terms_for("example.com"))
 
-    assert f"kitbag trust demo --host {server.host}" in caught.value.hint
+    assert f"skillpouch trust demo --host {server.host}" in caught.value.hint
     assert server.asked == []
 
 
@@ -276,7 +276,7 @@ async def test_a_granted_name_that_leads_inside_is_not_dialled(
     with pytest.raises(InsideAddressError) as caught:
         await program_for(wanted, terms)
 
-    assert f"kitbag trust demo --host {server.host}" in caught.value.hint
+    assert f"skillpouch trust demo --host {server.host}" in caught.value.hint
     assert server.asked == []
 
 
@@ -333,9 +333,9 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 
 PROCESS = """
 import asyncio, sys
-from kitbag.downloads.programs import Terms, program_for
-from kitbag.downloads.wanted import wanted_for
-from kitbag.downloads.web import web_opener
+from skillpouch.downloads.programs import Terms, program_for
+from skillpouch.downloads.wanted import wanted_for
+from skillpouch.downloads.web import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))

@@ -4,9 +4,9 @@ import platform
 
 import pytest
 
-from kitbag.downloads.errors import DownloadError
-from kitbag.downloads.platforms import for_platform, this_platform
-from kitbag.downloads.wanted import Wanted, wanted_for
+from skillpouch.downloads.errors import DownloadError
+from skillpouch.downloads.platforms import for_platform, this_platform
+from skillpouch.downloads.wanted import Wanted, wanted_for
 
 HASH = "ab" * 32
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from kitbag.backends.interpreters import find_program, homes_of
-from kitbag.environment import base_environment
-from kitbag.environments import recipes
-from kitbag.environments.granted_packages import package_needs
-from kitbag.environments.lookup import environment_for
-from kitbag.environments.needs import declared_needs
-from kitbag.environments.ready import Environment
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.shared import run_command
-from kitbag.limits import Limits
-from kitbag.tools import Script
+from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.environment import base_environment
+from skillpouch.environments import recipes
+from skillpouch.environments.granted_packages import package_needs
+from skillpouch.environments.lookup import environment_for
+from skillpouch.environments.needs import declared_needs
+from skillpouch.environments.ready import Environment
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.shared import run_command
+from skillpouch.limits import Limits
+from skillpouch.tools import Script
 from tests.environments.registry import Registry
 
-RUNNERS = Path(sys.modules["kitbag"].__file__ or "").parent / "backends" / "runners"
+RUNNERS = Path(sys.modules["skillpouch"].__file__ or "").parent / "backends" / "runners"
 _UV = which("uv") or which("uv", path=str(Path(sys.executable).parent))
 
 Run = Callable[..., Awaitable[Ended]]

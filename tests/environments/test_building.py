@@ -13,19 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.environments.building import Job, run_step
-from kitbag.environments.configuration import Settings
-from kitbag.environments.errors import DependencyError, InstallError, RequirementRefusedError
-from kitbag.environments.pythons import _candidates, find_python, own_python
-from kitbag.environments.ready import Environment
-from kitbag.environments.recipe import Step
-from kitbag.environments.recipes import recipe_for
-from kitbag.environments.store import READY, downloads_folder, environments_directory, open_store
-from kitbag.errors import SandboxUnavailableError
-from kitbag.execution import shared
-from kitbag.execution.engine import Engine
-from kitbag.execution.machine import Machine
-from kitbag.execution.probe import probe
+from skillpouch.environments.building import Job, run_step
+from skillpouch.environments.configuration import Settings
+from skillpouch.environments.errors import DependencyError, InstallError, RequirementRefusedError
+from skillpouch.environments.pythons import _candidates, find_python, own_python
+from skillpouch.environments.ready import Environment
+from skillpouch.environments.recipe import Step
+from skillpouch.environments.recipes import recipe_for
+from skillpouch.environments.store import (
+    READY,
+    downloads_folder,
+    environments_directory,
+    open_store,
+)
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution import shared
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine
+from skillpouch.execution.probe import probe
 from tests.conftest import WriteSkill
 from tests.environments.conftest import Run, installed, script_at
 from tests.environments.registry import Registry
@@ -36,10 +41,10 @@ PRINTS = "import lamp\nprint(lamp.VERSION)\n"
 # Builds in a process of its own: BUILDER script home, and says what it is told.
 BUILDER = """
 import asyncio, sys
-from kitbag.environments.granted_packages import package_needs
-from kitbag.environments.lookup import environment_for
-from kitbag.environments.needs import declared_needs
-from kitbag.tools import Script
+from skillpouch.environments.granted_packages import package_needs
+from skillpouch.environments.lookup import environment_for
+from skillpouch.environments.needs import declared_needs
+from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))
 say = lambda line: print(line, flush=True)
@@ -151,7 +156,7 @@ async def test_another_list_is_another_environment(
 
 
 @pytest.mark.usefixtures("with_uv")
-async def test_what_kitbag_itself_has_does_not_count(
+async def test_what_skillpouch_itself_has_does_not_count(
     registry: Registry, write_skill: WriteSkill, run: Run
 ) -> None:
     registry.add_wheel("click", "0.0.1")
@@ -305,10 +310,10 @@ async def test_a_package_that_asks_for_another_by_address_is_not_installed(
 
 
 @pytest.mark.usefixtures("without_uv")
-async def test_where_kitbag_has_no_pip_the_one_of_the_environment_serves(
+async def test_where_skillpouch_has_no_pip_the_one_of_the_environment_serves(
     registry: Registry, write_skill: WriteSkill, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.environments.python_recipe.find_spec", lambda _name: None)
+    monkeypatch.setattr("skillpouch.environments.python_recipe.find_spec", lambda _name: None)
     registry.add_wheel("lamp")
     home = write_skill(files={"scripts/x.py": PRINTS, "requirements.txt": "lamp\n"})
 
@@ -401,7 +406,7 @@ async def test_an_installer_writes_its_environment_and_its_downloads_only(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
-    from kitbag.environments.needs import declared_needs
+    from skillpouch.environments.needs import declared_needs
 
     needs = declared_needs(script_at(home, "scripts/x.py"), str(home))
     assert needs is not None
@@ -536,7 +541,7 @@ async def test_a_python_that_is_nowhere_is_named(write_skill: WriteSkill) -> Non
     block = '# /// script\n# requires-python = ">=3.99"\n# dependencies = ["six"]\n# ///\n'
     home = write_skill(files={"scripts/x.py": block})
 
-    with pytest.raises(InstallError, match=r"it needs Python >=3\.99, Kitbag runs on 3\."):
+    with pytest.raises(InstallError, match=r"it needs Python >=3\.99, Skillpouch runs on 3\."):
         await environment_of(home)
 
 
@@ -570,8 +575,8 @@ async def test_another_python_is_used_when_it_is_there(
 async def test_no_installer_from_the_workspace_is_used(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    from kitbag.environments.needs import declared_needs
-    from kitbag.environments.python_recipe import PythonRecipe
+    from skillpouch.environments.needs import declared_needs
+    from skillpouch.environments.python_recipe import PythonRecipe
 
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
     needs = declared_needs(script_at(home, "scripts/x.py"), str(home))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.environments import recipes
-from kitbag.environments.errors import InstallError
+from skillpouch import Policy, SkillManager
+from skillpouch.environments import recipes
+from skillpouch.environments.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 
@@ -113,8 +113,8 @@ def test_what_cannot_be_installed_raises_and_nothing_runs(
     assert list(workspace.iterdir()) == []
 
 
-def kitbag(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "kitbag", *words]
+def skillpouch(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "skillpouch", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
@@ -123,10 +123,10 @@ def test_the_command_says_what_it_installs_and_then_answers(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
     root = write_skill(files={"scripts/which.py": needing("tinylib<2")}).parent
-    kitbag("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
+    skillpouch("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
 
-    first = kitbag("call", "which", "--root", str(root), cwd=workspace)
-    second = kitbag("call", "which", "--root", str(root), cwd=workspace)
+    first = skillpouch("call", "which", "--root", str(root), cwd=workspace)
+    second = skillpouch("call", "which", "--root", str(root), cwd=workspace)
 
     assert (first.returncode, first.stdout) == (0, '["1.0", true]\n')
     assert first.stderr.startswith("installing tinylib<2 for demo")
@@ -139,9 +139,9 @@ def test_a_failed_install_exits_with_4_and_names_the_next_step(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
     root = write_skill(files={"scripts/which.py": needing("tinylib==9")}).parent
-    kitbag("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
+    skillpouch("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
 
-    ran = kitbag("call", "which", "--root", str(root), cwd=workspace)
+    ran = skillpouch("call", "which", "--root", str(root), cwd=workspace)
 
     assert (ran.returncode, ran.stdout) == (4, "")
     assert re.search(r"^error: .*tinylib==9", ran.stderr, re.MULTILINE)
@@ -179,10 +179,10 @@ def test_a_trust_whose_install_fails_grants_nothing(
     root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
 
     words = ("trust", "demo", "--package", "tinylib", "--root", str(root))
-    ran = kitbag(*words, "--yes", cwd=workspace)
+    ran = skillpouch(*words, "--yes", cwd=workspace)
 
     assert (ran.returncode, registry.asked != []) == (4, True)
-    assert kitbag("trust", "--list", cwd=workspace).stdout == ""
+    assert skillpouch("trust", "--list", cwd=workspace).stdout == ""
 
 
 @pytest.mark.usefixtures("with_uv")
@@ -192,7 +192,7 @@ def test_a_trust_that_is_interrupted_while_it_installs_grants_nothing(
     root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
     versions.open.clear()  # it takes requests and answers none
     words = ["trust", "demo", "--package", "tinylib", "--root", str(root), "--yes"]
-    command = [sys.executable, "-m", "kitbag", *words]
+    command = [sys.executable, "-m", "skillpouch", *words]
 
     with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -202,7 +202,7 @@ def test_a_trust_that_is_interrupted_while_it_installs_grants_nothing(
     versions.open.set()
 
     assert process.returncode != 0
-    assert kitbag("trust", "--list", cwd=workspace).stdout == ""
+    assert skillpouch("trust", "--list", cwd=workspace).stdout == ""
 
 
 @pytest.mark.usefixtures("without_uv")
@@ -240,7 +240,7 @@ def test_packages_are_installed_where_python_leads_through_a_link(
     link.symlink_to(Path(sys.executable).resolve())
     subprocess.run([link, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     code = (
-        "import sys\nfrom kitbag import Policy, SkillManager\n"
+        "import sys\nfrom skillpouch import Policy, SkillManager\n"
         "root, work = sys.argv[1:]\n"
         "manager = SkillManager(root, policy=Policy.trusting(), workspace=work)\n"
         "print(manager.call('which').structured)\n"

@@ -2,9 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.environments.configuration import local_places, npm_settings, pip_settings, uv_settings
-from kitbag.environments.failures import last_lines
-from kitbag.environments.requirements_file import logical_lines
+from skillpouch.environments.configuration import (
+    local_places,
+    npm_settings,
+    pip_settings,
+    uv_settings,
+)
+from skillpouch.environments.failures import last_lines
+from skillpouch.environments.requirements_file import logical_lines
 
 
 def test_each_installer_sees_its_own_variables_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kitbag.environments.errors import RequirementRefusedError
-from kitbag.environments.granted_packages import given_packages
-from kitbag.environments.needs import NodeNeeds, PythonNeeds
-from kitbag.environments.requirement import parse_requirement
-from kitbag.tools import Script
-from kitbag.trust.errors import UngrantedError
+from skillpouch.environments.errors import RequirementRefusedError
+from skillpouch.environments.granted_packages import given_packages
+from skillpouch.environments.needs import NodeNeeds, PythonNeeds
+from skillpouch.environments.requirement import parse_requirement
+from skillpouch.tools import Script
+from skillpouch.trust.errors import UngrantedError
 
 PYTHON = Script(file="/s/x.py", language="python", convention="stdin")
 NODE = Script(file="/s/x.mjs", language="javascript", convention="stdin")

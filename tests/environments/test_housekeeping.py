@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.environments.housekeeping import list_environments, prune
-from kitbag.environments.locks import hold
-from kitbag.environments.needs import NodeNeeds, declared_needs
-from kitbag.environments.recipes import describe, missing_installer
-from kitbag.environments.store import READY, USED, open_store, read_record, write_ready
-from tests.cli.conftest import Kitbag, kitbag
+from skillpouch.environments.housekeeping import list_environments, prune
+from skillpouch.environments.locks import hold
+from skillpouch.environments.needs import NodeNeeds, declared_needs
+from skillpouch.environments.recipes import describe, missing_installer
+from skillpouch.environments.store import READY, USED, open_store, read_record, write_ready
+from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
 from tests.environments.conftest import installed, script_at
 from tests.environments.registry import Registry
 
-__all__ = ["kitbag"]  # a fixture of the command line's tests
+__all__ = ["skillpouch"]  # a fixture of the command line's tests
 
 DAY = 86_400
 
@@ -87,14 +87,14 @@ def test_the_store_may_be_absent() -> None:
     assert prune(0) == []
 
 
-def test_the_command_lists_and_removes(kitbag: Kitbag) -> None:
+def test_the_command_lists_and_removes(skillpouch: Skillpouch) -> None:
     keep("new")
     keep("old", days=40)
     keep("torn", days=1, ready=False)
 
-    listed = kitbag("environments")
-    pruned = kitbag("environments", "--prune")
-    as_json = kitbag("environments", "--prune", "0.5", "--json").json
+    listed = skillpouch("environments")
+    pruned = skillpouch("environments", "--prune")
+    as_json = skillpouch("environments", "--prune", "0.5", "--json").json
 
     rows = [line.split("\t") for line in listed.out.splitlines()]
     assert [(row[0], row[1], row[3]) for row in rows] == [
@@ -106,7 +106,7 @@ def test_the_command_lists_and_removes(kitbag: Kitbag) -> None:
     assert [each["digest"] for each in as_json["environments"]] == ["new"]
     assert [(each["digest"], each["ready"]) for each in as_json["removed"]] == [("torn", False)]
     assert as_json["environments"][0]["size_bytes"] >= 5000
-    assert kitbag("environments", "--prune", "soon").code == 2
+    assert skillpouch("environments", "--prune", "soon").code == 2
 
 
 @pytest.mark.usefixtures("with_uv")
@@ -127,10 +127,10 @@ async def test_using_an_environment_is_noted(registry: Registry, write_skill: Wr
 
 _USE = """
 import asyncio, sys
-from kitbag.environments.granted_packages import package_needs
-from kitbag.environments.lookup import environment_for
-from kitbag.environments.needs import declared_needs
-from kitbag.tools import Script
+from skillpouch.environments.granted_packages import package_needs
+from skillpouch.environments.lookup import environment_for
+from skillpouch.environments.needs import declared_needs
+from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))
 assert asyncio.run(environment_for(script, home, packages=said))

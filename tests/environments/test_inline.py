@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
+from skillpouch import Policy, SkillManager
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 

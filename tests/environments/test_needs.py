@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag.environments.errors import DependencyError, RequirementRefusedError
-from kitbag.environments.needs import NodeNeeds, PythonNeeds, declared_needs
+from skillpouch.environments.errors import DependencyError, RequirementRefusedError
+from skillpouch.environments.needs import NodeNeeds, PythonNeeds, declared_needs
 from tests.conftest import WriteSkill
 from tests.environments.conftest import script_at
 
@@ -240,7 +240,7 @@ def test_packages_of_npm_are_read_without_scripts_and_tools(write_skill: WriteSk
 
     assert needs.names == ("@scope/a@npm:b@>=1 <2 || 3.x", "fsevents@*", "lodash@^4")
     assert json.loads(needs.manifest.text) == {
-        "name": "kitbag-environment",
+        "name": "skillpouch-environment",
         "version": "0.0.0",
         "private": True,
         "dependencies": {"lodash": "^4", "@scope/a": "npm:b@>=1 <2 || 3.x"},
@@ -330,7 +330,7 @@ def test_a_lock_file_keeps_versions_and_checksums_and_no_address(write_skill: Wr
 
     plain = {"version": "1.2.3", "integrity": "x"}
     assert written["packages"] == {
-        "": {"name": "kitbag-environment", "version": "0.0.0", "dependencies": {"a": "1"}},
+        "": {"name": "skillpouch-environment", "version": "0.0.0", "dependencies": {"a": "1"}},
         "node_modules/a": plain,
         "node_modules/@s/b/node_modules/c": plain,
     }

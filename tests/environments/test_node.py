@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kitbag.backends.interpreters import find_program
-from kitbag.environments.errors import InstallError
-from kitbag.environments.needs import NodeNeeds, declared_needs
-from kitbag.environments.node_recipe import find_npm
-from kitbag.environments.ready import Environment
-from kitbag.environments.recipes import recipe_for
+from skillpouch.backends.interpreters import find_program
+from skillpouch.environments.errors import InstallError
+from skillpouch.environments.needs import NodeNeeds, declared_needs
+from skillpouch.environments.node_recipe import find_npm
+from skillpouch.environments.ready import Environment
+from skillpouch.environments.recipes import recipe_for
 from tests.conftest import WriteSkill
 from tests.environments.conftest import RUNNERS, Run, installed, script_at
 from tests.environments.registry import Registry
@@ -309,8 +309,8 @@ async def test_a_handler_is_called_with_its_packages(
     answer = tmp_path / "workspace/answer"
     caller.write_text(
         "import { openSync } from 'node:fs';\n"
-        f"process.env.KITBAG_ANSWER = String(openSync('{answer}', 'w'));\n"
-        "process.env.KITBAG_ARGUMENTS = 'stdin';\n"
+        f"process.env.SKILLPOUCH_ANSWER = String(openSync('{answer}', 'w'));\n"
+        "process.env.SKILLPOUCH_ARGUMENTS = 'stdin';\n"
         f"process.argv[2] = '{home}/scripts/x.mjs'; await import('{RUNNERS}/call_node.mjs');\n"
     )
 
@@ -327,7 +327,7 @@ async def test_without_npm_the_next_step_is_named(
     shutil.copy(find_program("node"), programs / "node")
     monkeypatch.setenv("PATH", str(programs))
     find_program.cache_clear()
-    monkeypatch.setattr("kitbag.environments.node_recipe._DEBIAN", tmp_path / "absent")
+    monkeypatch.setattr("skillpouch.environments.node_recipe._DEBIAN", tmp_path / "absent")
     home = write_skill(files={"scripts/x.mjs": "", "package.json": package()})
 
     with pytest.raises(InstallError, match="npm is not installed") as caught:

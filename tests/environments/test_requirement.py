@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement as Judge
 from packaging.specifiers import SpecifierSet
 
-from kitbag.environments.python_versions import NotASpecifierError, satisfies
-from kitbag.environments.requirement import NotARequirementError, parse_requirement
+from skillpouch.environments.python_versions import NotASpecifierError, satisfies
+from skillpouch.environments.requirement import NotARequirementError, parse_requirement
 
 
 @pytest.mark.parametrize(

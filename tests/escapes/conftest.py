@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import kitbag
+import skillpouch
 from tests.escapes.marks import marked
 
 Said = dict[str, Any]
@@ -28,7 +28,7 @@ class Hosts:
             pytest.skip("needs a Python that every user may run")
         self.token = secrets.token_hex(16)
         self._folder = folder
-        shutil.copytree(Path(kitbag.__file__).parent, folder / "source" / "kitbag")
+        shutil.copytree(Path(skillpouch.__file__).parent, folder / "source" / "skillpouch")
         shutil.copytree(Path(__file__).parent, folder / "source" / "tests" / "escapes")
         subprocess.run(["/bin/chmod", "-R", "a+rX", str(folder)], check=True)
 
@@ -40,7 +40,7 @@ class Hosts:
         workplace.chmod(0o777)
         env = {
             "PATH": "/usr/bin:/bin",
-            "KITBAG_SOURCE": str(self._folder / "source"),
+            "SKILLPOUCH_SOURCE": str(self._folder / "source"),
             "TOKEN": self.token,
         }
         command = [
@@ -61,7 +61,7 @@ class Hosts:
 @pytest.fixture(scope="session")
 def hosts() -> Iterator[Hosts]:
     # Not pytest's own folder, which only its user may enter.
-    with tempfile.TemporaryDirectory(prefix="kitbag-escapes-") as name:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-escapes-") as name:
         yield Hosts(Path(name))
 
 

@@ -18,16 +18,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, os.environ["KITBAG_SOURCE"])
+sys.path.insert(0, os.environ["SKILLPOUCH_SOURCE"])
 
-from kitbag.errors import SandboxUnavailableError
-from kitbag.execution.command import Command, Ended, Nursery
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.jobs import PROGRAM
-from kitbag.execution.zygote import kernel, seccomp
-from kitbag.execution.zygote.syscalls import NUMBERS
-from kitbag.limits import Limits
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution.command import Command, Ended, Nursery
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.jobs import PROGRAM
+from skillpouch.execution.zygote import kernel, seccomp
+from skillpouch.execution.zygote.syscalls import NUMBERS
+from skillpouch.limits import Limits
 from tests.escapes.attacks import EVERYTHING, PROXIED, program
 from tests.escapes.marks import marked
 
@@ -119,7 +119,7 @@ class Outside:
         self.tcp = socket.create_server(("127.0.0.1", 0))
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
-        self.abstract = f"\0kitbag-escape-{os.getpid()}"
+        self.abstract = f"\0skillpouch-escape-{os.getpid()}"
         names = (str(self.folder / "socket"), str(self.workspace / "socket"), self.abstract)
         self.unix = [self._listen(name) for name in names]
         places = (self.folder / "datagrams", self.workspace / "datagrams")

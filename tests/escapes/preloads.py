@@ -6,7 +6,7 @@ In a nursery descriptor 3 is the line that calls come in by and 4 the one to its
 PRELUDE = """
 import ctypes, os, signal, socket, sys, time
 def in_nursery():
-    return "/kitbag/execution/nursery/" in sys.orig_argv[-1]
+    return "/skillpouch/execution/nursery/" in sys.orig_argv[-1]
 def tell(word):
     with open(os.getcwd() + "/told", "a") as file:
         file.write(word + "\\n")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.command import Ended
-from kitbag.execution.engine import Engine
+from skillpouch.execution.command import Ended
+from skillpouch.execution.engine import Engine
 from tests.escapes.preloads import HOSTILE, REACHING_OUT, hostile, reaching_out
 from tests.execution.warm_calls import Skill, below, until, with_module
 

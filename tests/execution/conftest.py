@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.limits import Limits
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.limits import Limits
 from tests.execution.warm_calls import Skill, Warm, count_from_here
 
 Bash = Callable[..., Awaitable[Ended]]

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kitbag.errors import NoPlaceError
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.engine import Engine
-from kitbag.limits import Limits
+from skillpouch.errors import NoPlaceError
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.engine import Engine
+from skillpouch.limits import Limits
 from tests.execution.warm_calls import Skill, below, nurseries, slots, waiting_children
 
 ANSWER = "import json, os, sys\nos.write(3, json.dumps(sys.argv[1]).encode())\n"
@@ -169,7 +169,7 @@ def descriptors() -> int:
 
 
 async def by_hand(calls: int, tasks: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="kitbag-storm-") as name:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-storm-") as name:
         for part in ("skill", "workspace"):
             (Path(name) / part).mkdir()
         skill = Skill(

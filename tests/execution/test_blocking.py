@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.loop_thread import run_blocking
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.loop_thread import run_blocking
 
 Survivors = Callable[[], list[str]]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag.execution.capture import Capture
-from kitbag.execution.command import Captured
-from kitbag.execution.replies import Finished, Lost, NotStarted, Ready, Unfit, read_reply
-from kitbag.execution.saved_output import save_output
+from skillpouch.execution.capture import Capture
+from skillpouch.execution.command import Captured
+from skillpouch.execution.replies import Finished, Lost, NotStarted, Ready, Unfit, read_reply
+from skillpouch.execution.saved_output import save_output
 
 
 def capture(pieces: list[bytes], keep_bytes: int) -> Captured:
@@ -54,14 +54,14 @@ def test_a_tool_cannot_point_the_saved_output_somewhere_else(tmp_path: Path) -> 
     workspace.mkdir()
     outside.mkdir()
 
-    (workspace / ".kitbag").symlink_to(outside)
+    (workspace / ".skillpouch").symlink_to(outside)
     assert save_output(workspace, "stdout") is None
-    (workspace / ".kitbag").unlink()
-    (workspace / ".kitbag").mkdir()
-    (workspace / ".kitbag" / "output").symlink_to(outside)
+    (workspace / ".skillpouch").unlink()
+    (workspace / ".skillpouch").mkdir()
+    (workspace / ".skillpouch" / "output").symlink_to(outside)
     assert save_output(workspace, "stdout") is None
-    (workspace / ".kitbag" / "output").unlink()
-    os.mkfifo(workspace / ".kitbag" / "output")
+    (workspace / ".skillpouch" / "output").unlink()
+    os.mkfifo(workspace / ".skillpouch" / "output")
     assert save_output(workspace, "stdout") is None
 
     assert list(outside.iterdir()) == []
@@ -69,7 +69,7 @@ def test_a_tool_cannot_point_the_saved_output_somewhere_else(tmp_path: Path) -> 
 
 def test_a_full_disk_does_not_fail_the_call() -> None:
     fd = os.open("/dev/full", os.O_WRONLY)
-    from kitbag.execution.saved_output import SavedOutput
+    from skillpouch.execution.saved_output import SavedOutput
 
     saved = SavedOutput(Path("/dev/full"), fd)
     saved.write(b"x")

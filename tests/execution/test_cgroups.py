@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import SandboxFailedError
-from kitbag.execution.cgroups import (
+from skillpouch.errors import SandboxFailedError
+from skillpouch.execution.cgroups import (
     Cgroups,
     bounds,
     find_parent,
@@ -19,12 +19,12 @@ from kitbag.execution.cgroups import (
     sweep,
     tells_of_kill,
 )
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement, plan
-from kitbag.execution.engine import Engine
-from kitbag.execution.machine import Machine, read_report
-from kitbag.execution.probe import probe
-from kitbag.limits import Limits
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement, plan
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine, read_report
+from skillpouch.execution.probe import probe
+from skillpouch.limits import Limits
 from tests.execution.conftest import Bash
 
 MIB = 1 << 20
@@ -134,13 +134,13 @@ def test_protections_name_the_cgroup_of_confined_tools_only() -> None:
 def test_what_a_killed_host_left_is_removed_and_what_a_living_one_has_is_not(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "kitbag-1-dead/1").mkdir(parents=True)
-    (tmp_path / "kitbag-2-used/1/process").mkdir(parents=True)  # not empty: rmdir(2) refuses
+    (tmp_path / "skillpouch-1-dead/1").mkdir(parents=True)
+    (tmp_path / "skillpouch-2-used/1/process").mkdir(parents=True)  # not empty: rmdir(2) refuses
     (tmp_path / "app.scope").mkdir()
     program = "import fcntl, os, sys; fd = os.open(sys.argv[1], os.O_RDONLY); "
     program += "fcntl.flock(fd, fcntl.LOCK_SH); print(flush=True); input()"
-    (tmp_path / "kitbag-3-alive/1").mkdir(parents=True)
-    words = [sys.executable, "-c", program, str(tmp_path / "kitbag-3-alive")]
+    (tmp_path / "skillpouch-3-alive/1").mkdir(parents=True)
+    words = [sys.executable, "-c", program, str(tmp_path / "skillpouch-3-alive")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as host:
         assert host.stdout is not None
         host.stdout.readline()
@@ -149,7 +149,7 @@ def test_what_a_killed_host_left_is_removed_and_what_a_living_one_has_is_not(
 
         left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*"))
         assert (left, (tmp_path / "app.scope").exists()) == (
-            ["kitbag-2-used/1", "kitbag-3-alive/1"],
+            ["skillpouch-2-used/1", "skillpouch-3-alive/1"],
             True,
         )
         host.communicate(b"\n")
@@ -176,7 +176,7 @@ async def parent() -> AsyncIterator[Path]:
     """The folder of cgroups, in which a test leaves none of its own."""
     folder = Path(find_parent())
     yield folder
-    assert list(folder.glob(f"kitbag-{os.getpid()}-*")) == []
+    assert list(folder.glob(f"skillpouch-{os.getpid()}-*")) == []
 
 
 @pytest.fixture
@@ -293,14 +293,14 @@ async def test_tools_have_no_way_into_the_tree_of_cgroups(bash: Bash, parent: Pa
 
     assert "cgroup" not in ended.stdout.text.partition("0::")[0]
     assert "No such file" in ended.stderr.text or "denied" in ended.stderr.text
-    assert "/kitbag-" in ended.stdout.text
+    assert "/skillpouch-" in ended.stdout.text
 
 
 @needs_delegation
 def test_folders_of_cgroups_are_swept_when_their_host_was_killed(parent: Path) -> None:
     program = (
         "import os, signal, sys\n"
-        "from kitbag.execution.cgroups import Cgroups, bounds\n"
+        "from skillpouch.execution.cgroups import Cgroups, bounds\n"
         "made = Cgroups(sys.argv[1])\n"
         "made.new(bounds({'memory_bytes': 1 << 20, 'processes': 1}, 0))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -312,6 +312,6 @@ def test_folders_of_cgroups_are_swept_when_their_host_was_killed(parent: Path) -
 
     sweep(str(parent))
 
-    left = {path.name.split("-")[1] for path in parent.glob("kitbag-*")}
+    left = {path.name.split("-")[1] for path in parent.glob("skillpouch-*")}
     mine.remove()
     assert left == {str(os.getpid())}

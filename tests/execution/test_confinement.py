@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import SandboxUnavailableError
-from kitbag.execution.confinement import Confinement, Plan, plan
-from kitbag.execution.machine import Machine, read_report
-from kitbag.hosts import HostError
-from kitbag.limits import Limits
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution.confinement import Confinement, Plan, plan
+from skillpouch.execution.machine import Machine, read_report
+from skillpouch.hosts import HostError
+from skillpouch.limits import Limits
 
 FULL = Machine(
     landlock=7,

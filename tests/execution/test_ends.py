@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import CommandStartError
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
+from skillpouch.errors import CommandStartError
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
 
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
@@ -146,7 +146,7 @@ async def test_long_output_keeps_head_and_tail_and_is_saved_whole(
     assert ended.stdout.tail == whole[-500:]
     assert ended.stdout.truncated
     assert ended.stdout.saved_to is not None
-    assert ended.stdout.saved_to.parent == workspace / ".kitbag" / "output"
+    assert ended.stdout.saved_to.parent == workspace / ".skillpouch" / "output"
     assert ended.stdout.saved_to.read_bytes() == whole
     assert ended.stderr.saved_to is None
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from kitbag.backends import runners
-from kitbag.errors import SandboxUnavailableError
-from kitbag.execution.command import Command, Ended, Nursery, Prestarted
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.jobs import PROGRAM
-from kitbag.execution.probe import probe
-from kitbag.limits import Limits
+from skillpouch.backends import runners
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution.command import Command, Ended, Nursery, Prestarted
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.jobs import PROGRAM
+from skillpouch.execution.probe import probe
+from skillpouch.limits import Limits
 
 PYTHON, NODE = "/usr/bin/python3", shutil.which("node") or ""
 RUNNERS = Path(str(runners.__file__)).parent
@@ -65,7 +65,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate")
     file = tmp_path_factory.mktemp("certificate") / "both.pem"
-    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=kitbag-test"
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=skillpouch-test"
     extra = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(file), "-out", f"{file}.crt"]
     subprocess.run(["openssl", *words.split(), *extra], check=True, capture_output=True)
     file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
@@ -186,8 +186,11 @@ async def test_curl_in_bash_reaches_what_was_granted_and_is_told_about_the_rest(
     assert ended.stdout.text.splitlines() == [
         f"/c for 127.0.0.1:{web}",
         f"/s for 127.0.0.1:{secure_web}",
-        f"kitbag: localhost:{web} is not granted; run: kitbag trust weather --host localhost:{web}",
-        "kitbag: evil.com is not granted; run: kitbag trust weather --host evil.com",
+        (
+            f"skillpouch: localhost:{web} is not granted; "
+            f"run: skillpouch trust weather --host localhost:{web}"
+        ),
+        "skillpouch: evil.com is not granted; run: skillpouch trust weather --host evil.com",
     ]
     assert ended.refused_hosts == (f"localhost:{web}", "evil.com")
 
@@ -211,7 +214,7 @@ async def test_a_node_that_was_started_ahead_reaches_it(
 ) -> None:
     script, runner = workspace / "get.mjs", str(RUNNERS / "call_node.mjs")
     script.write_text(NODE_SCRIPT)
-    env = {"KITBAG_ANSWER": "3", "KITBAG_ARGUMENTS": "variable"}
+    env = {"SKILLPOUCH_ANSWER": "3", "SKILLPOUCH_ARGUMENTS": "variable"}
     node = os.path.realpath(NODE)
 
     async def call(path: str) -> Ended:
@@ -255,7 +258,7 @@ async def test_a_warm_python_reaches_it_and_a_call_is_told_its_own_refusals_only
 
     assert (said(first), first.warm) == ((f"/1 for 127.0.0.1:{web}", "", ()), True)
     assert (refused.outcome, refused.refused_hosts, refused.warm) == ("failed", ("evil.com",), True)
-    assert "kitbag trust weather --host evil.com" in refused.stderr.text
+    assert "skillpouch trust weather --host evil.com" in refused.stderr.text
     assert (said(last), last.warm) == ((f"/2 for 127.0.0.1:{web}", "", ()), True)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 # In a process of its own: it forks, and what it counts is the whole process.
 PRELUDE = """
 import os, resource
-from kitbag.execution.nursery.pages import Pages
+from skillpouch.execution.nursery.pages import Pages
 
 blocks = [bytearray(os.urandom(4096)) for _ in range(600)]
 pages = Pages()

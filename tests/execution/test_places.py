@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SessionManager
-from kitbag.errors import NoPlaceError
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.limits import Limits
+from skillpouch import SessionManager
+from skillpouch.errors import NoPlaceError
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.limits import Limits
 from tests.sessions.conftest import say
 
 

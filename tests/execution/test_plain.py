@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import CommandStartError, SandboxUnavailableError
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.machine import Machine
-from kitbag.limits import Limits
+from skillpouch.errors import CommandStartError, SandboxUnavailableError
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine
+from skillpouch.limits import Limits
 
 
 @pytest.fixture

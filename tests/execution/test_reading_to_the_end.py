@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.execution.command import Ended
+from skillpouch.execution.command import Ended
 
 Bash = Callable[..., Awaitable[Ended]]
 
@@ -61,10 +61,10 @@ async def test_while_a_program_is_silent_the_host_sleeps(
 HOST = """
 import asyncio, os, sys
 from pathlib import Path
-from kitbag.execution.command import Command
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.machine import Machine
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine
 
 os.register_at_fork(after_in_child=lambda: os.write(1, b"noise of a library"))
 workspace = Path(sys.argv[1])

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from kitbag.execution.probe import probe
-from kitbag.execution.zygote.seccomp import AF_INET, AF_UNIX, arms, assemble
-from kitbag.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
+from skillpouch.execution.probe import probe
+from skillpouch.execution.zygote.seccomp import AF_INET, AF_UNIX, arms, assemble
+from skillpouch.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = ("x86_64", "aarch64")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.command import Prestarted
-from kitbag.execution.confinement import Confinement, plan
-from kitbag.execution.jobs import SlotKey
-from kitbag.execution.probe import probe
-from kitbag.execution.proxy.uplink import Uplink
-from kitbag.execution.replies import Unfit
-from kitbag.execution.shelf import AnySlot, Shelf
-from kitbag.execution.slots import Owner
-from kitbag.execution.zygotes import OpenedPaths, Zygote
-from kitbag.limits import Limits
+from skillpouch.execution.command import Prestarted
+from skillpouch.execution.confinement import Confinement, plan
+from skillpouch.execution.jobs import SlotKey
+from skillpouch.execution.probe import probe
+from skillpouch.execution.proxy.uplink import Uplink
+from skillpouch.execution.replies import Unfit
+from skillpouch.execution.shelf import AnySlot, Shelf
+from skillpouch.execution.slots import Owner
+from skillpouch.execution.zygotes import OpenedPaths, Zygote
+from skillpouch.limits import Limits
 from tests.execution.test_zygotes import until
 
 WAIT = "printf r >&4; read -r job <&4; printf '0\\n' >&4; read -r _ <&4"

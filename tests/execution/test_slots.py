@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.command import Ended
-from kitbag.execution.engine import Engine
+from skillpouch.execution.command import Ended
+from skillpouch.execution.engine import Engine
 
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]

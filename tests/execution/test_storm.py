@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.engine import Engine
+from skillpouch.execution.engine import Engine
 from tests.execution.storm import Storm, descriptors, resident_kib
 from tests.execution.warm_calls import Skill, below, nurseries, until, waiting_children, zygotes
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kitbag.errors import CommandStartError
-from kitbag.execution import call
-from kitbag.execution.command import Ended
-from kitbag.execution.engine import Engine
-from kitbag.redaction import Redactor
+from skillpouch.errors import CommandStartError
+from skillpouch.execution import call
+from skillpouch.execution.command import Ended
+from skillpouch.execution.engine import Engine
+from skillpouch.redaction import Redactor
 from tests.execution.warm_calls import Skill, Warm, slots, until, waiting_children
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(60)]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kitbag.errors import CommandStartError
-from kitbag.execution.command import Command, Ended, Prestarted
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.limits import Limits
+from skillpouch.errors import CommandStartError
+from skillpouch.execution.command import Command, Ended, Prestarted
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.limits import Limits
 from tests.execution.warm_calls import until, zygotes
 
 READY = "printf r >&4; "

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.execution.command import Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.shared import run_command
+from skillpouch.execution.command import Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.shared import run_command
 from tests.escapes.marks import marked
 from tests.execution.warm_calls import (
     Skill,
@@ -260,7 +260,7 @@ async def test_what_a_call_puts_in_the_place_of_something_is_not_there_for_the_n
     skill: Skill, engine: Engine, tmp_path: Path, path: str
 ) -> None:
     # A link right below /tmp is nothing that could be mounted; as many files as before.
-    link = Path("/tmp", f"kitbag-link-{tmp_path.parent.name}-{tmp_path.name}")
+    link = Path("/tmp", f"skillpouch-link-{tmp_path.parent.name}-{tmp_path.name}")
     link.symlink_to(tmp_path)
     script = f"""
 import os, sys

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import CommandStartError, PathReplacedError
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.probe import probe
-from kitbag.limits import Limits
+from skillpouch.errors import CommandStartError, PathReplacedError
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.probe import probe
+from skillpouch.limits import Limits
 from tests.execution.warm_calls import zygotes
 from tests.swaps import ROUNDS, swapped
 

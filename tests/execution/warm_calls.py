@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitbag.execution.command import Command, Ended, Nursery
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.jobs import PROGRAM
-from kitbag.limits import Limits
+from skillpouch.execution.command import Command, Ended, Nursery
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.jobs import PROGRAM
+from skillpouch.limits import Limits
 
 Warm = Callable[..., Awaitable[Ended]]
 PYTHON = "/usr/bin/python3"

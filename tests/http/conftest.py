@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.policy import Rule
-from kitbag.results import ToolResult
+from skillpouch import Policy, SkillManager
+from skillpouch.policy import Rule
+from skillpouch.results import ToolResult
 from tests.conftest import WriteSkill
 from tests.http.servers import Answer, Server, reply
 

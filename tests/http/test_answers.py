@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Limits
-from kitbag.results import HttpAnswer
+from skillpouch import Limits
+from skillpouch.results import HttpAnswer
 from tests.http.conftest import Call, Serve
 from tests.http.servers import Seen, Writer, reply
 
@@ -251,7 +251,7 @@ def test_a_file_made_of_an_answer_follows_no_link(
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (workspace / ".kitbag").symlink_to(outside)
+    (workspace / ".skillpouch").symlink_to(outside)
     server = serve(reply(b"x" * 5_000))
 
     result = call({"url": server.url}, limits=Limits(keep_bytes=1_000))

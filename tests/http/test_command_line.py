@@ -1,4 +1,4 @@
-"""`kitbag call` with an http tool: permitted on the command line, answered as text and JSON."""
+"""`skillpouch call` with an http tool: permitted on the command line, answered as text and JSON."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from tests.http.conftest import MakeManager, Serve
 from tests.http.servers import reply
 
 
-def kitbag(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kitbag", *words]
+def skillpouch(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "skillpouch", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
@@ -21,13 +21,13 @@ def test_a_tool_is_denied_then_trusted_then_called(
     manager_of({"url": f"{server.url}/${{n}}"}, {"n": {"type": "integer"}})
     root = ("--root", str(workspace.parent / "skills"))
 
-    denied = kitbag("call", "demo.ask", "n=3", *root, cwd=workspace)
-    trusted = kitbag("trust", "demo", "--host", server.host, "--yes", *root, cwd=workspace)
-    called = kitbag("call", "demo.ask", "n=3", *root, cwd=workspace)
-    as_json = kitbag("call", "demo.ask", "n=3", "--json", *root, cwd=workspace)
+    denied = skillpouch("call", "demo.ask", "n=3", *root, cwd=workspace)
+    trusted = skillpouch("trust", "demo", "--host", server.host, "--yes", *root, cwd=workspace)
+    called = skillpouch("call", "demo.ask", "n=3", *root, cwd=workspace)
+    as_json = skillpouch("call", "demo.ask", "n=3", "--json", *root, cwd=workspace)
 
     assert (denied.returncode, trusted.returncode) == (3, 0)
-    assert f"kitbag trust demo --host {server.host}" in denied.stderr
+    assert f"skillpouch trust demo --host {server.host}" in denied.stderr
     assert called.stdout.startswith(f"HTTP 200 OK\n{server.url}/3\napplication/json\n\n{{\n")
     answer = json.loads(as_json.stdout)
     assert (answer["outcome"], answer["structured"]) == ("ok", {"ok": True})
@@ -41,9 +41,9 @@ def test_an_answer_that_is_no_success_exits_with_1(
     server = serve(reply("no such thing", "404 Not Found"))
     manager_of({"url": server.url})
     root = ("--root", str(workspace.parent / "skills"))
-    kitbag("trust", "demo", "--host", server.host, "--yes", *root, cwd=workspace)
+    skillpouch("trust", "demo", "--host", server.host, "--yes", *root, cwd=workspace)
 
-    called = kitbag("call", "demo.ask", *root, cwd=workspace)
+    called = skillpouch("call", "demo.ask", *root, cwd=workspace)
 
     assert (called.returncode, called.stdout) == (1, "")
     assert called.stderr.startswith("HTTP 404 Not Found\n")

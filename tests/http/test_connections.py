@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.http.guard import Granted
-from kitbag.http.pools import pool_for
+from skillpouch.http.guard import Granted
+from skillpouch.http.pools import pool_for
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
 
@@ -124,7 +124,7 @@ def test_a_redirect_from_https_to_http_is_not_followed(
 
 
 def test_what_speaks_http_is_imported_when_it_is_needed() -> None:
-    program = "import sys, kitbag.executor, kitbag.manager; print(*sys.modules)"
+    program = "import sys, skillpouch.executor, skillpouch.manager; print(*sys.modules)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 

@@ -80,8 +80,8 @@ def test_a_path_that_may_well_be_meant_is_not_doubted(body: Any, manager_of: Mak
     assert problems(manager_of, {"body": body if not isinstance(body, str) else [body]}) == []
 
 
-def test_a_header_of_kitbags_own_is_doubted(manager_of: MakeManager) -> None:
-    message = "the header Host is Kitbag's own to set: it is left out"
+def test_a_header_of_skillpouchs_own_is_doubted(manager_of: MakeManager) -> None:
+    message = "the header Host is Skillpouch's own to set: it is left out"
 
     found = problems(manager_of, {"headers": {"Host": "a", "X-Own": "b"}})
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpcore2
 import pytest
 
-from kitbag import Policy
-from kitbag.errors import CallDeniedError
-from kitbag.http.errors import ExchangeError, InsideAddressError
-from kitbag.http.guard import Granted, Guard
+from skillpouch import Policy
+from skillpouch.errors import CallDeniedError
+from skillpouch.http.errors import ExchangeError, InsideAddressError
+from skillpouch.http.guard import Granted, Guard
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
 from tests.test_addresses import INSIDE
@@ -153,7 +153,7 @@ def test_a_call_whose_name_leads_inside_is_denied(
         manager.call("demo.ask")
 
     assert caught.value.code == "address_refused"
-    assert f"`kitbag trust demo --host 127.0.0.1:{server.port} --root " in caught.value.hint
+    assert f"`skillpouch trust demo --host 127.0.0.1:{server.port} --root " in caught.value.hint
     assert server.seen == []
 
 
@@ -181,7 +181,7 @@ def test_a_host_that_was_not_granted_is_not_called(serve: Serve, manager_of: Mak
     with pytest.raises(CallDeniedError) as caught:
         manager.call("demo.ask")
 
-    assert f"kitbag trust demo --host {server.host}" in caught.value.hint
+    assert f"skillpouch trust demo --host {server.host}" in caught.value.hint
     assert server.seen == []
 
 

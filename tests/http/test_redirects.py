@@ -5,8 +5,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.http.retries import retry_delay
+from skillpouch import SkillManager
+from skillpouch.http.retries import retry_delay
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 
@@ -65,9 +65,9 @@ def test_nothing_of_a_skill_is_taken_to_another_origin(
 
 def granted(manager_of: MakeManager, backend: object, *hosts: str) -> SkillManager:
     """Return a manager whose skill is granted what it declares, and more hosts."""
-    from kitbag.needs import Need
-    from kitbag.trust.asks import asks_of
-    from kitbag.trust.grants import Grants
+    from skillpouch.needs import Need
+    from skillpouch.trust.asks import asks_of
+    from skillpouch.trust.grants import Grants
 
     manager = manager_of(backend)
     skill = manager.get_skill("demo")
@@ -85,7 +85,7 @@ def test_a_redirect_to_a_host_that_is_not_granted_is_not_followed(serve: Serve, 
     result = call({"url": server.url})
 
     assert (result.outcome, result.code) == ("failed", "redirect_refused")
-    assert f"`kitbag trust demo --host {other.host}`" in result.content
+    assert f"`skillpouch trust demo --host {other.host}`" in result.content
     assert other.seen == []
 
 

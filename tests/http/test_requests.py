@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag.declarations.backends import read_backend
-from kitbag.declarations.declared import DeclarationError
-from kitbag.errors import InvalidArgumentsError
-from kitbag.http.plan import compile_plan
-from kitbag.http.request import Filling, make_request
-from kitbag.tools import Http
+from skillpouch.declarations.backends import read_backend
+from skillpouch.declarations.declared import DeclarationError
+from skillpouch.errors import InvalidArgumentsError
+from skillpouch.http.plan import compile_plan
+from skillpouch.http.request import Filling, make_request
+from skillpouch.tools import Http
 from tests.http.conftest import Call, MakeManager, Serve
 
 
@@ -172,7 +172,7 @@ def test_a_path_without_its_value_is_an_error_before_anything_is_sent(
     assert server.seen == []
 
 
-def test_headers_that_are_kitbags_own_are_left_out(serve: Serve, call: Call) -> None:
+def test_headers_that_are_skillpouchs_own_are_left_out(serve: Serve, call: Call) -> None:
     server = serve()
     headers = {"Host": "internal", "Content-Length": "0", "Connection": "close", "X-Own": "1"}
 

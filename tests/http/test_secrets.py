@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from kitbag import Policy, ToolExecutor
-from kitbag.errors import CallDeniedError, KitbagError
-from kitbag.house import House
-from kitbag.tools import Http, Tool
-from kitbag.trust.errors import UngrantedError
+from skillpouch import Policy, ToolExecutor
+from skillpouch.errors import CallDeniedError, SkillpouchError
+from skillpouch.house import House
+from skillpouch.tools import Http, Tool
+from skillpouch.trust.errors import UngrantedError
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 
@@ -63,7 +63,7 @@ def test_a_secret_that_is_no_header_is_not_in_the_error(
     server = serve()
     manager = manager_of({"url": server.url, "headers": {"X-Key": "${env:API_KEY}"}})
 
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         manager.call("demo.ask")
 
     assert caught.value.code == "cannot_start"
@@ -79,7 +79,7 @@ def test_an_unset_variable_is_an_error_and_no_empty_token(
     server = serve()
     backend = {"url": server.url, "headers": {"Authorization": "Bearer ${env:API_KEY}"}}
 
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         manager_of(backend).call("demo.ask")
 
     assert caught.value.code == "secret_unset"
@@ -112,5 +112,5 @@ async def test_a_tool_of_no_skill_has_no_host_and_no_secret(serve: Serve) -> Non
     with pytest.raises(UngrantedError) as caught:
         await executor.execute("own.ask", {})
 
-    assert caught.value.hint == f"run `kitbag trust own --host {server.host}`"
+    assert caught.value.hint == f"run `skillpouch trust own --host {server.host}`"
     assert server.seen == []

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag import SkillManager
-from kitbag.http.pieces import cutter_for
-from kitbag.http.shapes import Shape
-from kitbag.results import ToolResult
+from skillpouch import SkillManager
+from skillpouch.http.pieces import cutter_for
+from skillpouch.http.shapes import Shape
+from skillpouch.results import ToolResult
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer
 

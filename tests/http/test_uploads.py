@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag import Limits
-from kitbag.errors import InvalidArgumentsError
-from kitbag.http.uploads import UploadError, open_upload
+from skillpouch import Limits
+from skillpouch.errors import InvalidArgumentsError
+from skillpouch.http.uploads import UploadError, open_upload
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 WriteSkill = Callable[..., Path]
 

@@ -10,8 +10,8 @@ import openai
 import pytest
 from agents import Agent, OpenAIResponsesModel, Runner, ToolSearchTool, set_tracing_disabled
 
-from kitbag import SkillManager, tool
-from kitbag.integrations.agents import agents_tools
+from skillpouch import SkillManager, tool
+from skillpouch.integrations.agents import agents_tools
 from tests.integrations.conftest import PIXEL, Provider
 from tests.integrations.test_openai import response_reply
 

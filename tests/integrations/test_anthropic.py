@@ -8,8 +8,8 @@ import anthropic
 import jsonschema_rs
 import pytest
 
-from kitbag import SkillManager
-from kitbag.integrations.anthropic import (
+from skillpouch import SkillManager
+from skillpouch.integrations.anthropic import (
     anthropic_tools,
     arun_anthropic_calls,
     run_anthropic_calls,

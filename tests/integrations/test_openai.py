@@ -10,9 +10,9 @@ import jsonschema_rs
 import openai
 import pytest
 
-from kitbag import SkillManager, tool
-from kitbag.integrations.openai import arun_openai_calls, openai_tools, run_openai_calls
-from kitbag.policy.approval import Answer, Question
+from skillpouch import SkillManager, tool
+from skillpouch.integrations.openai import arun_openai_calls, openai_tools, run_openai_calls
+from skillpouch.policy.approval import Answer, Question
 from tests.integrations.conftest import PIXEL, Provider, WriteSkill
 
 INCLUDE = ["kit", "read"]

@@ -20,9 +20,9 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from kitbag import SkillManager, tool
-from kitbag.integrations.pydantic_ai import KitbagToolset
-from kitbag.results import ToolResult
+from skillpouch import SkillManager, tool
+from skillpouch.integrations.pydantic_ai import SkillpouchToolset
+from skillpouch.results import ToolResult
 from tests.integrations.conftest import PIXEL
 
 WriteSkill = Callable[..., Path]
@@ -63,7 +63,7 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
         ("kit__add", "{broken"),
         ("read", {"file_path": "dot.png"}),
     ]
-    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
+    agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(manager)])
 
     ran = await agent.run("Go.")
 
@@ -86,7 +86,7 @@ async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written
     manager: SkillManager,
 ) -> None:
     turn = [("kit__add", {"a": 2}), ("read", {"file_path": "dot.png"})]
-    agent = Agent(scripted(turn), toolsets=[KitbagToolset(manager)])
+    agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(manager)])
 
     ran = await agent.run("Go.")
 
@@ -102,7 +102,7 @@ async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
     manager: SkillManager,
 ) -> None:
     model = TestModel(call_tools=["kit__add", "kit__echo"])
-    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit")])
+    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="kit")])
 
     ran = await agent.run("Go.")
 
@@ -121,8 +121,8 @@ async def test_wrong_arguments_end_a_run_only_after_the_retries_it_was_given(
     manager: SkillManager,
 ) -> None:
     wrong = [("kit__add", {"a": "two"})]
-    patient = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=2)])
-    strict = Agent(scripted(wrong, wrong), toolsets=[KitbagToolset(manager, max_retries=1)])
+    patient = Agent(scripted(wrong, wrong), toolsets=[SkillpouchToolset(manager, max_retries=2)])
+    strict = Agent(scripted(wrong, wrong), toolsets=[SkillpouchToolset(manager, max_retries=1)])
 
     assert (await patient.run("Go.")).output == "Done."
     with pytest.raises(UnexpectedModelBehavior, match="kit__add"):
@@ -140,7 +140,7 @@ async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
         return "learned"
 
     turns: list[list[tuple[str, Any]]] = [[("learn", {})], [("late__hello", {})]]
-    toolsets = [KitbagToolset(manager), KitbagToolset([learn], id="functions")]
+    toolsets = [SkillpouchToolset(manager), SkillpouchToolset([learn], id="functions")]
     agent = Agent(scripted(*turns), toolsets=toolsets)
 
     ran = await agent.run("Go.")
@@ -151,8 +151,8 @@ async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
 async def test_skills_are_listed_where_an_agent_can_activate_them(manager: SkillManager) -> None:
     finding = SkillManager(*manager.roots, disclosure=True)
     turn = [("activate_skill", {"name": "kit"})]
-    agent = Agent(scripted(turn), toolsets=[KitbagToolset(finding)])
-    unaware = Agent(scripted(), toolsets=[KitbagToolset(manager)])
+    agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(finding)])
+    unaware = Agent(scripted(), toolsets=[SkillpouchToolset(manager)])
 
     ran = await agent.run("Go.")
     other = await unaware.run("Go.")
@@ -164,7 +164,7 @@ async def test_skills_are_listed_where_an_agent_can_activate_them(manager: Skill
 
 
 async def test_tools_keep_working_under_another_name(manager: SkillManager) -> None:
-    toolset = KitbagToolset(manager, include="kit.add").prefixed("my")
+    toolset = SkillpouchToolset(manager, include="kit.add").prefixed("my")
     agent = Agent(scripted([("my_kit__add", {"a": 1})]), toolsets=[toolset])
 
     ran = await agent.run("Go.")
@@ -174,7 +174,7 @@ async def test_tools_keep_working_under_another_name(manager: SkillManager) -> N
 
 async def test_deferred_tools_are_found_by_searching(manager: SkillManager) -> None:
     model = TestModel(call_tools=[])
-    agent = Agent(model, toolsets=[KitbagToolset(manager, include="kit", defer="kit.add")])
+    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="kit", defer="kit.add")])
 
     await agent.run("Go.")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.integrations.strict_schemas import plain_root, strict_schema, without_nulls
+from skillpouch.integrations.strict_schemas import plain_root, strict_schema, without_nulls
 
 
 def an_object(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import anthropic
 import openai
 import pytest
 
-from kitbag import Policy, ScriptedTool, SkillManager, Tool
-from kitbag.integrations.anthropic import anthropic_tools, run_anthropic_calls
-from kitbag.integrations.openai import openai_tools, run_openai_calls
-from kitbag.policy.approval import Answer, Question
-from kitbag.policy.rules import Rule
+from skillpouch import Policy, ScriptedTool, SkillManager, Tool
+from skillpouch.integrations.anthropic import anthropic_tools, run_anthropic_calls
+from skillpouch.integrations.openai import openai_tools, run_openai_calls
+from skillpouch.policy.approval import Answer, Question
+from skillpouch.policy.rules import Rule
 from tests.integrations.conftest import ADD, FAIL, Provider
 from tests.integrations.test_anthropic import reply as anthropic_reply
 from tests.integrations.test_openai import chat_reply, response_reply

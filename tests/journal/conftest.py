@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.journal.journal import Journal
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Entry
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Entry
 
 ReadAll = Callable[[], list[Entry]]
 

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from kitbag.errors import CallDeniedError, CommandStartError
-from kitbag.journal.endings import ending_of_error, ending_of_result
-from kitbag.journal.records import Finished
-from kitbag.redacted_results import redact_result
-from kitbag.redaction import Redactor
-from kitbag.results import ChangedFile, ToolResult
+from skillpouch.errors import CallDeniedError, CommandStartError
+from skillpouch.journal.endings import ending_of_error, ending_of_result
+from skillpouch.journal.records import Finished
+from skillpouch.redacted_results import redact_result
+from skillpouch.redaction import Redactor
+from skillpouch.results import ChangedFile, ToolResult
 
 REDACTOR = Redactor({"KEY": "hunter2hunter2"})
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.journal.journal import Journal, user_journal
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Entry, Finished, Started
-from kitbag.journal.retention import Retention, keep_small
-from kitbag.journal.store import FILE_NAME
-from kitbag.journal.trouble import NoSuchCallError
+from skillpouch.journal.journal import Journal, user_journal
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Entry, Finished, Started
+from skillpouch.journal.retention import Retention, keep_small
+from skillpouch.journal.store import FILE_NAME
+from skillpouch.journal.trouble import NoSuchCallError
 from tests.journal.conftest import ReadAll
 
 
@@ -177,7 +177,7 @@ def test_everybody_who_asks_gets_the_same_journal_of_the_user(
     journal.started(Started(tool="t"))
 
     assert user_journal() is journal
-    assert (tmp_path / "kitbag/journal.sqlite3").exists()
+    assert (tmp_path / "skillpouch/journal.sqlite3").exists()
     journal.close()
 
 
@@ -215,8 +215,8 @@ def test_opening_the_file_twice_in_a_process_takes_no_lock_from_it(
 WRITES = """
 import sys
 from pathlib import Path
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
 journal = Journal(Path(sys.argv[1]), required=True)
 for number in range(100):
     call = journal.started(Started(tool=f"{sys.argv[2]}.{number}"))

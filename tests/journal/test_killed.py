@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.journal.journal import Journal
-from kitbag.journal.owners import Owner, state_of, this_process
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Finished, Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.owners import Owner, state_of, this_process
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Finished, Started
 from tests.journal.conftest import ReadAll
 
 # Prints the name of each call when its result may be given away; eight threads at once.
 HOST = """
 import os, sys, threading
 from pathlib import Path
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
 journal = Journal(Path(sys.argv[1]), required=True)
 def work(thread):
     for number in range(250):
@@ -78,8 +78,8 @@ def _run_and_kill(directory: Path, number: int, lines: int) -> str:
 STARTS = """
 import sys
 from pathlib import Path
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Started
 journal = Journal(Path(sys.argv[1]))
 print(journal.started(Started(tool="slow")), flush=True)
 sys.stdin.read()

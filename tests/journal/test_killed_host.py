@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.environment import state_directory
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Entry
+from skillpouch.environment import state_directory
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Entry
 from tests.conftest import WriteSkill
 
 # Eight calls at a time, each named by its argument and printed when its result is there.
 HOST = """
 import asyncio, os, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 manager = SkillManager(sys.argv[1], workspace=sys.argv[2])
 async def work(worker):
     for number in range(int(sys.argv[4])):

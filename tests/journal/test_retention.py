@@ -3,9 +3,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
-from kitbag.journal.retention import Retention, keep_small, prune
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.retention import Retention, keep_small, prune
 from tests.journal.conftest import ReadAll
 
 DAY_NS = 24 * 3600 * 10**9

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.journal.journal import Journal
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.records import Finished, Started
-from kitbag.journal.trouble import JournalError, JournalWarning
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.trouble import JournalError, JournalWarning
 from tests.journal.conftest import ReadAll
 
 
@@ -88,8 +88,8 @@ def test_a_file_that_somebody_holds_is_waited_for_once(
 FILLS = """
 import resource, sys
 from pathlib import Path
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 said = []
 journal = Journal(Path(sys.argv[1]), warn=said.append)
@@ -116,8 +116,8 @@ def test_a_full_disk_is_said_and_what_was_written_stays(directory: Path, read_al
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from kitbag.journal.journal import Journal
-from kitbag.journal.records import Finished, Started
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Finished, Started
 if os.geteuid() == 0:
     os.chown(sys.argv[1], 54321, 54321)
     os.setgroups([])
@@ -256,7 +256,7 @@ def test_a_journal_of_a_newer_version_is_left_alone(
 
     call(journal)
 
-    assert "a newer Kitbag wrote it (format 99)" in said[0]
+    assert "a newer Skillpouch wrote it (format 99)" in said[0]
     assert not list(directory.glob("journal-damaged-*"))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.environment import state_directory
-from kitbag.needs import Need, NeedKind
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.environment import state_directory
+from skillpouch.needs import Need, NeedKind
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 SECRET = 'tr0ub4dor/&+"3 zZ?'  # every form of it differs from every other
@@ -38,7 +38,7 @@ def manager_of(write_skill: WriteSkill, workspace: Path, tmp_path: Path) -> Make
 
 @pytest.fixture
 def grant() -> Grant:
-    """Say yes, as `kitbag trust` does."""
+    """Say yes, as `skillpouch trust` does."""
 
     def grant(manager: SkillManager, **values: str | list[str]) -> None:
         kinds: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "packages": "packages"}

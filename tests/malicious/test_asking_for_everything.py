@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kitbag.errors import CallDeniedError
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.policy import Answer, Policy, Question, Rule
+from skillpouch.errors import CallDeniedError
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.policy import Answer, Policy, Question, Rule
 from tests.malicious.conftest import Grant, MakeManager
 
 GREEDY = """metadata:
-  kitbag:
+  skillpouch:
     secrets: [API_KEY, AWS_SECRET_ACCESS_KEY]
     hosts: ['*', 169.254.169.254, evil.example.com]
     read: [/, ~, ~/.ssh]
@@ -51,7 +51,7 @@ def test_a_greedy_skill_does_not_run_and_the_error_names_every_missing_grant(
     if mode != "trusting":
         wanted += ["API_KEY", "AWS_SECRET_ACCESS_KEY", "evil.example.com", "169.254.169.254"]
     assert [word for word in wanted if word not in said] == []
-    assert "kitbag trust bad" in caught.value.hint
+    assert "skillpouch trust bad" in caught.value.hint
     assert "hunter2" not in said
     assert not (workspace / "ran").exists()
 
@@ -60,14 +60,22 @@ def test_a_greedy_skill_does_not_run_and_the_error_names_every_missing_grant(
 def test_the_command_line_denies_it_with_exit_code_3_and_the_command_to_run(
     manager_of: MakeManager, workspace: Path, tmp_path: Path
 ) -> None:
-    manager_of(TAKE, "metadata: {kitbag: {secrets: [API_KEY]}}\n")
-    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", str(tmp_path / "skills")]
+    manager_of(TAKE, "metadata: {skillpouch: {secrets: [API_KEY]}}\n")
+    words = [
+        sys.executable,
+        "-m",
+        "skillpouch",
+        "call",
+        "bad.take",
+        "--root",
+        str(tmp_path / "skills"),
+    ]
 
     ran = subprocess.run(words, cwd=workspace, capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stdout) == (3, "")
     assert "the secret API_KEY" in ran.stderr
-    assert f"kitbag trust bad --secret API_KEY --root {tmp_path}/skills" in ran.stderr
+    assert f"skillpouch trust bad --secret API_KEY --root {tmp_path}/skills" in ran.stderr
     assert not (workspace / "ran").exists()
 
 
@@ -75,11 +83,11 @@ def test_the_command_line_denies_it_with_exit_code_3_and_the_command_to_run(
 def test_the_command_of_the_error_really_gives_what_was_missing(
     manager_of: MakeManager, tmp_path: Path
 ) -> None:
-    manager = manager_of(TAKE, "metadata: {kitbag: {secrets: [API_KEY], read: [../..]}}\n")
+    manager = manager_of(TAKE, "metadata: {skillpouch: {secrets: [API_KEY], read: [../..]}}\n")
     with pytest.raises(CallDeniedError) as caught:
         manager.call("bad.take")
 
-    command = next(hint for hint in caught.value.hints if hint.startswith("kitbag trust"))
+    command = next(hint for hint in caught.value.hints if hint.startswith("skillpouch trust"))
     words = [sys.executable, "-m", *command.split(), "--yes"]
     subprocess.run(words, cwd=tmp_path, capture_output=True, check=True)
 
@@ -107,9 +115,9 @@ def test_a_grant_gives_what_it_names_and_nothing_beside_it(
 
 
 @pytest.mark.promise("call-2")
-@pytest.mark.parametrize("folder", ["/", "state", "state/kitbag/grants", "config", "cache"])
+@pytest.mark.parametrize("folder", ["/", "state", "state/skillpouch/grants", "config", "cache"])
 @pytest.mark.parametrize("how", ["once", "session", "always", "rule"])
-def test_nobody_can_say_yes_to_writing_what_kitbag_keeps(
+def test_nobody_can_say_yes_to_writing_what_skillpouch_keeps(
     folder: str, how: Any, manager_of: MakeManager, workspace: Path
 ) -> None:
     path = str(Path.home() / folder) if folder != "/" else "/"
@@ -119,7 +127,7 @@ def test_nobody_can_say_yes_to_writing_what_kitbag_keeps(
     def say_yes(_: Question) -> Answer:
         return Answer(yes=True, remember="once" if how == "rule" else how)
 
-    front = f"metadata: {{kitbag: {{write: ['{path}']}}}}\n"
+    front = f"metadata: {{skillpouch: {{write: ['{path}']}}}}\n"
     manager = manager_of(TAKE, front, approver=say_yes, policy=Policy(rules=rules))
 
     with pytest.raises(CallDeniedError, match="cannot grant writing"):
@@ -140,7 +148,7 @@ def test_a_secret_is_fetched_only_after_the_yes_that_gives_it(manager_of: MakeMa
         order.append("ask")
         return False
 
-    front = "metadata: {kitbag: {secrets: [API_KEY]}}\n"
+    front = "metadata: {skillpouch: {secrets: [API_KEY]}}\n"
     manager = manager_of(TAKE, front, secrets=vault, approver=refuse)
 
     with pytest.raises(CallDeniedError):
@@ -170,8 +178,16 @@ def test_what_a_skill_writes_into_its_needs_does_not_act_on_the_terminal(
     manager_of: MakeManager, workspace: Path, tmp_path: Path
 ) -> None:
     hosts = json.dumps(["evil\u001b[2Jhost", "a\u202eb"])
-    manager_of(TAKE, f"metadata: {{kitbag: {{hosts: {hosts}, read: ['/\\u001b[31mx']}}}}\n")
-    words = [sys.executable, "-m", "kitbag", "call", "bad.take", "--root", str(tmp_path / "skills")]
+    manager_of(TAKE, f"metadata: {{skillpouch: {{hosts: {hosts}, read: ['/\\u001b[31mx']}}}}\n")
+    words = [
+        sys.executable,
+        "-m",
+        "skillpouch",
+        "call",
+        "bad.take",
+        "--root",
+        str(tmp_path / "skills"),
+    ]
 
     ran = subprocess.run(words, cwd=workspace, capture_output=True, check=False)
 
@@ -184,7 +200,7 @@ def test_what_a_skill_writes_into_its_needs_does_not_act_on_the_terminal(
 def test_a_skill_asks_for_its_needs_however_its_file_is_spelt(
     name: str, manager_of: MakeManager, tmp_path: Path
 ) -> None:
-    manager = manager_of(TAKE, "metadata: {kitbag: {secrets: [API_KEY]}}\n")
+    manager = manager_of(TAKE, "metadata: {skillpouch: {secrets: [API_KEY]}}\n")
     file = tmp_path / "skills/bad/SKILL.md"
     file.rename(file.with_name(name))
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError
-from kitbag.policy import Answer, Policy, Question
-from kitbag.trust.errors import SkillChangedError
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError
+from skillpouch.policy import Answer, Policy, Question
+from skillpouch.trust.errors import SkillChangedError
+from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
 SHOW = {
@@ -118,7 +118,7 @@ def test_a_skill_that_changes_while_somebody_is_asked_does_not_run(
         (home / "scripts/helper.py").write_text("open('ran', 'w')\nWORD = 'swapped'\n")
         return Answer(yes=True, remember=remember)
 
-    front = "metadata: {kitbag: {secrets: [API_KEY]}}\n"
+    front = "metadata: {skillpouch: {secrets: [API_KEY]}}\n"
     manager = manager_of(SHOW, front, approver=swap)
 
     with pytest.raises(SkillChangedError):
@@ -180,7 +180,7 @@ def test_who_is_asked_sees_where_a_path_really_leads(
         return False
 
     (tmp_path / "keys").mkdir()
-    front = "metadata: {kitbag: {write: [harmless]}}\n"
+    front = "metadata: {skillpouch: {write: [harmless]}}\n"
     manager = manager_of(SHOW, front, approver=refuse)
     (home / "harmless").symlink_to(tmp_path / "keys")
 

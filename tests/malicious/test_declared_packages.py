@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.environments.lookup import environment_for
-from kitbag.errors import CallDeniedError
-from kitbag.needs import Need
-from kitbag.policy import Rule
-from kitbag.policy.approval import Question
-from kitbag.trust.errors import UngrantedError
+from skillpouch import Policy, SkillManager
+from skillpouch.environments.lookup import environment_for
+from skillpouch.errors import CallDeniedError
+from skillpouch.needs import Need
+from skillpouch.policy import Rule
+from skillpouch.policy.approval import Question
+from skillpouch.trust.errors import UngrantedError
 from tests.conftest import WriteSkill
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.environments.conftest import script_at
@@ -100,7 +100,7 @@ def test_nothing_that_is_declared_is_fetched_without_a_yes(
     if policy.rules and policy.rules[0].verdict == "deny":
         return
     assert f"it needs the package {shown} (asked in " in str(caught.value)
-    assert "kitbag trust bad --package " in caught.value.hint
+    assert "skillpouch trust bad --package " in caught.value.hint
 
 
 @forms

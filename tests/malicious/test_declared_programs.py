@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Policy, SkillManager
-from kitbag.downloads.store import open_programs
-from kitbag.errors import InvalidArgumentsError, KitbagError
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import Limits, Policy, SkillManager
+from skillpouch.downloads.store import open_programs
+from skillpouch.errors import InvalidArgumentsError, SkillpouchError
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.http.conftest import Serve, serve
 from tests.malicious.conftest import SECRET, MakeManager
 from tests.malicious.declared import dialled, front
@@ -62,7 +62,7 @@ def test_a_program_outside_the_skill_is_not_run(
         (tmp_path / name).write_text("#!/bin/sh\necho evil\n")
         (tmp_path / name).chmod(0o755)
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager_of({}, front({"type": "binary", "path": path})).call("x", {})
 
 
@@ -102,7 +102,7 @@ def test_a_cache_that_was_poisoned_is_not_run(
     """The worst place for a cache: inside the workspace, where tools may write."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(workspace / "cache"))
     digest = "ab" * 32
-    place = f"cache/kitbag/programs/{digest}"
+    place = f"cache/skillpouch/programs/{digest}"
     script = f"mkdir -p {place} && printf '#!/bin/sh\\necho evil' > {place}/program; echo tried"
     planting = {"type": "script", "interpreter": "sh", "script": script}
     running = {"type": "binary", "url": "https://tools.example.com/t", "sha256": digest}
@@ -113,7 +113,7 @@ def test_a_cache_that_was_poisoned_is_not_run(
     manager = manager_of({}, f"tools: {json.dumps(entries)}\n", policy=Policy.trusting())
 
     planted = manager.call("plant", {})
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager.call("run", {})
 
     assert "tried" in planted.stdout
@@ -129,7 +129,7 @@ def test_a_program_of_another_content_than_its_name_is_not_run(manager_of: MakeM
     backend = {"type": "binary", "url": "https://tools.example.com/t", "sha256": digest}
     manager = manager_of({}, front(backend), policy=Policy.trusting())
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager.call("x", {})
 
     assert not (folder / "program").exists()
@@ -145,7 +145,7 @@ def test_what_one_skill_was_vouched_for_is_nothing_to_another(
     Grants().grant(manager.get_skill("bad"), [pin], by="ada")
     (manager.get_skill("bad").home / "more.md").write_text("changed")
 
-    with pytest.raises(KitbagError, match="nothing outside is dialled"):
+    with pytest.raises(SkillpouchError, match="nothing outside is dialled"):
         manager.call("x", {})
 
     assert dialled == ["93.184.216.34"] * len(dialled)

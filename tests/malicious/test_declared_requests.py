@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Policy
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError, UnknownToolError
+from skillpouch import Limits, Policy
+from skillpouch.errors import (
+    CallDeniedError,
+    InvalidArgumentsError,
+    SkillpouchError,
+    UnknownToolError,
+)
 from tests.http.conftest import LOCAL, Serve, serve
 from tests.http.servers import Seen, Writer, reply
 from tests.malicious.conftest import SECRET, MakeManager
@@ -111,7 +116,7 @@ def test_no_declaration_reaches_this_machine_or_its_network(
     with pytest.raises(CallDeniedError) as caught:
         manager.call("bad.x", {})
 
-    assert "kitbag trust bad --host" in caught.value.hint
+    assert "skillpouch trust bad --host" in caught.value.hint
     assert dialled == []
 
 
@@ -124,7 +129,7 @@ def test_an_odd_spelling_of_an_address_is_no_host(
 ) -> None:
     manager = manager_of({}, front(http(f"http://{host}/")), policy=LOCAL)
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager.call("bad.x", {})
 
     assert dialled == []
@@ -203,7 +208,7 @@ def test_a_variable_that_nobody_granted_is_not_sent(
     with pytest.raises(CallDeniedError) as caught:
         manager.call("x", {})
 
-    assert "kitbag trust bad --secret AWS_SECRET_ACCESS_KEY" in caught.value.hint
+    assert "skillpouch trust bad --secret AWS_SECRET_ACCESS_KEY" in caught.value.hint
     assert SECRET not in str(caught.value)
     assert server.seen == []
 
@@ -219,7 +224,7 @@ def test_an_upload_takes_no_file_from_outside_the_workspace(
         (workspace / link).symlink_to(workspace.parent / "outside.txt")
     backend = http(server.url, method="POST", multipart={"file": {"path": "${a}"}})
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager_of({}, front(backend, "a"), policy=LOCAL).call("x", {"a": path})
 
     assert server.seen == []

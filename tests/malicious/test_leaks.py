@@ -13,16 +13,16 @@ from urllib.parse import quote
 
 import pytest
 
-from kitbag import Limits, Policy, SkillManager
-from kitbag.calls import Given
-from kitbag.errors import CallDeniedError, KitbagError
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.permit import Permit
-from kitbag.policy import Question, Rule
-from kitbag.redaction import Redactor
-from kitbag.results import ToolResult
-from kitbag.secret_forms import forms_of
-from kitbag.telemetry import Telemetry
+from skillpouch import Limits, Policy, SkillManager
+from skillpouch.calls import Given
+from skillpouch.errors import CallDeniedError, SkillpouchError
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.permit import Permit
+from skillpouch.policy import Question, Rule
+from skillpouch.redaction import Redactor
+from skillpouch.results import ToolResult
+from skillpouch.secret_forms import forms_of
+from skillpouch.telemetry import Telemetry
 from tests.malicious.conftest import SECRET, Grant, MakeManager
 
 pytestmark = pytest.mark.promise("call-4")
@@ -150,13 +150,15 @@ def test_no_result_no_record_and_no_log_holds_a_granted_secret(
     assert leaks_in(b"".join(heard), *heard) == []
     assert leaks_in(*kept_in(state)) == []
     assert leaks_in(caplog.text, *[record.__dict__ for record in caplog.records]) == []
-    output = [path.read_bytes() for path in (workspace / ".kitbag").rglob("*") if path.is_file()]
+    output = [
+        path.read_bytes() for path in (workspace / ".skillpouch").rglob("*") if path.is_file()
+    ]
     assert leaks_in(*output) == []
 
 
 @pytest.mark.parametrize("name", ["bad.fail", "bad.scream", "bad.shell"])
 def test_what_invoke_raises_does_not_say_it(name: str, manager: SkillManager) -> None:
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         manager.get_tool(name).invoke({})
 
     error = caught.value
@@ -194,7 +196,7 @@ def test_the_command_line_does_not_print_it(
         words = ["call", name, "--root", str(manager.roots[0]), *extra]
 
         ran = subprocess.run(
-            [sys.executable, "-m", "kitbag", *words],
+            [sys.executable, "-m", "skillpouch", *words],
             cwd=workspace,
             capture_output=True,
             check=False,
@@ -245,7 +247,7 @@ def test_large_arguments_with_the_secret_leave_no_file(
 
     left = [path for path in tmp_path.rglob("*") if path.is_file() and "skills" not in path.parts]
     assert leaks_in(*[path.read_bytes() for path in left]) == []
-    assert list(workspace.iterdir()) in ([], [workspace / ".kitbag"])
+    assert list(workspace.iterdir()) in ([], [workspace / ".skillpouch"])
 
 
 def test_spans_do_not_hold_it(
@@ -259,7 +261,7 @@ def test_spans_do_not_hold_it(
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     # Not the provider of the process: that can be set once only, and is another test's.
-    monkeypatch.setattr("kitbag.telemetry._tracer", lambda: provider.get_tracer("kitbag"))
+    monkeypatch.setattr("skillpouch.telemetry._tracer", lambda: provider.get_tracer("skillpouch"))
     telemetry = Telemetry(enabled=True, content=True)
     manager = manager_of(TELL, telemetry=telemetry)
     grant(manager, secrets="API_KEY")
@@ -284,7 +286,7 @@ def test_a_value_that_no_environment_can_hold_is_not_in_the_error(
 
     try:
         seen += seen_of(manager.call("bad.shell"))
-    except KitbagError as error:
+    except SkillpouchError as error:
         seen += [str(error), repr(error), error.hint, *traceback.format_exception(error)]
 
     assert [each for each in (*seen, *kept_in(state)) if "hunter2" in str(each)] == []
@@ -343,7 +345,7 @@ def test_no_piece_of_a_json_key_is_shown_by_tools_that_print_their_environment(
         assert "[redacted API_KEY]" in result.content
         try:
             seen.append(manager.get_tool(tool).invoke({}))
-        except KitbagError as error:
+        except SkillpouchError as error:
             seen.extend([str(error), vars(error), *traceback.format_exception(error)])
 
     whole = "\n".join(

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Policy, SkillManager, ToolExecutor, tool
-from kitbag.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
-from kitbag.house import House
-from kitbag.journal.journal import Journal
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.journal.trouble import JournalError, JournalWarning
-from kitbag.policy import Answer, Condition, Equals, LimitRule, Present, Question, Rule
-from kitbag.trust.grants import Grants
+from skillpouch import Limits, Policy, SkillManager, ToolExecutor, tool
+from skillpouch.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
+from skillpouch.house import House
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.journal.trouble import JournalError, JournalWarning
+from skillpouch.policy import Answer, Condition, Equals, LimitRule, Present, Question, Rule
+from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
 RUN = {
@@ -177,7 +177,7 @@ def test_a_strict_policy_asks_before_the_first_use_whatever_its_rules_allow(
     grant(manager)
 
     assert "was ever approved" in str(caught.value)
-    assert "kitbag trust bad" in caught.value.hint
+    assert "skillpouch trust bad" in caught.value.hint
     assert manager.call("bad.run").outcome == "ok"
 
 
@@ -187,7 +187,7 @@ def test_trusting_gives_what_is_declared_and_not_what_scripts_read(
     monkeypatch.setenv("DECLARED_KEY", "hunter2hunter2")
     monkeypatch.setenv("READ_KEY", "sesamesesame")
     script = "import os\nprint(os.environ.get('DECLARED_KEY'), os.environ.get('READ_KEY'))\n"
-    front = "metadata: {kitbag: {secrets: [DECLARED_KEY]}}\n"
+    front = "metadata: {skillpouch: {secrets: [DECLARED_KEY]}}\n"
     manager = manager_of({"scripts/see.py": script}, front, policy=Policy.trusting())
 
     assert manager.call("bad.see").stdout == "[redacted DECLARED_KEY] None\n"
@@ -196,10 +196,10 @@ def test_trusting_gives_what_is_declared_and_not_what_scripts_read(
 def test_limits_of_a_policy_hold_and_those_of_a_project_only_lower(
     manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workspace / "kitbag.toml").write_text("[[limits]]\ntimeout_seconds = 0.3\n")
+    (workspace / "skillpouch.toml").write_text("[[limits]]\ntimeout_seconds = 0.3\n")
     monkeypatch.chdir(workspace)
     lowered = manager_of(RUN).call("bad.hang")
-    (workspace / "kitbag.toml").write_text("[[limits]]\ntimeout_seconds = 25\n")
+    (workspace / "skillpouch.toml").write_text("[[limits]]\ntimeout_seconds = 25\n")
     kept = SkillManager(
         workspace.parent / "skills", workspace=workspace, limits=Limits(timeout_seconds=0.4)
     ).call("bad.hang")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError, PolicyFileError
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError, PolicyFileError
+from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
 pytestmark = pytest.mark.promise("grant-2")
 
 SHOW = {"scripts/show.py": "import os\nprint(os.environ.get('API_KEY'))\n"}
-ASKS = "metadata: {kitbag: {secrets: [API_KEY]}}\n"
+ASKS = "metadata: {skillpouch: {secrets: [API_KEY]}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def project(manager_of: MakeManager, workspace: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_a_project_file_that_loosens_anything_stops_every_call(text: str, project: Path) -> None:
-    (project / "kitbag.toml").write_text(text)
+    (project / "skillpouch.toml").write_text(text)
 
     with pytest.raises(PolicyFileError):
         SkillManager(cache=False).call("bad.show")
@@ -58,7 +58,7 @@ def test_a_project_file_that_loosens_anything_stops_every_call(text: str, projec
 
 def test_a_request_of_a_project_is_only_a_request(project: Path) -> None:
     request = '[[requests]]\nskill = "bad"\nneeds = ["secret:API_KEY", "host:*"]\n'
-    (project / "kitbag.toml").write_text(request)
+    (project / "skillpouch.toml").write_text(request)
 
     with pytest.raises(CallDeniedError, match="the secret API_KEY"):
         SkillManager(cache=False).call("bad.show")
@@ -70,17 +70,22 @@ def test_files_that_look_like_the_users_own_count_for_nothing(
     grant(SkillManager(cache=False), secrets="API_KEY")
     record = next((state / "grants").glob("*.json"))
     home = project / "skills/bad"
-    for folder in ("grants", ".local/state/kitbag/grants", "kitbag/grants", ".kitbag/grants"):
+    for folder in (
+        "grants",
+        ".local/state/skillpouch/grants",
+        "skillpouch/grants",
+        ".skillpouch/grants",
+    ):
         for base in (project, home):
             (base / folder).mkdir(parents=True)
             (base / folder / record.name).write_bytes(record.read_bytes())
             (base / folder / "unconfined.json").write_text(json.dumps({"when": "", "by": "me"}))
     Grants().forget("bad", str(home))
     allow = 'mode = "trusting"\n[[rules]]\nverdict = "allow"\nneeds = ["secret"]\npath = "/"\n'
-    for name in ("policy.toml", ".config/kitbag/policy.toml", "skills/bad/policy.toml"):
+    for name in ("policy.toml", ".config/skillpouch/policy.toml", "skills/bad/policy.toml"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(allow)
-    (project / ".env").write_text(f"XDG_STATE_HOME={project}\nKITBAG_POLICY=trusting\n")
+    (project / ".env").write_text(f"XDG_STATE_HOME={project}\nSKILLPOUCH_POLICY=trusting\n")
 
     with pytest.raises(CallDeniedError, match="the secret API_KEY"):
         SkillManager(cache=False).call("bad.show")
@@ -93,8 +98,8 @@ def test_a_relative_state_directory_is_none_of_the_users(
     # As a tool that reads a project's .env for its user would set it.
     monkeypatch.setenv("XDG_STATE_HOME", relative)
     monkeypatch.setenv("XDG_CONFIG_HOME", relative)
-    (project / "kitbag").mkdir()
-    (project / "kitbag/policy.toml").write_text('mode = "trusting"\n')
+    (project / "skillpouch").mkdir()
+    (project / "skillpouch/policy.toml").write_text('mode = "trusting"\n')
 
     with pytest.raises(CallDeniedError, match="the secret API_KEY"):
         SkillManager(cache=False).call("bad.show")
@@ -126,12 +131,12 @@ def test_the_state_directory_inside_the_project_is_no_workspace(
 
 
 def test_the_command_line_inside_a_clone_denies_too(project: Path) -> None:
-    (project / "kitbag.toml").write_text(
+    (project / "skillpouch.toml").write_text(
         '[[requests]]\nskill = "bad"\nneeds = ["secret:API_KEY"]\n'
     )
-    words = [sys.executable, "-m", "kitbag", "call", "bad.show", "--json"]
+    words = [sys.executable, "-m", "skillpouch", "call", "bad.show", "--json"]
 
     ran = subprocess.run(words, cwd=project, capture_output=True, check=False)
 
     assert (ran.returncode, b"hunter2" in ran.stdout + ran.stderr) == (3, False)
-    assert b"kitbag trust bad --secret API_KEY" in ran.stderr
+    assert b"skillpouch trust bad --secret API_KEY" in ran.stderr

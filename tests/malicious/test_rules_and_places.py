@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.errors import CallDeniedError, PolicyFileError
-from kitbag.policy import Rule
-from kitbag.policy.rules import RuleError
-from kitbag.policy.user_file import parse_user_policy
+from skillpouch import Policy, SkillManager
+from skillpouch.errors import CallDeniedError, PolicyFileError
+from skillpouch.policy import Rule
+from skillpouch.policy.rules import RuleError
+from skillpouch.policy.user_file import parse_user_policy
 from tests.conftest import WriteSkill
 
-FRONT = "name: github\ndescription: d\nmetadata: {kitbag: {secrets: [GITHUB_TOKEN]}}\n"
+FRONT = "name: github\ndescription: d\nmetadata: {skillpouch: {secrets: [GITHUB_TOKEN]}}\n"
 SHOW = {"scripts/issues.py": "import os\nprint(os.environ['GITHUB_TOKEN'])\n"}
 TOKEN = "t0ken-of-the-user"
 PLANT = """\

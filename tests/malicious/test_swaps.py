@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.authoring.saved_skills import SavedSkills
-from kitbag.digest import manifest_of
-from kitbag.errors import KitbagError, ToolFaultError
-from kitbag.policy.approval import Question
-from kitbag.results import ChangedFile
-from kitbag.servers.mcp.links import Links, Scheme
-from kitbag.skill_copies import SkillCopies, UncopyableError
-from kitbag.untrusted_files import CannotReadError, read_inside
+from skillpouch import SkillManager
+from skillpouch.authoring.saved_skills import SavedSkills
+from skillpouch.digest import manifest_of
+from skillpouch.errors import SkillpouchError, ToolFaultError
+from skillpouch.policy.approval import Question
+from skillpouch.results import ChangedFile
+from skillpouch.servers.mcp.links import Links, Scheme
+from skillpouch.skill_copies import SkillCopies, UncopyableError
+from skillpouch.untrusted_files import CannotReadError, read_inside
 from tests.conftest import WriteSkill
 from tests.malicious.conftest import Grant, MakeManager
 from tests.swaps import ROUNDS, swapped
 
-# Long enough for KITBAG_RACE_ROUNDS=5000.
+# Long enough for SKILLPOUCH_RACE_ROUNDS=5000.
 pytestmark = pytest.mark.timeout(3600)
 
 READ = "print(open('inputs/key').read())\n"
@@ -39,7 +39,7 @@ def said_in(manager: SkillManager, tool: str) -> tuple[str, str]:
     """Return what a call gave; that it was refused is as good as any answer."""
     try:
         result = manager.call(tool)
-    except KitbagError as error:
+    except SkillpouchError as error:
         return "refused", str(error)
     return result.outcome, result.content
 
@@ -58,7 +58,7 @@ def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
     def only_inside(question: Question) -> bool:
         return all(Path(need.value).is_relative_to(workspace) for need in question.needs)
 
-    front = f"metadata: {{kitbag: {{{kind}: [{inputs}]}}}}\n"
+    front = f"metadata: {{skillpouch: {{{kind}: [{inputs}]}}}}\n"
     files = {"scripts/use.py": READ if kind == "read" else WRITE}
     manager = manager_of(files, front, approver=only_inside)
 
@@ -143,11 +143,11 @@ def test_a_file_of_a_skill_is_never_read_through_a_link_that_leaves_it(
 
 @pytest.mark.slow
 @pytest.mark.promise("def-2")
-@pytest.mark.parametrize("part", ["skills", "skills/.kitbag", "skills/.kitbag/drafts"])
+@pytest.mark.parametrize("part", ["skills", "skills/.skillpouch", "skills/.skillpouch/drafts"])
 def test_a_skill_that_is_saved_never_lands_outside(
     part: str, workspace: Path, outside: Path
 ) -> None:
-    (workspace / "skills/.kitbag/drafts").mkdir(parents=True)
+    (workspace / "skills/.skillpouch/drafts").mkdir(parents=True)
     saved = SavedSkills(workspace / "skills")
     (workspace / "link").symlink_to(outside)
 
@@ -191,7 +191,7 @@ def test_neither_the_digest_nor_a_copy_of_a_skill_takes_in_what_lies_outside(
 
     with swapped(home / "references", home / "aside", pause=0.0001):
         for _ in range(ROUNDS * 5):
-            with suppress(KitbagError):
+            with suppress(SkillpouchError):
                 found |= set(manifest_of(home))
             with suppress(OSError, UncopyableError):
                 copy = copies.make(str(home))
@@ -294,7 +294,7 @@ def test_what_others_run_later_never_leads_a_call_out_of_the_workspace(
     # As a program can that is not confined; what it could write itself is not looked at.
     with swapped(workspace / ".claude", workspace / "link"):
         for _ in range(ROUNDS):
-            with suppress(KitbagError):
+            with suppress(SkillpouchError):
                 said.append(manager.call("bash", command).content)
 
     assert not [each for each in said if "hunter2" in each]
@@ -312,7 +312,7 @@ def test_a_call_that_swaps_a_link_to_what_others_run_later_says_so(
     (workspace / ".claude").symlink_to("settings")
 
     def others(_: int) -> None:
-        with suppress(KitbagError):
+        with suppress(SkillpouchError):
             manager.call("bash", {"command": "true"})
 
     with ThreadPoolExecutor(1) as thread:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.policy import Answer, Approver, Policy, Question
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.policy import Answer, Approver, Policy, Question
+from skillpouch.trust.grants import Grants
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
 from tests.environments.registry import Registry
@@ -31,7 +31,7 @@ def test_a_failed_import_names_the_command_and_the_command_makes_it_work(
 ) -> None:
     manager = manager_of(USE)
     failed = manager.call("bad.use")
-    command = f"kitbag trust bad --package quokka --root {tmp_path}/skills"
+    command = f"skillpouch trust bad --package quokka --root {tmp_path}/skills"
 
     assert failed.outcome == "failed"
     assert f"`{command}`" in failed.content

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kitbag.errors import CallDeniedError, SandboxUnavailableError
-from kitbag.execution import shared
-from kitbag.execution.engine import Engine
-from kitbag.execution.machine import Machine
-from kitbag.execution.probe import probe
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.limits import Limits
-from kitbag.loop_thread import run_blocking
-from kitbag.policy import Policy, Rule
-from kitbag.trust.grants import Grants
+from skillpouch.errors import CallDeniedError, SandboxUnavailableError
+from skillpouch.execution import shared
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine
+from skillpouch.execution.probe import probe
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.limits import Limits
+from skillpouch.loop_thread import run_blocking
+from skillpouch.policy import Policy, Rule
+from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import MakeManager
 
 RUN = {"scripts/run.sh": "echo ran; touch ran\n"}
@@ -39,7 +39,7 @@ def test_nothing_runs_until_somebody_consents_and_then_the_result_says_none(
 
     with pytest.raises(SandboxUnavailableError) as caught:
         manager.call("bad.run")
-    assert "kitbag trust --unconfined" in caught.value.hint
+    assert "skillpouch trust --unconfined" in caught.value.hint
     assert not (workspace / "ran").exists()
     Grants().give_consent(by="ada")
     result = manager.call("bad.run")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.mcp_servers import parse_user_mcp
-from kitbag.policy.mcp_entries import McpEntry
+from skillpouch import SkillManager
+from skillpouch.mcp_servers import parse_user_mcp
+from skillpouch.policy.mcp_entries import McpEntry
 
 THEIRS = Path(__file__).with_name("their_server.py")
 NewEntry = Callable[..., McpEntry]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.environment import config_directory
-from kitbag.errors import PolicyFileError
-from kitbag.mcp_servers import parse_user_mcp, read_user_mcp
-from kitbag.needs import Need
-from kitbag.policy.mcp_entries import McpAddress, McpEntry, McpProgram
-from kitbag.policy.project_file import parse_project
+from skillpouch.environment import config_directory
+from skillpouch.errors import PolicyFileError
+from skillpouch.mcp_servers import parse_user_mcp, read_user_mcp
+from skillpouch.needs import Need
+from skillpouch.policy.mcp_entries import McpAddress, McpEntry, McpProgram
+from skillpouch.policy.project_file import parse_project
 
 BOTH = """
 [[mcp]]
@@ -89,10 +89,10 @@ def test_any_bytes_are_entries_or_an_error(data: bytes) -> None:
 @pytest.mark.promise("mcp-7")
 def test_a_project_only_asks_for_servers(tmp_path: Path) -> None:
     project = parse_project(BOTH.encode())
-    (tmp_path / "kitbag.toml").write_text(BOTH)
+    (tmp_path / "skillpouch.toml").write_text(BOTH)
 
     ran = subprocess.run(
-        [sys.executable, "-m", "kitbag", "mcp", "--json"],
+        [sys.executable, "-m", "skillpouch", "mcp", "--json"],
         cwd=tmp_path,
         capture_output=True,
         check=True,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kitbag import SkillManager
-from kitbag.cli import cli
-from kitbag.errors import ToolSchemaError
-from kitbag.mcp_servers import McpServers, parse_user_mcp
-from kitbag.policy.mcp_entries import McpEntry
+from skillpouch import SkillManager
+from skillpouch.cli import cli
+from skillpouch.errors import ToolSchemaError
+from skillpouch.mcp_servers import McpServers, parse_user_mcp
+from skillpouch.policy.mcp_entries import McpEntry
 from tests.mcp_servers.conftest import NewEntry
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
@@ -91,7 +91,7 @@ def test_an_answer_outside_the_protocol_harms_no_other_server(
 def test_a_server_that_never_tells_its_tools_harms_no_other(
     manager: SkillManager, tmp_path: Path, new_entry: NewEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kitbag.mcp_servers.connection._START_SECONDS", 10.0)
+    monkeypatch.setattr("skillpouch.mcp_servers.connection._START_SECONDS", 10.0)
 
     with McpServers(manager, [hostile(tmp_path, None), new_entry()]) as servers:
         added = manager.call("mcp:theirs.add", {"a": 1, "b": 2})
@@ -142,7 +142,7 @@ def test_a_schema_that_is_none_keeps_its_tool_from_being_called(
 def test_the_command_line_lists_a_tool_that_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = tmp_path / "kitbag"
+    settings = tmp_path / "skillpouch"
     settings.mkdir(mode=0o700)
     (settings / "mcp.toml").write_text(
         toml_of_hostile(tmp_path, [named("quiet", description=HIDDEN)])
@@ -166,4 +166,4 @@ def test_the_command_line_says_where_servers_would_be_named(
     done = CliRunner().invoke(cli, ["mcp"])
 
     assert (done.exit_code, done.stdout) == (0, "")
-    assert str(tmp_path / "kitbag" / "mcp.toml") in done.stderr
+    assert str(tmp_path / "skillpouch" / "mcp.toml") in done.stderr

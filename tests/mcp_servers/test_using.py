@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SkillManager
-from kitbag.errors import CallDeniedError, InvalidArgumentsError
-from kitbag.mcp_servers import McpServers, parse_user_mcp
-from kitbag.policy import Rule
-from kitbag.shell.scripted_tool import ScriptedTool
+from skillpouch import Policy, SkillManager
+from skillpouch.errors import CallDeniedError, InvalidArgumentsError
+from skillpouch.mcp_servers import McpServers, parse_user_mcp
+from skillpouch.policy import Rule
+from skillpouch.shell.scripted_tool import ScriptedTool
 from tests.mcp_servers.conftest import THEIRS, NewEntry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

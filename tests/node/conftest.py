@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Limits, SkillManager
+from skillpouch import Limits, SkillManager
 from tests.node.cases import SAME, SIBLING
 
 NewManager = Callable[..., SkillManager]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Limits, SkillManager
+from skillpouch import Limits, SkillManager
 from tests.node.cases import FOREVER, FS, handler
 from tests.node.conftest import NewManager
 from tests.node.test_same import facts

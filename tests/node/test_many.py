@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 from tests.node.cases import handler
 from tests.node.conftest import NewManager
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, SkillManager, ToolResult
+from skillpouch import Limits, SkillManager, ToolResult
 from tests.node.cases import FS, SAME, handler
 from tests.node.conftest import NewManager
 

@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from kitbag.errors import CallDeniedError
-from kitbag.policy import Answer, Approver, Question, ask
+from skillpouch.errors import CallDeniedError
+from skillpouch.policy import Answer, Approver, Question, ask
 
 QUESTION = Question(tool="web.fetch", skill="web", runs="python3 scripts/fetch.py")
 LONG = 100.0
@@ -154,7 +154,7 @@ async def giving_up(_: Question) -> bool:
 async def test_an_approver_that_fails_is_a_no_and_is_logged(
     approver: Approver, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, logger="kitbag.policy"):
+    with caplog.at_level(logging.WARNING, logger="skillpouch.policy"):
         answer = await ask(approver, QUESTION, LONG)
 
     assert (answer.yes, answer.cause) == (False, "approver_failed")

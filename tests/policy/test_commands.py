@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.policy import Command, Condition, Policy, Request, Rule
-from kitbag.policy.command_text import Word
-from kitbag.policy.command_words import read_command
-from kitbag.policy.user_file import parse_user_policy
+from skillpouch.policy import Command, Condition, Policy, Request, Rule
+from skillpouch.policy.command_text import Word
+from skillpouch.policy.command_words import read_command
+from skillpouch.policy.user_file import parse_user_policy
 
 CARGO = Command("cargo *")
 REMOVE = Command("rm *")

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-import kitbag.policy
-from kitbag import Policy
-from kitbag.needs import Need
-from kitbag.policy import Condition, Decision, Equals, Request, Rule
-from kitbag.tools import Effect
+import skillpouch.policy
+from skillpouch import Policy
+from skillpouch.needs import Need
+from skillpouch.policy import Condition, Decision, Equals, Request, Rule
+from skillpouch.tools import Effect
 
 HOME = "/home/ada/.claude/skills/web"
 PLAIN: tuple[Effect, ...] = ("read", "write", "execute")
@@ -53,7 +53,7 @@ def test_an_ungranted_need_names_itself_and_the_command_that_grants_it() -> None
             "it needs to reach api.example.com, which was not granted",
             "it needs to read /srv/data, which was not granted",
         ),
-        hints=("kitbag trust web --secret API_KEY --host api.example.com --read /srv/data",),
+        hints=("skillpouch trust web --secret API_KEY --host api.example.com --read /srv/data",),
     )
 
 
@@ -61,7 +61,7 @@ def test_what_trusting_would_give_is_said() -> None:
     decision = Policy().decide(request(needs=(SECRET, HOST)))
 
     assert decision.hints == (
-        "kitbag trust web --secret API_KEY --host api.example.com",
+        "skillpouch trust web --secret API_KEY --host api.example.com",
         "Policy.trusting()",
     )
 
@@ -71,7 +71,7 @@ def test_a_command_in_a_hint_is_quoted_for_a_shell() -> None:
 
     (hint,) = Policy().decide(request("a b.c", needs=(need,))).hints
 
-    assert hint == "kitbag trust 'a b' --write '/srv/my data; rm -rf x'"
+    assert hint == "skillpouch trust 'a b' --write '/srv/my data; rm -rf x'"
 
 
 def test_packages_are_granted_by_name() -> None:
@@ -80,7 +80,7 @@ def test_packages_are_granted_by_name() -> None:
     decision = Policy().decide(request(needs=(need,)))
 
     assert decision.reasons == ("it needs the package pandas, which was not granted",)
-    assert decision.hints == ("kitbag trust web --package pandas",)
+    assert decision.hints == ("skillpouch trust web --package pandas",)
 
 
 @pytest.mark.promise("pol-1")
@@ -88,7 +88,7 @@ def test_running_unconfined_asks_unless_it_was_granted() -> None:
     asked = Policy().decide(request(confined=False))
 
     assert asked.verdict == "ask"
-    assert asked.hints == ("kitbag trust web --unconfined",)
+    assert asked.hints == ("skillpouch trust web --unconfined",)
     assert Policy().decide(request(confined=False, needs=(UNCONFINED,))) == asked
     assert Policy().decide(request(confined=False, granted=(UNCONFINED,))).verdict == "allow"
 
@@ -109,7 +109,7 @@ def test_network_without_a_host_asks() -> None:
 
     assert decision.verdict == "ask"
     assert decision.hints == (
-        "kitbag trust web --host HOST",
+        "skillpouch trust web --host HOST",
         "Policy(rules=[Rule(verdict='allow', tools=['web.fetch'])])",
     )
     assert Policy().decide(request(effects=("network",), granted=(HOST,))).verdict == "allow"
@@ -154,7 +154,7 @@ def test_strict_asks_for_the_first_use_of_a_digest_whatever_is_allowed() -> None
     assert decision == Decision(
         verdict="ask",
         reasons=("no call of the skill as it is now was ever approved",),
-        hints=("kitbag trust web",),
+        hints=("skillpouch trust web",),
     )
     assert policy.decide(request()).verdict == "allow"
     assert Policy.strict().decide(request(first_use=True)) == decision
@@ -298,7 +298,7 @@ def test_a_policy_that_says_nothing_known_is_refused(facts: dict[str, str], mess
 
 
 def test_the_package_gives_its_names_when_they_are_asked_for() -> None:
-    for name in kitbag.policy.__all__:
-        assert getattr(kitbag.policy, name) is not None
+    for name in skillpouch.policy.__all__:
+        assert getattr(skillpouch.policy, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Law'"):
-        _ = kitbag.policy.Law
+        _ = skillpouch.policy.Law

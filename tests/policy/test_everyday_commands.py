@@ -2,7 +2,7 @@
 
 import pytest
 
-from kitbag.policy import Command, Condition, Policy, Request, Rule
+from skillpouch.policy import Command, Condition, Policy, Request, Rule
 
 # What an agent that writes code says to bash on an ordinary day. None of them runs `rm`.
 _LINES = r"""

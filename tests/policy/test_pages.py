@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from kitbag.policy.project_file import parse_project
-from kitbag.policy.user_file import parse_user_policy
+from skillpouch.policy.project_file import parse_project
+from skillpouch.policy.user_file import parse_user_policy
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"
 
@@ -14,6 +14,6 @@ def test_the_files_on_the_page_are_accepted() -> None:
         r"^```toml\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
 
-    assert [name for name, _ in blocks] == ["policy.toml", "kitbag.toml"]
+    assert [name for name, _ in blocks] == ["policy.toml", "skillpouch.toml"]
     assert len(parse_user_policy(blocks[0][1].encode()).rules) == 3
     assert len(parse_project(blocks[1][1].encode()).requests) == 1

@@ -1,27 +1,27 @@
-"""kitbag.toml: it tightens, requests and arranges, and has no way to loosen."""
+"""skillpouch.toml: it tightens, requests and arranges, and has no way to loosen."""
 
 from pathlib import Path
 
 import pytest
 
-from kitbag import Limits, Policy
-from kitbag.environment import config_directory
-from kitbag.errors import PolicyFileError
-from kitbag.needs import Need
-from kitbag.policy import (
+from skillpouch import Limits, Policy
+from skillpouch.environment import config_directory
+from skillpouch.errors import PolicyFileError
+from skillpouch.needs import Need
+from skillpouch.policy import (
     LimitRule,
     Request,
     Rule,
     load_policy,
 )
-from kitbag.policy.project import Project, ServerTable, SkillRequest
-from kitbag.policy.project_file import parse_project
+from skillpouch.policy.project import Project, ServerTable, SkillRequest
+from skillpouch.policy.project_file import parse_project
 
 
 def refused(data: str) -> list[str]:
     """Return code, line and message of each problem."""
     with pytest.raises(PolicyFileError) as raised:
-        parse_project(data.encode(), "kitbag.toml")
+        parse_project(data.encode(), "skillpouch.toml")
     return [f"{p.code} {p.line}: {p.message}" for p in raised.value.problems]
 
 
@@ -54,14 +54,14 @@ def test_a_project_tightens_requests_and_arranges() -> None:
         enforce_allowed_tools=True,
         require=frozenset({"fs"}),
         require_journal=True,
-        rules=(Rule(verdict="ask", tools=["deploy.*"], origin="kitbag.toml"),),
+        rules=(Rule(verdict="ask", tools=["deploy.*"], origin="skillpouch.toml"),),
         limits=(LimitRule(values={"timeout_seconds": 10}, lower_only=True),),
         requests=(
             SkillRequest(
                 skill="web",
                 needs=(
-                    Need(kind="secret", value="API_KEY", asked_in="kitbag.toml"),
-                    Need(kind="unconfined", asked_in="kitbag.toml"),
+                    Need(kind="secret", value="API_KEY", asked_in="skillpouch.toml"),
+                    Need(kind="unconfined", asked_in="skillpouch.toml"),
                 ),
                 reason="to fetch",
             ),
@@ -114,7 +114,10 @@ workspace = "a/../.."
             "folder below it"
         ),
         f"policy-place 4: answer_seconds: {yours}",
-        "policy-place 5: secrets: a project cannot grant itself anything: run `kitbag trust NAME`",
+        (
+            "policy-place 5: secrets: a project cannot grant itself anything:"
+            " run `skillpouch trust NAME`"
+        ),
     ]
 
 
@@ -138,7 +141,7 @@ def test_the_policy_that_holds_is_the_users_tightened_by_the_projects(tmp_path: 
         'mode = "trusting"\nallowed_tools = "advice"\nrequire = ["net"]\n'
         "[[limits]]\ntimeout_seconds = 60\nmemory_bytes = 1000\n"
     )
-    (tmp_path / "kitbag.toml").write_bytes(PROJECT)
+    (tmp_path / "skillpouch.toml").write_bytes(PROJECT)
 
     policy = load_policy(tmp_path)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy
-from kitbag.environment import config_directory
-from kitbag.errors import PolicyFileError
-from kitbag.policy.project_file import read_project
-from kitbag.policy.user_file import read_user_policy
+from skillpouch import Policy
+from skillpouch.environment import config_directory
+from skillpouch.errors import PolicyFileError
+from skillpouch.policy.project_file import read_project
+from skillpouch.policy.user_file import read_user_policy
 
 
 def test_the_config_directory_follows_the_environment(
@@ -17,10 +17,10 @@ def test_the_config_directory_follows_the_environment(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert config_directory() == tmp_path / ".config" / "kitbag"
+    assert config_directory() == tmp_path / ".config" / "skillpouch"
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "etc"))
-    assert config_directory() == tmp_path / "etc" / "kitbag"
+    assert config_directory() == tmp_path / "etc" / "skillpouch"
 
 
 def test_without_a_home_there_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_a_file_that_is_there_and_cannot_be_read_is_an_error(tmp_path: Path) -> 
 
 @pytest.mark.promise("pol-6")
 def test_a_project_file_has_a_bound_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "kitbag.toml").write_bytes(b"#" * (64 * 1024 + 1))
+    (tmp_path / "skillpouch.toml").write_bytes(b"#" * (64 * 1024 + 1))
 
     with pytest.raises(PolicyFileError, match="65,537 bytes are more than the 65,536 allowed"):
         read_project(tmp_path)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy
-from kitbag.policy import Absent, Condition, Equals, Glob, Present, Request, Rule
-from kitbag.policy.conditions import UNREADABLE
+from skillpouch import Policy
+from skillpouch.policy import Absent, Condition, Equals, Glob, Present, Request, Rule
+from skillpouch.policy.conditions import UNREADABLE
 
 
 def denied_by(rules: list[Rule], arguments: dict[str, Any], tool: str = "a.b") -> list[str]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kitbag.needs import Need, NeedKind
-from kitbag.policy import (
+from skillpouch.needs import Need, NeedKind
+from skillpouch.policy import (
     Absent,
     Condition,
     Equals,
@@ -18,10 +18,10 @@ from kitbag.policy import (
     Request,
     Rule,
 )
-from kitbag.policy.argument_tests import ValueTest
-from kitbag.policy.need_patterns import parse_need
-from kitbag.policy.patterns import literally, matcher
-from kitbag.policy.rules import RuleError
+from skillpouch.policy.argument_tests import ValueTest
+from skillpouch.policy.need_patterns import parse_need
+from skillpouch.policy.patterns import literally, matcher
+from skillpouch.policy.rules import RuleError
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_no_pattern_makes_a_call_wait() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "(?=a)", "(a{1000}){1000}", "\ud800", "(" * 99])
 def test_an_expression_that_could_take_for_ever_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="no regular expression that Kitbag takes"):
+    with pytest.raises(ValueError, match="no regular expression that Skillpouch takes"):
         Regex(pattern)
 
 

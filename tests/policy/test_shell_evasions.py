@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.policy import Command
+from skillpouch.policy import Command
 
 # Each of these removes `x` in bash, and went past a rule about `rm` once.
 REMOVING = [

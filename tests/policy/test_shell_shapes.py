@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.policy import Command
+from skillpouch.policy import Command
 
 REFUSED = Command("rm *")
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from kitbag.needs import Need
-from kitbag.policy import Answer, Question, ask, terminal_approver
-from kitbag.policy.visible_text import described, visible
+from skillpouch.needs import Need
+from skillpouch.policy import Answer, Question, ask, terminal_approver
+from skillpouch.policy.visible_text import described, visible
 
 QUESTION = Question(
     tool="git.push",
@@ -181,7 +181,7 @@ async def test_a_question_whose_time_is_over_before_its_turn_is_never_shown(
     first = asyncio.create_task(ask(approver, QUESTION, LONG))
     await screen.sees("[no] ")
     forgotten = await ask(approver, replace(QUESTION, tool="never.shown"), 0.05)
-    threads = [thread for thread in threading.enumerate() if thread.name == "kitbag-approver"]
+    threads = [thread for thread in threading.enumerate() if thread.name == "skillpouch-approver"]
     screen.type(b"y\n")
     answer = await first
     for thread in threads:
@@ -217,7 +217,7 @@ async def test_standard_input_and_error_do_when_both_are_terminals(screen: Scree
 _PROGRAM = """
 import asyncio, os, sys
 terminal = os.open(sys.argv[1], os.O_RDWR)  # a session leader's first terminal controls it
-from kitbag.policy import Question, ask, terminal_approver
+from skillpouch.policy import Question, ask, terminal_approver
 question = Question(tool="t.x", skill="t", runs="true")
 if sys.argv[2] == "background" and os.fork():
     os.wait()

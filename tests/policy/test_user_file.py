@@ -2,9 +2,9 @@
 
 import pytest
 
-from kitbag import Policy
-from kitbag.errors import PolicyFileError
-from kitbag.policy import (
+from skillpouch import Policy
+from skillpouch.errors import PolicyFileError
+from skillpouch.policy import (
     Absent,
     Condition,
     Equals,
@@ -17,9 +17,9 @@ from kitbag.policy import (
     Regex,
     Rule,
 )
-from kitbag.policy.project import Project
-from kitbag.policy.project_file import parse_project
-from kitbag.policy.user_file import parse_user_policy
+from skillpouch.policy.project import Project
+from skillpouch.policy.project_file import parse_project
+from skillpouch.policy.user_file import parse_user_policy
 
 FULL = b"""
 mode = "trusting"
@@ -286,8 +286,11 @@ examples = {match = [{tool = "git.pull"}], no_match = [{tool = "git.push"}]}
         (b'"" = 1', "policy-key None: '': is not a key here"),
         (b"mode = '" + b"x" * 99 + b"'", f"policy-value 1: mode: is '{'x' * 59}…: say"),
         (b"rules = [{verdict = 1}]", "policy-value 1: rules 1: verdict: is 1: say"),
-        (b"[grants]", "policy-place 1: grants: grants are made by `kitbag trust NAME`"),
-        (b"[[requests]]", "policy-place 1: requests: requests belong in a project's kitbag.toml"),
+        (b"[grants]", "policy-place 1: grants: grants are made by `skillpouch trust NAME`"),
+        (
+            b"[[requests]]",
+            "policy-place 1: requests: requests belong in a project's skillpouch.toml",
+        ),
     ],
     ids=[str(number) for number in range(18)],
 )

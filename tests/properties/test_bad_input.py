@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag import SkillManager, ToolRegistry
-from kitbag.names import wire_name
-from kitbag.tools import Script, Stub, Tool
+from skillpouch import SkillManager, ToolRegistry
+from skillpouch.names import wire_name
+from skillpouch.tools import Script, Stub, Tool
 
 SKILL = b"---\nname: victim\ndescription: Suffers.\ntools:\n  - name: own\n---\n\nRun it.\n"
 FILES = {
@@ -166,7 +166,7 @@ def test_no_text_in_a_skill_makes_a_path_leave_its_home(root: Path, path: str, k
     if not link.is_symlink():
         link.symlink_to(root.parent)
     entry = {"name": "way_out", "description": "Leaves.", key: path}
-    selection = {"kitbag": {"scripts": {"include": [path, f"{path}/*.py"]}}}
+    selection = {"skillpouch": {"scripts": {"include": [path, f"{path}/*.py"]}}}
     (root / "victim/tools.json").write_text(json.dumps([entry]))
     (root / "victim/scripts/manifest.yml").write_text(json.dumps({"tools": [entry]}))
     (root / "victim/SKILL.md").write_text(

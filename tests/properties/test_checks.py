@@ -5,11 +5,11 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.checks.hidden_text import find_hidden_text
-from kitbag.checks.secrets import find_secrets
-from kitbag.checks.shadowed_modules import find_shadowed_modules
-from kitbag.checks.strict import skill_md_problems, tools_json_problems
-from kitbag.hidden_text import clean
+from skillpouch.checks.hidden_text import find_hidden_text
+from skillpouch.checks.secrets import find_secrets
+from skillpouch.checks.shadowed_modules import find_shadowed_modules
+from skillpouch.checks.strict import skill_md_problems, tools_json_problems
+from skillpouch.hidden_text import clean
 
 without_deadline = settings(deadline=None)
 

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.shell.flags import FlagError, Flags, read_flags
-from kitbag.shell.prompt import system_prompt
-from kitbag.shell.tool_def import ToolDef
-from kitbag.shell.usage import usage_page
+from skillpouch.shell.flags import FlagError, Flags, read_flags
+from skillpouch.shell.prompt import system_prompt
+from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.usage import usage_page
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,3}(_[a-z]{1,3})?", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

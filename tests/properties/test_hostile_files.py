@@ -1,4 +1,4 @@
-"""Files that are no files, bombs and foreign encodings, wherever Kitbag looks for text."""
+"""Files that are no files, bombs and foreign encodings, wherever Skillpouch looks for text."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 Make = Callable[[Path], object]
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_on_record_under_its_path(root: Path, place: str,
 
 AS_NOBODY = """
 import json, os, sys
-from kitbag import SkillManager
+from skillpouch import SkillManager
 SkillManager(sys.argv[1], cache=False).tools
 if os.geteuid() == 0:
     os.setgroups([])
@@ -239,7 +239,7 @@ SLOW: dict[str, tuple[str, str]] = {
     "parentheses": ("SKILL.md", f"---\nname: victim\nallowed-tools: {'(' * 60_000}\n---\nText.\n"),
     "patterns": (
         "SKILL.md",
-        "---\nname: victim\ndescription: d\nmetadata: {kitbag: {scripts: {include: ["
+        "---\nname: victim\ndescription: d\nmetadata: {skillpouch: {scripts: {include: ["
         + ",".join(["'**/**/**/*.py'"] * 3_000)
         + "]}}}\n---\n",
     ),

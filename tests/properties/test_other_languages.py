@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.argv import Argument, ArgvPlan
-from kitbag.languages import Language
-from kitbag.signatures import read_signature
-from kitbag.signatures.shebang import read_shebang
-from kitbag.signatures.signature import Signature
-from kitbag.signatures.usage_lines import usage_fits, usage_lines
+from skillpouch.argv import Argument, ArgvPlan
+from skillpouch.languages import Language
+from skillpouch.signatures import read_signature
+from skillpouch.signatures.shebang import read_shebang
+from skillpouch.signatures.signature import Signature
+from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 
 LANGUAGES: tuple[Language, ...] = ("shell", "javascript", "typescript", "ruby", "perl")
 MEGABYTE = 1_000_000

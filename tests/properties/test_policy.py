@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag import Limits, Policy
-from kitbag.errors import PolicyFileError
-from kitbag.needs import Need, NeedKind
-from kitbag.policy import (
+from skillpouch import Limits, Policy
+from skillpouch.errors import PolicyFileError
+from skillpouch.needs import Need, NeedKind
+from skillpouch.policy import (
     Absent,
     Condition,
     Equals,
@@ -25,12 +25,12 @@ from kitbag.policy import (
     Request,
     Rule,
 )
-from kitbag.policy.concerns import Mode
-from kitbag.policy.patterns import literal_ends, matcher
-from kitbag.policy.project import Project
-from kitbag.policy.project_file import parse_project
-from kitbag.policy.user_file import parse_user_policy
-from kitbag.tools import Effect
+from skillpouch.policy.concerns import Mode
+from skillpouch.policy.patterns import literal_ends, matcher
+from skillpouch.policy.project import Project
+from skillpouch.policy.project_file import parse_project
+from skillpouch.policy.user_file import parse_user_policy
+from skillpouch.tools import Effect
 
 OFTEN = settings(deadline=None, max_examples=100)
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
@@ -201,8 +201,8 @@ def test_doing_what_the_hints_say_allows_the_call(policy: Policy, request: Reque
     for hint in decision.hints:
         if hint.startswith("Policy(rules="):
             policy = replace(policy, rules=[*policy.rules, *eval(hint).rules])
-        elif hint.startswith("kitbag trust"):
-            assert shlex.split(hint)[:3] == ["kitbag", "trust", request.skill]
+        elif hint.startswith("skillpouch trust"):
+            assert shlex.split(hint)[:3] == ["skillpouch", "trust", request.skill]
             unconfined = (Need(kind="unconfined"),) if "--unconfined" in hint else ()
             granted = (*request.granted, *request.needs, *unconfined)
             request = replace(request, needs=(), granted=granted, first_use=False)

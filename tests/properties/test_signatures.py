@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.argv import words
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Signature
+from skillpouch.argv import words
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Signature
 
 # Pieces that make text look like a script, so that readers are reached and not only the parser.
 PIECES = st.sampled_from(

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.templates import (
+from skillpouch.templates import (
     ArgvTemplate,
     FillError,
     FormTemplate,

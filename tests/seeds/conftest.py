@@ -15,7 +15,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     for name in ("CACHE", "CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
-    monkeypatch.delenv("KITBAG_PATH", raising=False)
+    monkeypatch.delenv("SKILLPOUCH_PATH", raising=False)
 
 
 @pytest.fixture

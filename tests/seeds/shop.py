@@ -3,7 +3,7 @@
 import json
 from typing import Any, Literal
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
 
 USERS = {1: {"id": 1, "name": "Alice", "tier": "gold"}, 2: {"id": 2, "name": "Bob", "tier": "new"}}
 ORDERS = {
@@ -81,6 +81,6 @@ def shop(engine: Engine = "inproc") -> ScriptedTool:
             ),
             echo_params,
         )
-        .env("STORE", "Kitbag & Sons")
+        .env("STORE", "Skillpouch & Sons")
         .build()
     )

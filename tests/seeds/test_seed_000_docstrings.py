@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.scripts import ScriptMetadata, extract_docstring
+from skillpouch import SkillManager
+from skillpouch.scripts import ScriptMetadata, extract_docstring
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

@@ -1,7 +1,7 @@
 """Seed 000 §5.4: the errors of scripts, their facts, their texts and their tree."""
 
-from kitbag import KitbagError
-from kitbag.errors import (
+from skillpouch import SkillpouchError
+from skillpouch.errors import (
     CallDeniedError,
     ScriptExecutionError,
     ScriptTimeoutError,
@@ -43,7 +43,7 @@ def test_a_restriction_names_the_skill_and_what_it_allows() -> None:
 def test_the_script_errors_stand_in_one_tree() -> None:
     assert issubclass(ScriptTimeoutError, ScriptExecutionError)
     assert issubclass(ScriptExecutionError, SkillInvocationError)
-    assert issubclass(SkillInvocationError, KitbagError)
+    assert issubclass(SkillInvocationError, SkillpouchError)
     assert issubclass(ToolRestrictionError, CallDeniedError)
-    assert issubclass(CallDeniedError, KitbagError)
-    assert issubclass(SkillNotFoundError, KitbagError)
+    assert issubclass(CallDeniedError, SkillpouchError)
+    assert issubclass(SkillNotFoundError, SkillpouchError)

@@ -13,14 +13,14 @@ import pytest
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
 
-from kitbag import Limits, SkillManager
-from kitbag.errors import (
+from skillpouch import Limits, SkillManager
+from skillpouch.errors import (
     ScriptExecutionError,
     ScriptTimeoutError,
     SkillInvocationError,
     ToolRestrictionError,
 )
-from kitbag.integrations.langchain import RawJsonInput, SkillInput, create_langchain_tools
+from skillpouch.integrations.langchain import RawJsonInput, SkillInput, create_langchain_tools
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
@@ -175,7 +175,7 @@ def test_a_failure_is_a_tool_message_with_error_and_stderr(write_files: WriteFil
 
 
 # §5.4: `ToolError` does not exist; ToolException is what LangChain has.
-def test_every_error_of_a_script_is_langchains_and_kitbags(write_files: WriteFiles) -> None:
+def test_every_error_of_a_script_is_langchains_and_skillpouchs(write_files: WriteFiles) -> None:
     tool = failing(write_files, "exit 42\n")
 
     with pytest.raises(ToolException) as raised:

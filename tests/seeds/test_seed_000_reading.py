@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.scripts import generate_script_tool_name
+from skillpouch import SkillManager
+from skillpouch.scripts import generate_script_tool_name
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
@@ -145,7 +145,7 @@ def test_scripts_may_lie_in_folders_but_not_without_bound(write_files: WriteFile
     assert [tool.id for tool in tools] == ["deep.a-b-c-found"]
 
 
-# RawJsonInput is a pydantic model, and kitbag imports no framework: the same promise is kept by
+# RawJsonInput is a pydantic model, and skillpouch imports no framework: the same promise is kept by
 # the input schema. `extra="allow"`, which §3.1 shows beside it, was the alternative not taken.
 @pytest.mark.parametrize("tool_id", ["pdf-extractor.extract", "pdf-extractor.convert"])
 def test_an_untyped_script_takes_one_optional_field_called_data_that_may_be_anything(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import KitbagError, Limits, SkillManager
-from kitbag.errors import (
+from skillpouch import Limits, SkillManager, SkillpouchError
+from skillpouch.errors import (
     ScriptExecutionError,
     ScriptTimeoutError,
     SkillInvocationError,
@@ -75,7 +75,7 @@ def test_invoking_a_failing_script_raises_with_its_exit_code_and_stderr(
     )
     assert (error.exit_code, error.stderr.rstrip()) == (1, "Error: Invalid PDF format")
     assert isinstance(error, SkillInvocationError)
-    assert isinstance(error, KitbagError)
+    assert isinstance(error, SkillpouchError)
 
 
 @pytest.mark.parametrize("exit_code", [2, 42, 255])
@@ -182,7 +182,7 @@ def test_a_wrong_caller_gets_an_error_of_its_own(write_skill: WriteSkill) -> Non
 
     with pytest.raises(SkillNotFoundError):
         manager.execute_skill_script("pdf-extracter", "scripts/extract.py")
-    with pytest.raises(KitbagError) as raised:
+    with pytest.raises(SkillpouchError) as raised:
         manager.execute_skill_script("pdf-extractor", "scripts/no_such.py")
 
     assert not isinstance(raised.value, SkillInvocationError)

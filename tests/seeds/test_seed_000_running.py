@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Limits, SkillManager
-from kitbag.errors import ScriptExecutionError, ScriptTimeoutError
+from skillpouch import Limits, SkillManager
+from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
 
 WriteSkill = Callable[..., Path]
 

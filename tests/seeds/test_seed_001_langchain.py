@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from langchain_core.tools import StructuredTool, ToolException
 
-from kitbag import SkillManager
-from kitbag.errors import SkillInvocationError
-from kitbag.integrations.langchain import create_langchain_tools, get_skill_tools
+from skillpouch import SkillManager
+from skillpouch.errors import SkillInvocationError
+from skillpouch.integrations.langchain import create_langchain_tools, get_skill_tools
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

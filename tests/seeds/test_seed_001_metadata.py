@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, Tool
+from skillpouch import SkillManager, Tool
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

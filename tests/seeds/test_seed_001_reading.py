@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, Tool
-from kitbag.errors import SkillNotFoundError
+from skillpouch import SkillManager, Tool
+from skillpouch.errors import SkillNotFoundError
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, Tool
-from kitbag.errors import CallDeniedError, KitbagError, SkillInvocationError
+from skillpouch import SkillManager, Tool
+from skillpouch.errors import CallDeniedError, SkillInvocationError, SkillpouchError
 
 WriteSkill = Callable[..., Path]
 
@@ -86,7 +86,7 @@ def test_fr_205_1_a_path_that_leaves_the_skill_is_refused(
     (home / "linked").symlink_to(home.parent / "other" / "scripts")
     manager = manager_over(home)
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         manager.execute_skill_script("my-skill", path.format(skills=home.parent))
 
     assert not (tmp_path / "work" / "ran").exists()
@@ -131,7 +131,7 @@ def test_a_script_that_is_gone_when_called_could_not_be_started(write_skill: Wri
     tool = only_tool(manager)
     shutil.rmtree(home / "scripts")
 
-    with pytest.raises(KitbagError) as raised:
+    with pytest.raises(SkillpouchError) as raised:
         tool.invoke({})
 
     assert not isinstance(raised.value, SkillInvocationError)

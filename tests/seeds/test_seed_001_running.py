@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Limits, SkillManager, Tool
-from kitbag.errors import SkillInvocationError
+from skillpouch import Limits, SkillManager, Tool
+from skillpouch.errors import SkillInvocationError
 
 WriteSkill = Callable[..., Path]
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from jsonschema_rs import validator_for
 
-from kitbag import KitbagError, ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.limits import ExecutionLimits
+from skillpouch import ScriptedTool, SkillpouchError, ToolArgs, ToolDef
+from skillpouch.shell.limits import ExecutionLimits
 from tests.seeds.shop import schema, shop
 
 # "Example output", to the letter.
@@ -122,14 +122,14 @@ def test_a_schema_is_rendered_as_usage_and_its_absence_as_none() -> None:
 
 @pytest.mark.parametrize("name", ["if", "eval", "help", "discover", "pmap", "result", "a b", ""])
 def test_a_name_that_no_script_could_call_is_refused(name: str) -> None:
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         ScriptedTool.builder("api").tool(ToolDef(name, "x"), nothing).build()
 
 
 def test_two_tools_cannot_have_one_name() -> None:
     builder = ScriptedTool.builder("api").tool(ToolDef("a", "x"), nothing)
 
-    with pytest.raises(KitbagError):
+    with pytest.raises(SkillpouchError):
         builder.tool(ToolDef("a", "y"), nothing).build()
 
 

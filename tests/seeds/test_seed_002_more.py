@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.events import ScriptEvent
-from kitbag.shell.limits import ExecutionLimits
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.limits import ExecutionLimits
 from tests.seeds.shop import schema, shop
 
 pytestmark = pytest.mark.timeout(180)
@@ -284,7 +284,7 @@ async def test_status_is_told_while_a_script_runs() -> None:
 
 
 def test_an_agent_registers_a_built_tool_like_any_other() -> None:
-    from kitbag import ToolExecutor, ToolRegistry
+    from skillpouch import ToolExecutor, ToolRegistry
 
     registry = ToolRegistry()
     registry.register(shop("worker"))

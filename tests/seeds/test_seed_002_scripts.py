@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
 from tests.seeds.shop import Engine, schema, shop
 
 pytestmark = pytest.mark.timeout(120)
@@ -128,7 +128,7 @@ def test_conditions_look_at_what_tools_say(tool: ScriptedTool) -> None:
 
 
 def test_variables_given_to_the_builder_are_in_the_environment(tool: ScriptedTool) -> None:
-    assert output(tool, 'echo "$STORE"') == "Kitbag & Sons\n"
+    assert output(tool, 'echo "$STORE"') == "Skillpouch & Sons\n"
 
 
 def test_a_tool_can_be_executed_many_times(tool: ScriptedTool) -> None:

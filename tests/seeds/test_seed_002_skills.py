@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, ScriptedTool, SkillManager
-from kitbag.policy import Question, Rule
+from skillpouch import Policy, ScriptedTool, SkillManager
+from skillpouch.policy import Question, Rule
 from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.timeout(180)
@@ -147,7 +147,7 @@ def test_somebody_is_asked_in_the_middle_of_a_script(skills: Path) -> None:
 def test_the_script_and_each_of_its_calls_are_on_record(skills: Path) -> None:
     over(skills).execute_sync("hello.greet --who Ada; texts.count --text ab")
 
-    ran = kitbag(skills, "journal", "--json")
+    ran = skillpouch(skills, "journal", "--json")
 
     records = json.loads(ran.stdout)["calls"]
     script = [each for each in records if each["tool"] not in ("hello.greet", "texts.count")]
@@ -174,9 +174,9 @@ def test_discover_and_help_know_the_skills(skills: Path) -> None:
     assert "`hello.greet`" in tool.system_prompt()
 
 
-def kitbag(skills: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def skillpouch(skills: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "kitbag", words[0], "--root", str(skills), *words[1:]],
+        [sys.executable, "-m", "skillpouch", words[0], "--root", str(skills), *words[1:]],
         cwd=skills.parent / "work",
         input=stdin,
         capture_output=True,
@@ -188,7 +188,7 @@ def kitbag(skills: Path, *words: str, stdin: str = "") -> subprocess.CompletedPr
 def test_the_command_line_answers_with_the_json_of_the_design(skills: Path) -> None:
     script = "hello.greet --who Ada; echo '{\"n\": 1}' | result"
 
-    ran = kitbag(skills, "script", script, "--json")
+    ran = skillpouch(skills, "script", script, "--json")
 
     answer = json.loads(ran.stdout)
     for call in answer["calls"]:
@@ -212,7 +212,7 @@ def test_the_command_line_answers_with_the_json_of_the_design(skills: Path) -> N
 def test_the_command_line_ends_as_the_design_says(
     skills: Path, script: str, code: int, status: str
 ) -> None:
-    ran = kitbag(skills, "script", script, "--json")
+    ran = skillpouch(skills, "script", script, "--json")
 
     assert (ran.returncode, json.loads(ran.stdout)["status"]) == (code, status)
 
@@ -221,13 +221,13 @@ def test_a_script_comes_from_a_file_or_from_standard_input(skills: Path) -> None
     file = skills.parent / "work" / "task.sh"
     file.write_text("hello.greet --who File\n")
 
-    assert kitbag(skills, "script", "-f", str(file)).stdout == "Hello, File!\n"
-    piped = kitbag(skills, "script", "-f", "-", stdin="hello.greet --who Pipe\n")
+    assert skillpouch(skills, "script", "-f", str(file)).stdout == "Hello, File!\n"
+    piped = skillpouch(skills, "script", "-f", "-", stdin="hello.greet --who Pipe\n")
     assert piped.stdout == "Hello, Pipe!\n"
 
 
 def test_a_trace_goes_to_standard_error_as_a_tree(skills: Path) -> None:
-    ran = kitbag(skills, "script", "hello.greet --who Ada", "--trace")
+    ran = skillpouch(skills, "script", "hello.greet --who Ada", "--trace")
 
     assert ran.stdout == "Hello, Ada!\n"
     assert "hello.greet" in ran.stderr
@@ -235,7 +235,7 @@ def test_a_trace_goes_to_standard_error_as_a_tree(skills: Path) -> None:
 
 
 def test_a_dry_run_is_a_flag_of_the_command_line(skills: Path) -> None:
-    ran = kitbag(skills, "script", "hello.greet --who Ada", "--dry-run", "--json")
+    ran = skillpouch(skills, "script", "hello.greet --who Ada", "--dry-run", "--json")
 
     answer = json.loads(ran.stdout)
     assert "Hello" not in answer["stdout"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError, CommandStartError, InvalidArgumentsError
-from kitbag.needs import Need
-from kitbag.policy import Question
-from kitbag.trust.asks import asks_of
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError, CommandStartError, InvalidArgumentsError
+from skillpouch.needs import Need
+from skillpouch.policy import Question
+from skillpouch.trust.asks import asks_of
 from tests.backends.conftest import Download, certificate, download
 from tests.conftest import WriteSkill
 from tests.http.conftest import LOCAL
@@ -128,7 +128,7 @@ def test_the_pdf_example_asks_for_its_host_and_for_its_program(
     assert asks_of(manager.get_skill("pdf-parser"), tools) == (
         Need(kind="host", value="tools.example.com", asked_in="SKILL.md (tool pdf-extract)"),
     )
-    assert "kitbag trust pdf-parser --host tools.example.com" in caught.value.hint
+    assert "skillpouch trust pdf-parser --host tools.example.com" in caught.value.hint
 
 
 def test_the_pdf_example_is_fetched_once_and_run(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import OutsideWorkspaceError
+from skillpouch import SkillManager
+from skillpouch.errors import OutsideWorkspaceError
 from tests.conftest import WriteSkill
 
 SEVEN = {

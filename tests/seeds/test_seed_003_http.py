@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.checks.report import check_skills
+from skillpouch import SkillManager
+from skillpouch.checks.report import check_skills
 from tests.conftest import WriteSkill
 from tests.http.conftest import LOCAL
 from tests.http.servers import Seen, Server, Writer, reply

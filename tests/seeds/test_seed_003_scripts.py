@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import InvalidArgumentsError
+from skillpouch import SkillManager
+from skillpouch.errors import InvalidArgumentsError
 from tests.conftest import WriteSkill
 
 PROCESS = """\

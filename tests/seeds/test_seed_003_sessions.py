@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SessionManager, SkillManager, ToolExecutor
-from kitbag.errors import UnknownToolError
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch import SessionManager, SkillManager, ToolExecutor
+from skillpouch.errors import UnknownToolError
+from skillpouch.workspace_tools.running import built_in_tools
 
 BUILT_INS = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
 

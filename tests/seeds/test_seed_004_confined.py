@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import CallDeniedError
+from skillpouch import SkillManager
+from skillpouch.errors import CallDeniedError
 
 WriteSkill = Callable[..., Path]
 
@@ -81,7 +81,7 @@ def test_a_handler_that_reads_a_documented_secret_is_refused_with_the_command_th
     with pytest.raises(CallDeniedError, match="OPENAI_API_KEY") as denied:
         manager.call("key")
 
-    assert "kitbag trust my-skill --secret OPENAI_API_KEY" in denied.value.hint
+    assert "skillpouch trust my-skill --secret OPENAI_API_KEY" in denied.value.hint
 
 
 # Whether a variable is there may be asked without reading it: such a script can do without.

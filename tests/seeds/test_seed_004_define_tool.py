@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import UnknownToolError
+from skillpouch import SkillManager
+from skillpouch.errors import UnknownToolError
 
 # §6, "Examples": the bodies of the two handlers.
 PYTHON_BODY = """text = args.get("text", "")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager, Tool
+from skillpouch import SkillManager, Tool
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

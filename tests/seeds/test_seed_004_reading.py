@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
@@ -275,7 +275,7 @@ def test_the_compatibility_of_a_skill_is_shown(write_files: WriteFiles, needs: s
     )
 
     shown = subprocess.run(
-        [Path(sys.executable).with_name("kitbag"), "list", "--root", root, "--json"],
+        [Path(sys.executable).with_name("skillpouch"), "list", "--root", root, "--json"],
         check=True,
         capture_output=True,
         text=True,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import ScriptExecutionError
+from skillpouch import SkillManager
+from skillpouch.errors import ScriptExecutionError
 
 WriteSkill = Callable[..., Path]
 

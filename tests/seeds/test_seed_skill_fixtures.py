@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

@@ -10,10 +10,10 @@ import pytest
 from tests.servers.processes import signal_other_thread
 
 # Raise it to try more often.
-ROUNDS = int(os.environ.get("KITBAG_SIGNAL_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("SKILLPOUCH_SIGNAL_ROUNDS", "10"))
 SERVES = """
 import sys, threading
-from kitbag.servers.running import serve_until_signalled
+from skillpouch.servers.running import serve_until_signalled
 
 def work():
     while True:

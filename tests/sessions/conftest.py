@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SessionManager
-from kitbag.environment import data_directory, state_directory
+from skillpouch import SessionManager
+from skillpouch.environment import data_directory, state_directory
 
 Say = Callable[..., str]
 

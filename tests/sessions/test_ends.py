@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SessionManager
-from kitbag.backends.exchange import process_folder
-from kitbag.sessions import SessionEndedError, UnknownSessionError
+from skillpouch import SessionManager
+from skillpouch.backends.exchange import process_folder
+from skillpouch.sessions import SessionEndedError, UnknownSessionError
 from tests.sessions.conftest import data, files, processes_in, say, state
 from tests.test_removal import nest
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kitbag import SessionManager
-from kitbag.errors import UnknownToolError
+from skillpouch import SessionManager
+from skillpouch.errors import UnknownToolError
 from tests.sessions.conftest import say
 
 WAYS = 64

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, SessionManager
-from kitbag.sessions import SessionPolicyError, UnknownSessionError
+from skillpouch import Policy, SessionManager
+from skillpouch.sessions import SessionPolicyError, UnknownSessionError
 from tests.sessions.conftest import files, say, state
 
 # Begins sessions, one after the other, each with a skill; prints each that is complete.
 HOST = """
 import asyncio, sys
-from kitbag import SessionManager
+from skillpouch import SessionManager
 async def main():
     sessions = SessionManager(define_tools=True)
     for number in range(1000):

@@ -8,13 +8,18 @@ from unicodedata import normalize
 
 import pytest
 
-from kitbag import Policy, SessionManager, SkillManager, ToolExecutor, ToolResult, tool
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, UnknownToolError, WorkspaceError
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.policy import Answer, Question, Rule
-from kitbag.sessions import SessionExistsError, UnknownSessionError
-from kitbag.sessions.errors import SessionNameError
-from kitbag.text_skills.errors import SkillNameError, SkillTextError
+from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, ToolResult, tool
+from skillpouch.errors import (
+    CallDeniedError,
+    InvalidArgumentsError,
+    UnknownToolError,
+    WorkspaceError,
+)
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.policy import Answer, Question, Rule
+from skillpouch.sessions import SessionExistsError, UnknownSessionError
+from skillpouch.sessions.errors import SessionNameError
+from skillpouch.text_skills.errors import SkillNameError, SkillTextError
 from tests.conftest import WriteSkill
 from tests.sessions.conftest import files, say, state
 
@@ -158,7 +163,7 @@ async def test_each_session_has_its_own_secrets() -> None:
 name: asker
 description: Asks.
 metadata:
-  kitbag:
+  skillpouch:
     requires:
       env: [API_KEY]
 tools:
@@ -349,7 +354,7 @@ async def test_a_file_of_a_newer_version_is_left_alone(sessions: SessionManager)
     with closing(sqlite3.connect(state() / "sessions.sqlite3")) as connection:
         connection.execute("PRAGMA user_version = 99")
 
-    with pytest.raises(Exception, match="a newer Kitbag wrote it"):
+    with pytest.raises(Exception, match="a newer Skillpouch wrote it"):
         await sessions.list_sessions()
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.clocks import clocks_stopped
-from kitbag.shell.builder import ScriptedToolBuilder
-from kitbag.shell.inproc_engine import InprocEngine
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.clocks import clocks_stopped
+from skillpouch.shell.builder import ScriptedToolBuilder
+from skillpouch.shell.inproc_engine import InprocEngine
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
@@ -104,7 +104,7 @@ def test_an_engine_that_does_not_hear_is_not_waited_for(began: list[str]) -> Non
 
 
 def test_too_much_output_ends_a_script(began: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kitbag.shell.script_run._MOST_PRINTED_BYTES", 1000)
+    monkeypatch.setattr("skillpouch.shell.script_run._MOST_PRINTED_BYTES", 1000)
 
     ran = builder().build().execute_sync("for i in $(seq 5000); do echo $i; done; say --n 1")
 
@@ -159,11 +159,11 @@ def test_callbacks_see_the_variables_of_who_called(began: list[str]) -> None:
     assert (ran.stdout, len(began)) == ("Ada\n", 1)
 
 
-def test_on_the_loop_of_kitbag_itself_it_is_refused() -> None:
+def test_on_the_loop_of_skillpouch_itself_it_is_refused() -> None:
     inner = builder().build()
 
     async def blocks(_: ToolArgs) -> str:
-        with pytest.raises(RuntimeError, match="a blocking call on Kitbag's own loop"):
+        with pytest.raises(RuntimeError, match="a blocking call on Skillpouch's own loop"):
             inner.execute_sync("say --n 7")
         return "refused"
 
@@ -189,7 +189,7 @@ def test_a_callback_that_waits_has_begun_to_end_when_the_time_is_over() -> None:
 
 INTERRUPTED = """
 import os, random, signal, sqlite3, sys, threading, time
-from kitbag import ScriptedTool, ToolDef
+from skillpouch import ScriptedTool, ToolDef
 
 tool = ScriptedTool.builder("api", "inproc").tool(ToolDef("say", "Say"), lambda _: "x").build()
 wanted, rounds = threading.Event(), 60

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kitbag import ScriptedTool, SkillManager, ToolExecutor, tool
-from kitbag.sessions import SessionManager
-from kitbag.sessions.errors import SessionEndedError
-from kitbag.shell.builder import EngineKind
-from kitbag.shell.events import ScriptEvent
-from kitbag.shell.responses import ToolResponse
+from skillpouch import ScriptedTool, SkillManager, ToolExecutor, tool
+from skillpouch.sessions import SessionManager
+from skillpouch.sessions.errors import SessionEndedError
+from skillpouch.shell.builder import EngineKind
+from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.responses import ToolResponse
 from tests.conftest import WriteSkill
 
 DEFINE = """\
-kit.define_tool --name twice --description 'Twice a number.' \\
+pouch.define_tool --name twice --description 'Twice a number.' \\
   --parameters '{"n": {"type": "integer"}}' --code 'return args["n"] * 2'"""
 TEXT = """\
 ---
@@ -77,7 +77,7 @@ def test_a_tool_that_a_script_defines_can_be_called_in_it(
     scripted = ScriptedTool.over(manager_of(write_skill().parent, define_tools=True), engine=engine)
 
     ran = scripted.execute_sync(
-        f"{DEFINE} > /dev/null; twice.twice --n 21; kit.remove_tool --name twice > /dev/null\n"
+        f"{DEFINE} > /dev/null; twice.twice --n 21; pouch.remove_tool --name twice > /dev/null\n"
         "twice.twice --n 1; echo $?"
     )
 

@@ -1,4 +1,4 @@
-"""What Kitbag leans on in bashkit: to be run first when its version changes."""
+"""What Skillpouch leans on in bashkit: to be run first when its version changes."""
 
 import asyncio
 from typing import Any

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kitbag.shell.finding import discover
-from kitbag.shell.tool_def import ToolDef
+from skillpouch.shell.finding import discover
+from skillpouch.shell.tool_def import ToolDef
 
 
 def tool(name: str, description: str = "", *parameters: str) -> ToolDef:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.limits import ExecutionLimits
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.shell.limits import ExecutionLimits
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -174,7 +174,7 @@ def wait_until_gone(pids: list[int]) -> None:
 
 HOST = textwrap.dedent("""
     import sys, threading
-    from kitbag import ScriptedTool, ToolDef
+    from skillpouch import ScriptedTool, ToolDef
     stuck = threading.Event()
     def wait(args):
         print("waiting", flush=True)

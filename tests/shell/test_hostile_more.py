@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kitbag import KitbagError, ScriptedTool, SkillManager, ToolArgs, ToolDef
-from kitbag.shell.builder import EngineKind
-from kitbag.shell.errors import ToolError
-from kitbag.shell.limits import ExecutionLimits
-from kitbag.shell.preflight import notes_on, refusal_of
+from skillpouch import ScriptedTool, SkillManager, SkillpouchError, ToolArgs, ToolDef
+from skillpouch.shell.builder import EngineKind
+from skillpouch.shell.errors import ToolError
+from skillpouch.shell.limits import ExecutionLimits
+from skillpouch.shell.preflight import notes_on, refusal_of
 from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.timeout(240)
@@ -240,7 +240,7 @@ def test_a_megabyte_in_one_word_and_ten_thousand_words_reach_a_tool(tool: Script
 
 @pytest.mark.parametrize("script", [None, 5, b"echo hi", ["echo"], "echo \ud800"])
 def test_what_is_no_text_is_refused_as_an_argument(tool: ScriptedTool, script: Any) -> None:
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         tool.execute_sync(script)
 
     assert caught.value.code == "invalid_arguments"
@@ -248,7 +248,7 @@ def test_what_is_no_text_is_refused_as_an_argument(tool: ScriptedTool, script: A
 
 @pytest.mark.parametrize("state", ["", "abc", "é", "A" * 100_000, "\0"])
 def test_a_state_that_is_none_of_ours_is_refused(tool: ScriptedTool, state: str) -> None:
-    with pytest.raises(KitbagError) as caught:
+    with pytest.raises(SkillpouchError) as caught:
         tool.execute_sync("echo hi", state=state)
 
     assert caught.value.code == "state_token"
@@ -381,7 +381,7 @@ async def test_a_storm_of_cancellations_leaves_a_tool_that_works() -> None:
 
 
 def test_nobody_hears_of_a_terminal_escape_through_a_registered_tool() -> None:
-    from kitbag import ToolExecutor, ToolRegistry
+    from skillpouch import ToolExecutor, ToolRegistry
 
     registry = ToolRegistry()
     registry.register(built())

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import Policy, ScriptedTool, SkillManager
-from kitbag.policy import Rule
-from kitbag.shell.builder import EngineKind
+from skillpouch import Policy, ScriptedTool, SkillManager
+from skillpouch.policy import Rule
+from skillpouch.shell.builder import EngineKind
 from tests.conftest import WriteSkill
 from tests.http.servers import Server, reply
 
@@ -144,25 +144,25 @@ def test_built_in_tools_print_data(write_skill: WriteSkill, work: Path, engine: 
         assert (ran.stderr, ran.exit_code) == ("", 0)
         return ran.stdout
 
-    assert printed("kit.read --file_path a.json | jq .n") == "1\n"
-    assert printed("kit.read --file_path sub/b.txt") == "one\ntwo\n"
-    assert printed("kit.read --file_path empty.txt") == ""
-    assert printed("kit.ls") == "sub\na.json\nempty.txt\n"
-    assert printed("kit.ls --path sub") == "b.txt\n"
-    assert printed("kit.glob --pattern '**/*.txt'") == "empty.txt\nsub/b.txt\n"
-    assert printed("kit.glob --pattern '*.none'") == ""
-    assert printed("kit.grep --pattern two") == "sub/b.txt:2:two\n"
-    assert printed("kit.grep --pattern nowhere") == ""
-    assert printed("kit.bash --command 'echo hi; cd sub'") == "hi\n"
-    assert json.loads(printed("kit.write --file_path c.txt --content abc")) == {
+    assert printed("pouch.read --file_path a.json | jq .n") == "1\n"
+    assert printed("pouch.read --file_path sub/b.txt") == "one\ntwo\n"
+    assert printed("pouch.read --file_path empty.txt") == ""
+    assert printed("pouch.ls") == "sub\na.json\nempty.txt\n"
+    assert printed("pouch.ls --path sub") == "b.txt\n"
+    assert printed("pouch.glob --pattern '**/*.txt'") == "empty.txt\nsub/b.txt\n"
+    assert printed("pouch.glob --pattern '*.none'") == ""
+    assert printed("pouch.grep --pattern two") == "sub/b.txt:2:two\n"
+    assert printed("pouch.grep --pattern nowhere") == ""
+    assert printed("pouch.bash --command 'echo hi; cd sub'") == "hi\n"
+    assert json.loads(printed("pouch.write --file_path c.txt --content abc")) == {
         "path": "c.txt",
         "bytes": 3,
         "created": True,
         "size": 3,
     }
-    edited = "kit.edit --file_path c.txt --old_string b --new_string B | jq .replacements"
+    edited = "pouch.edit --file_path c.txt --old_string b --new_string B | jq .replacements"
     assert printed(edited) == "1\n"
-    assert printed("kit.read --file_path c.txt") == "aBc\n"
+    assert printed("pouch.read --file_path c.txt") == "aBc\n"
 
 
 def test_a_built_in_tool_that_shows_a_part_says_where_to_go_on(
@@ -173,10 +173,10 @@ def test_a_built_in_tool_that_shows_a_part_says_where_to_go_on(
 
     tool = over(root, "worker", builtins=True)
 
-    ran = tool.execute_sync("kit.read --file_path long.txt --limit 2")
+    ran = tool.execute_sync("pouch.read --file_path long.txt --limit 2")
 
     assert ran.stdout == "0\n1\n"
-    assert ran.stderr == "note: kit.read: this is a part of it; go on with --offset 2\n"
+    assert ran.stderr == "note: pouch.read: this is a part of it; go on with --offset 2\n"
 
 
 def test_tools_that_find_skills_print_data(write_skill: WriteSkill) -> None:
@@ -184,7 +184,7 @@ def test_tools_that_find_skills_print_data(write_skill: WriteSkill) -> None:
     tool = over(root, "worker", disclosure=True)
 
     ran = tool.execute_sync(
-        "kit.read_skill_file --skill hello --path notes.txt\n"
+        "pouch.read_skill_file --skill hello --path notes.txt\n"
         "kit.activate_skill --name hello | jq -r .skill\n"
         "kit.search_tools --query hello | jq -c .skills\n"
     )

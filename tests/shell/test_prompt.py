@@ -2,8 +2,8 @@
 
 import pytest
 
-from kitbag.shell.prompt import help_page, system_prompt, tokens
-from kitbag.shell.tool_def import ToolDef
+from skillpouch.shell.prompt import help_page, system_prompt, tokens
+from skillpouch.shell.tool_def import ToolDef
 
 SCHEMA = {
     "type": "object",

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kitbag import ScriptedTool, ToolArgs, ToolDef
-from kitbag.shell.builder import EngineKind
+from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch.shell.builder import EngineKind
 from tests.shell.test_engine_contract import LOOK, MESS
 
 ENGINES: list[EngineKind] = ["inproc", "worker"]
@@ -97,7 +97,7 @@ async def test_scripts_at_once_get_their_own_answers(engine: EngineKind) -> None
 
 HANGING = """
 import sys, time
-from kitbag import ScriptedTool, ToolDef
+from skillpouch import ScriptedTool, ToolDef
 
 def hang(args):
     print("hanging", flush=True)
@@ -157,7 +157,7 @@ def _is_alive(pid: int) -> bool:
 
 BUSY = """
 import os, threading, time
-from kitbag import ScriptedTool, ToolDef
+from skillpouch import ScriptedTool, ToolDef
 
 tool = ScriptedTool.builder("api").journal(False).tool(ToolDef("x", "X"), lambda a: "").build()
 tool.execute_sync("x")

@@ -8,16 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy, ScriptedTool, SkillManager, ToolArgs, ToolDef, ToolExecutor, ToolRegistry
-from kitbag.environment import state_directory
-from kitbag.house import House
-from kitbag.journal.reading import JournalReader, Query
-from kitbag.policy import Question, Rule
-from kitbag.shell.builder import EngineKind, ScriptedToolBuilder
-from kitbag.shell.cancelling import Cancellation
-from kitbag.shell.errors import BashMissingError, CommandNameError, StateTokenError, ToolError
-from kitbag.shell.events import ScriptEvent
-from kitbag.shell.limits import ExecutionLimits
+from skillpouch import (
+    Policy,
+    ScriptedTool,
+    SkillManager,
+    ToolArgs,
+    ToolDef,
+    ToolExecutor,
+    ToolRegistry,
+)
+from skillpouch.environment import state_directory
+from skillpouch.house import House
+from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.policy import Question, Rule
+from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
+from skillpouch.shell.cancelling import Cancellation
+from skillpouch.shell.errors import BashMissingError, CommandNameError, StateTokenError, ToolError
+from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.limits import ExecutionLimits
 from tests.conftest import WriteSkill
 
 INTEGER = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
@@ -327,7 +335,7 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(BashMissingError) as caught:
         ScriptedTool.builder("api").build()
 
-    assert caught.value.hint == "pip install 'kitbag[bash]'"
+    assert caught.value.hint == "pip install 'skillpouch[bash]'"
 
 
 def test_a_script_is_a_tool_among_others() -> None:
@@ -377,8 +385,8 @@ def test_a_pipe_gets_all_that_a_skill_printed(manager: SkillManager) -> None:
     assert ran.stdout == "300001\ny\n"
 
 
-def test_kitbags_own_tools_have_names_of_their_own(manager: SkillManager) -> None:
-    script = "kit.write --file_path a.txt --content hello && kit.read --file_path a.txt"
+def test_skillpouchs_own_tools_have_names_of_their_own(manager: SkillManager) -> None:
+    script = "pouch.write --file_path a.txt --content hello && pouch.read --file_path a.txt"
 
     ran = ScriptedTool.over(manager).execute_sync(script)
 

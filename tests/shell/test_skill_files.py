@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kitbag import SkillManager
-from kitbag.shell.skill_files import files_of
+from skillpouch import SkillManager
+from skillpouch.shell.skill_files import files_of
 from tests.conftest import WriteSkill
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kitbag.shell.tool_def import ToolDef
-from kitbag.shell.usage import usage_line, usage_page
+from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.usage import usage_line, usage_page
 
 
 def line(properties: dict[str, Any], **schema: Any) -> str:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag.execution import companions
-from kitbag.shell import workers
-from kitbag.shell.engine import EngineCrashedError, Job
-from kitbag.shell.worker.frames import LARGEST, FrameError, Frames, frame
-from kitbag.shell.worker.order import Answer, Command, Done, Order
-from kitbag.shell.worker_engine import WorkerEngine
-from kitbag.shell.workers import Workers
+from skillpouch.execution import companions
+from skillpouch.shell import workers
+from skillpouch.shell.engine import EngineCrashedError, Job
+from skillpouch.shell.worker.frames import LARGEST, FrameError, Frames, frame
+from skillpouch.shell.worker.order import Answer, Command, Done, Order
+from skillpouch.shell.worker_engine import WorkerEngine
+from skillpouch.shell.workers import Workers
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitbag.argv import Argument
-from kitbag.signatures.signature import Interface, JsonSchema, Signature
+from skillpouch.argv import Argument
+from skillpouch.signatures.signature import Interface, JsonSchema, Signature
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "build" / "programs"

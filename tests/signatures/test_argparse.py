@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kitbag.argv import Argument
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Signature
+from skillpouch.argv import Argument
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Signature
 
 
 def read(body: str) -> Signature:

@@ -2,9 +2,9 @@
 
 from textwrap import dedent
 
-from kitbag.argv import Argument, Word
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Interface, JsonSchema
+from skillpouch.argv import Argument, Word
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Interface, JsonSchema
 
 TODO = '''
     """Keep a list of things to do."""

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from kitbag.signatures.python.reading import read_python
+from skillpouch.signatures.python.reading import read_python
 
 
 def names(text: str) -> list[str]:

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Signature
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Signature
 
 
 def read(body: str) -> Signature:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kitbag.argv import Argument, Word, words
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Interface, JsonSchema
+from skillpouch.argv import Argument, Word, words
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Interface, JsonSchema
 
 GREET = '''
     import click

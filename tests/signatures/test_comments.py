@@ -1,8 +1,8 @@
 import pytest
 
-from kitbag.languages import Language
-from kitbag.signatures.comments import first_comment
-from kitbag.signatures.first_paragraph import first_paragraph
+from skillpouch.languages import Language
+from skillpouch.signatures.comments import first_comment
+from skillpouch.signatures.first_paragraph import first_paragraph
 
 CONVERTS = "Convert PDF to image format Supports PNG, JPG, GIF output formats"
 APACHE = """#!/bin/bash

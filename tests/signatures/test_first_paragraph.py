@@ -2,7 +2,7 @@
 
 import pytest
 
-from kitbag.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.first_paragraph import first_paragraph
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Interface, JsonSchema
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Interface, JsonSchema
 
 
 def interface_of(text: str) -> Interface:

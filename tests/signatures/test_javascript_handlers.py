@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from kitbag.signatures.javascript.reading import read_javascript
-from kitbag.signatures.signature import Interface, Signature
+from skillpouch.signatures.javascript.reading import read_javascript
+from skillpouch.signatures.signature import Interface, Signature
 
 
 def schema(text: str) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kitbag.argv import Argument
-from kitbag.signatures import read_signature
+from skillpouch.argv import Argument
+from skillpouch.signatures import read_signature
 
 START = "import sys\n"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kitbag.signatures.python.pep723 import Malformed, read_block, read_dependencies
-from kitbag.signatures.signature import Dependencies
+from skillpouch.signatures.python.pep723 import Malformed, read_block, read_dependencies
+from skillpouch.signatures.signature import Dependencies
 
 
 def test_a_block_says_which_python_and_which_packages() -> None:

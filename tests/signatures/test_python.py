@@ -4,9 +4,9 @@ from textwrap import dedent
 
 import pytest
 
-from kitbag.argv import Argument
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Dependencies, Interface, Signature
+from skillpouch.argv import Argument
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Dependencies, Interface, Signature
 
 
 def read(text: str) -> Signature:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kitbag.signatures import read_signature
+from skillpouch.signatures import read_signature
 
 
 def test_reading_a_parser_leaves_nothing_to_the_collector() -> None:
@@ -28,7 +28,7 @@ def test_reading_a_parser_leaves_nothing_to_the_collector() -> None:
         gc.garbage.clear()
         gc.enable()
 
-    assert not [kind for kind in kinds if kind.startswith(("ast", "_ast", "kitbag.signatures"))]
+    assert not [kind for kind in kinds if kind.startswith(("ast", "_ast", "skillpouch.signatures"))]
 
 
 def test_line_ends_of_another_system_hide_no_here_document_end() -> None:

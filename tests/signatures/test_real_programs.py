@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from kitbag.signatures.python.reading import read_python
+from skillpouch.signatures.python.reading import read_python
 from tests.signatures.real_programs import PACKAGES, Program, differences, find_programs, record
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

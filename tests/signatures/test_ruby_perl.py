@@ -1,10 +1,10 @@
 import pytest
 
-from kitbag.argv import Argument
-from kitbag.signatures import read_signature
-from kitbag.signatures.perl import read_perl
-from kitbag.signatures.ruby import read_ruby
-from kitbag.signatures.signature import Interface, Signature
+from skillpouch.argv import Argument
+from skillpouch.signatures import read_signature
+from skillpouch.signatures.perl import read_perl
+from skillpouch.signatures.ruby import read_ruby
+from skillpouch.signatures.signature import Interface, Signature
 
 ARGS = Interface(
     convention="argv",

@@ -1,6 +1,6 @@
 import pytest
 
-from kitbag.signatures.shebang import read_shebang
+from skillpouch.signatures.shebang import read_shebang
 
 
 @pytest.mark.parametrize(

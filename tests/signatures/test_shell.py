@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from kitbag.argv import Argument
-from kitbag.signatures.shell.reading import read_shell
-from kitbag.signatures.signature import Interface, Signature
+from skillpouch.argv import Argument
+from skillpouch.signatures.shell.reading import read_shell
+from skillpouch.signatures.signature import Interface, Signature
 
 ARGS = Interface(
     convention="argv",

@@ -2,9 +2,9 @@
 
 from textwrap import dedent
 
-from kitbag.argv import Argument, Word
-from kitbag.signatures.python.reading import read_python
-from kitbag.signatures.signature import Interface
+from skillpouch.argv import Argument, Word
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.signature import Interface
 
 
 def test_a_function_that_typer_runs_is_read_from_its_annotations() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from kitbag.argv import Argument, ArgvPlan, Word
-from kitbag.signatures.usage_lines import usage_fits, usage_lines
+from skillpouch.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 
 SCRIPT = "scripts/extract.py"
 PLAN: ArgvPlan = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag.templates import ArgvTemplate, FillError, TemplateError
+from skillpouch.templates import ArgvTemplate, FillError, TemplateError
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag.templates import FillError, HeaderTemplate, JsonTemplate, TemplateError, TextTemplate
+from skillpouch.templates import (
+    FillError,
+    HeaderTemplate,
+    JsonTemplate,
+    TemplateError,
+    TextTemplate,
+)
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(

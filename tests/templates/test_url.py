@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag.templates import FillError, FormTemplate, TemplateError, UrlTemplate
+from skillpouch.templates import FillError, FormTemplate, TemplateError, UrlTemplate
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag import Policy, SkillManager, ToolResult, tool
-from kitbag.errors import CallDeniedError, InvalidArgumentsError, KitbagError
-from kitbag.integrations.openai import run_openai_calls
-from kitbag.testing import CassetteError, CassetteMissError, cassette
-from kitbag.testing.cassette_file import read_cassette
-from kitbag.testing.errors import CassetteFileError, CassetteSecretError
+from skillpouch import Policy, SkillManager, ToolResult, tool
+from skillpouch.errors import CallDeniedError, InvalidArgumentsError, SkillpouchError
+from skillpouch.integrations.openai import run_openai_calls
+from skillpouch.testing import CassetteError, CassetteMissError, cassette
+from skillpouch.testing.cassette_file import read_cassette
+from skillpouch.testing.errors import CassetteFileError, CassetteSecretError
 
 WriteSkill = Callable[..., Path]
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 24
@@ -42,7 +42,7 @@ def main(word: str = "") -> str:
 FRONT = """name: kit
 description: Does kit.
 metadata:
-  kitbag:
+  skillpouch:
     requires:
       env: [TELL_KEY]
 """
@@ -188,7 +188,7 @@ def test_calls_through_any_door_are_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", ["hello; echo done; result 7", "hello; exit 3", "if then"])
 def test_a_script_is_replayed_without_being_run(tmp_path: Path, script: str) -> None:
-    from kitbag import ScriptedTool, ToolArgs, ToolDef
+    from skillpouch import ScriptedTool, ToolArgs, ToolDef
 
     calls: list[str] = []
 
@@ -280,7 +280,7 @@ def test_what_is_recorded_can_be_read(manager: SkillManager, tmp_path: Path) -> 
 
     written = json.loads(file.read_text())
     (call,) = written["calls"]
-    assert (written["format"], written["version"]) == ("kitbag-cassette", 1)
+    assert (written["format"], written["version"]) == ("skillpouch-cassette", 1)
     assert (call["tool"], call["arguments"]) == ("kit.count", {"step": 2})
     assert call["result"]["structured"] == {"now": 2}
     assert file.stat().st_mode & 0o777 == 0o644
@@ -324,7 +324,7 @@ def test_any_file_gives_calls_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, calls: Any, version: Any, cut: int
 ) -> None:
     file = tmp_path_factory.mktemp("cassette") / "calls.json"
-    text = json.dumps({"format": "kitbag-cassette", "version": version, "calls": calls})
+    text = json.dumps({"format": "skillpouch-cassette", "version": version, "calls": calls})
     file.write_text(text[:cut] if cut < 50 else text)
 
     found = []
@@ -334,5 +334,5 @@ def test_any_file_gives_calls_or_one_error(
     assert all(call.gave for call in found)
 
 
-def test_errors_of_kitbag_are_not_those_of_a_cassette() -> None:
-    assert not issubclass(CassetteError, KitbagError)
+def test_errors_of_skillpouch_are_not_those_of_a_cassette() -> None:
+    assert not issubclass(CassetteError, SkillpouchError)

@@ -7,25 +7,25 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
 
 TESTS = f"""
-from kitbag import SkillManager
+from skillpouch import SkillManager
 
 CALCULATOR = {str(EXAMPLES / "calculator")!r}
 
 def test_one_line(run_skill_tool):
     assert run_skill_tool(CALCULATOR, "add", {{"a": 2, "b": 3}}).structured == 5
 
-def test_recorded(kitbag_cassette):
+def test_recorded(skillpouch_cassette):
     SkillManager(CALCULATOR).call("add", {{"a": 2, "b": 3}})
-    print("replays:", kitbag_cassette.replays)
+    print("replays:", skillpouch_cassette.replays)
 
-def test_failing(kitbag_cassette):
+def test_failing(skillpouch_cassette):
     SkillManager(CALCULATOR).call("add", {{"a": 2, "b": 3}})
     assert False
 """
 
 
 def run(folder: Path, *options: str) -> str:
-    words = ["-q", "-s", "-p", "kitbag.testing.fixtures", "-p", "no:randomly", *options]
+    words = ["-q", "-s", "-p", "skillpouch.testing.fixtures", "-p", "no:randomly", *options]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "test_agent.py"],
         cwd=folder,
@@ -44,7 +44,7 @@ def test_a_test_records_first_and_replays_then_and_a_failing_one_records_nothing
     cassettes = tmp_path / "cassettes" / "test_agent"
 
     first = run(tmp_path)
-    second = run(tmp_path, "--kitbag-cassettes=replay", "-k", "recorded or one_line")
+    second = run(tmp_path, "--skillpouch-cassettes=replay", "-k", "recorded or one_line")
 
     assert "1 failed, 2 passed" in first
     assert "replays: False" in first

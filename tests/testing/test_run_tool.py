@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Policy
-from kitbag.errors import InvalidArgumentsError, KitbagError
-from kitbag.testing import run_tool
+from skillpouch import Policy
+from skillpouch.errors import InvalidArgumentsError, SkillpouchError
+from skillpouch.testing import run_tool
 
 WriteSkill = Callable[..., Path]
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
@@ -25,7 +25,7 @@ def main(path: str) -> dict:
 FRONT = """name: voice
 description: Speaks.
 metadata:
-  kitbag:
+  skillpouch:
     requires:
       env: [VOICE_KEY]
 """
@@ -79,7 +79,7 @@ def test_a_secret_of_the_test_is_given_only_where_the_policy_says_so(
     )
 
     assert given.structured == {"said": "HI", "key": "[redacted VOICE_KEY]"}
-    with pytest.raises(KitbagError, match="VOICE_KEY"):
+    with pytest.raises(SkillpouchError, match="VOICE_KEY"):
         run_tool(home, "shout", asked, files=files, policy=Policy.trusting())
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import ToolExecutor, ToolRegistry, tool
-from kitbag.errors import UnknownToolError
-from kitbag.house import House
-from kitbag.text_skills.errors import SkillNameError, SkillTextError
-from kitbag.text_skills.folders import keep, let_go
+from skillpouch import ToolExecutor, ToolRegistry, tool
+from skillpouch.errors import UnknownToolError
+from skillpouch.house import House
+from skillpouch.text_skills.errors import SkillNameError, SkillTextError
+from skillpouch.text_skills.folders import keep, let_go
 from tests.sessions.conftest import say
 from tests.text_skills.test_folders import texts
 

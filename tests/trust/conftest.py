@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Skill, SkillManager
-from kitbag.environment import state_directory
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import Skill, SkillManager
+from skillpouch.environment import state_directory
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 
 MakeSkill = Callable[..., Skill]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitbag import Skill, SkillManager
-from kitbag.needs import Need
-from kitbag.trust.asks import asks_of
-from kitbag.trust.asks_in_body import variables_in_body
+from skillpouch import Skill, SkillManager
+from skillpouch.needs import Need
+from skillpouch.trust.asks import asks_of
+from skillpouch.trust.asks_in_body import variables_in_body
 from tests.conftest import WriteSkill
 
 without_deadline = settings(deadline=None)
@@ -24,7 +24,7 @@ def asked(home: Path) -> tuple[Need, ...]:
 
 def test_the_own_block_asks_for_everything(write_skill: WriteSkill, tmp_path: Path) -> None:
     front = (
-        "name: demo\ndescription: d\nmetadata:\n  kitbag:\n    secrets: [api_key, TOKEN]\n"
+        "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    secrets: [api_key, TOKEN]\n"
         "    hosts:\n      - API.example.com\n      - https://b.example.com:8443/v1\n      - a b\n"
         "    read: [~/data, ../shared, references, /etc/hosts]\n    write: /srv/out/\n"
         "    unconfined: true\n"
@@ -33,7 +33,7 @@ def test_the_own_block_asks_for_everything(write_skill: WriteSkill, tmp_path: Pa
     needs = asked(write_skill(front=front))
 
     home = Path.home()
-    block = "(metadata.kitbag)"
+    block = "(metadata.skillpouch)"
     assert needs == (
         Need(kind="secret", value="api_key", asked_in=f"SKILL.md:6 {block}"),
         Need(kind="secret", value="TOKEN", asked_in=f"SKILL.md:6 {block}"),
@@ -179,7 +179,9 @@ def test_one_need_keeps_all_its_places_and_is_declared_when_one_of_them_declares
 
 
 def test_what_every_tool_has_is_no_secret(write_skill: WriteSkill) -> None:
-    names = "PATH HOME LANG TZ TERM USER NO_COLOR TOOL_ARGS TOOL_ARG_X SKILL_NAME SKILL_X KITBAG_X"
+    names = (
+        "PATH HOME LANG TZ TERM USER NO_COLOR TOOL_ARGS TOOL_ARG_X SKILL_NAME SKILL_X SKILLPOUCH_X"
+    )
     reads = "".join(f"os.getenv({name!r})\n" for name in names.split())
     front = f"name: demo\ndescription: d\nenv: [{', '.join(names.split())}]\n"
 
@@ -199,7 +201,8 @@ def test_a_skill_that_could_not_be_read_asks_by_its_scripts_only(write_skill: Wr
 def test_strange_values_ask_for_nothing(write_skill: WriteSkill) -> None:
     front = (
         "name: demo\ndescription: d\nenv: 7\nrequires: [env]\ncredentials: {a: {b: c}}\n"
-        "metadata: {kitbag: {secrets: {A: 1}, hosts: [1, '', null], read: 3, unconfined: 'yes'}}\n"
+        "metadata: {skillpouch: {secrets: {A: 1}, hosts: [1, '', null], read: 3,"
+        " unconfined: 'yes'}}\n"
     )
 
     assert asked(write_skill(front=front)) == ()

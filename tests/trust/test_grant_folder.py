@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag.needs import Need
-from kitbag.trust.errors import GrantStoreError
-from kitbag.trust.grant import Grant, read_grant, write_grant
-from kitbag.trust.grants import Grants
+from skillpouch.needs import Need
+from skillpouch.trust.errors import GrantStoreError
+from skillpouch.trust.grant import Grant, read_grant, write_grant
+from skillpouch.trust.grants import Grants
 from tests.trust.conftest import HOST, SECRET, MakeSkill
 
 without_deadline = settings(deadline=None)
@@ -151,7 +151,7 @@ def test_a_damaged_record_grants_nothing_and_is_set_aside(
     content = damaged(record)[number]
     record.write_bytes(content)
 
-    with caplog.at_level(logging.WARNING, "kitbag"):
+    with caplog.at_level(logging.WARNING, "skillpouch"):
         answers = [grants.for_skill(skill), Grants().for_skill(skill), *Grants().list()]
 
     assert answers == [None, None]
@@ -224,9 +224,9 @@ def test_a_reader_sees_what_another_process_granted(make_skill: MakeSkill, grant
 
 ADD = """
 import sys
-from kitbag import SkillManager
-from kitbag.needs import Need
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 skill = SkillManager(sys.argv[1], cache=False).get_skill("demo")
 print("ready", flush=True)
 sys.stdin.readline()
@@ -299,7 +299,7 @@ def test_who_waits_too_long_is_told(
 
     skill = make_skill()
     grants.grant(skill, [SECRET])
-    monkeypatch.setattr("kitbag.trust.private_folder._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("skillpouch.trust.private_folder._PATIENCE_SECONDS", 0.05)
     with (folder / ".lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 

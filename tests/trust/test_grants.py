@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import Skill, SkillManager
-from kitbag.digest import snapshot_of
-from kitbag.index import is_settled
-from kitbag.needs import Need
-from kitbag.trust.changes import Change
-from kitbag.trust.errors import (
+from skillpouch import Skill, SkillManager
+from skillpouch.digest import snapshot_of
+from skillpouch.index import is_settled
+from skillpouch.needs import Need
+from skillpouch.trust.changes import Change
+from skillpouch.trust.errors import (
     GrantRefusedError,
     GrantStoreError,
     SkillChangedError,
     UngrantedError,
 )
-from kitbag.trust.grant import Grant, missing, needs_of
-from kitbag.trust.grants import Grants
-from kitbag.trust.private_folder import user_name
-from kitbag.trust.review import review_skill
-from kitbag.untrusted_files import stamp_of
+from skillpouch.trust.grant import Grant, missing, needs_of
+from skillpouch.trust.grants import Grants
+from skillpouch.trust.private_folder import user_name
+from skillpouch.trust.review import review_skill
+from skillpouch.untrusted_files import stamp_of
 from tests.conftest import WriteSkill
 from tests.trust.conftest import HOST, SECRET, MakeSkill
 
@@ -60,7 +60,7 @@ def test_a_skill_has_what_it_was_granted(make_skill: MakeSkill, grants: Grants) 
     assert made.when.endswith("Z")
 
 
-def test_without_a_name_the_grant_is_by_whoever_runs_kitbag(
+def test_without_a_name_the_grant_is_by_whoever_runs_skillpouch(
     make_skill: MakeSkill, grants: Grants
 ) -> None:
     assert grants.grant(make_skill(), [SECRET]).by == user_name()
@@ -214,16 +214,22 @@ def test_nothing_in_a_skill_or_a_project_is_a_grant(
     skill = make_skill(
         "demo",
         "name: demo\ndescription: d\ngrants: {secrets: [API_KEY]}\n"
-        "metadata: {kitbag: {secrets: [API_KEY], granted: true, trust: all, unconfined: true}}\n",
-        files={"kitbag.toml": '[grants]\nsecrets = ["API_KEY"]\n'},
+        "metadata: {skillpouch: {secrets: [API_KEY], granted: true, trust: all,"
+        " unconfined: true}}\n",
+        files={"skillpouch.toml": '[grants]\nsecrets = ["API_KEY"]\n'},
     )
     grants.grant(skill, [SECRET])
     (record,) = folder.glob("*.json")
     for place in (skill.home, skill.home.parent, tmp_path):
-        for below in ("grants", ".kitbag/grants", "kitbag/grants", ".local/state/kitbag/grants"):
+        for below in (
+            "grants",
+            ".skillpouch/grants",
+            "skillpouch/grants",
+            ".local/state/skillpouch/grants",
+        ):
             (place / below).mkdir(parents=True)
             shutil.copy(record, place / below)
-    (tmp_path / "kitbag.toml").write_text('[grants.demo]\nsecrets = ["API_KEY"]\n')
+    (tmp_path / "skillpouch.toml").write_text('[grants.demo]\nsecrets = ["API_KEY"]\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", ".")  # relative: not a state directory
     record.unlink()
@@ -309,7 +315,9 @@ def test_what_cannot_be_understood_is_not_granted(
 
 
 @pytest.mark.promise("grant-8")
-@pytest.mark.parametrize("below", ["", "kitbag", "kitbag/grants", "kitbag/grants/x", "../.."])
+@pytest.mark.parametrize(
+    "below", ["", "skillpouch", "skillpouch/grants", "skillpouch/grants/x", "../.."]
+)
 def test_no_grant_lets_a_tool_write_the_grants(
     make_skill: MakeSkill, grants: Grants, below: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -328,8 +336,8 @@ def test_no_grant_lets_a_tool_write_the_policy(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     skill = make_skill()
 
-    for path in ("config", "config/kitbag", "config/kitbag/policy.toml"):
-        with pytest.raises(GrantRefusedError, match="Kitbag's settings are kept in"):
+    for path in ("config", "config/skillpouch", "config/skillpouch/policy.toml"):
+        with pytest.raises(GrantRefusedError, match="Skillpouch's settings are kept in"):
             grants.grant(skill, [Need(kind="write", value=f"{tmp_path}/{path}")])
 
     assert grants.grant(skill, [Need(kind="write", value=f"{tmp_path}/config/other")]).write
@@ -369,7 +377,7 @@ def test_an_ungranted_need_names_the_command_that_grants_it() -> None:
 
     assert (error.code, error.skill, error.needs) == ("ungranted", "weather", tuple(needs))
     assert error.hint == (
-        "run `kitbag trust weather --secret API_KEY --host api.example.com"
+        "run `skillpouch trust weather --secret API_KEY --host api.example.com"
         " --read '/a b' --unconfined`"
     )
     assert str(error) == (

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kitbag.secrets import secrets_for
-from kitbag.trust.errors import SecretUnsetError, UngrantedError
-from kitbag.trust.grant import Grant
+from skillpouch.secrets import secrets_for
+from skillpouch.trust.errors import SecretUnsetError, UngrantedError
+from skillpouch.trust.grant import Grant
 
 GRANT = Grant(skill="demo", home="/demo", digest="0" * 64, secrets=("API_KEY", "TOKEN"))
 
@@ -65,4 +65,4 @@ def test_a_secret_without_a_value_is_an_error_and_no_empty_text(
     error = caught.value
     assert (error.code, error.names) == ("secret_unset", ("API_KEY",))
     assert str(error) == "cannot start demo: API_KEY is granted but not set"
-    assert error.hint == "set it where Kitbag runs: export API_KEY=…"
+    assert error.hint == "set it where Skillpouch runs: export API_KEY=…"

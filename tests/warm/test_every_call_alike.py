@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.results import ToolResult
+from skillpouch import SkillManager
+from skillpouch.results import ToolResult
 
 CALLS = 7  # lessons end with the third, pages are noted in the fourth and used from the fifth on
 Calls = Callable[..., list[ToolResult]]

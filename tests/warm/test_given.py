@@ -2,7 +2,7 @@
 
 import pytest
 
-from kitbag.execution.command import Ended
+from skillpouch.execution.command import Ended
 from tests.warm.ways import EXTRA, Given, Ways
 
 READS = "import sys\ndata = sys.stdin.buffer.read()\nprint(len(data), hash(data) and data[:9])\n"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.backends.interpreters import homes_of
-from kitbag.environments.pythons import find_python
-from kitbag.execution.engine import Engine
+from skillpouch.backends.interpreters import homes_of
+from skillpouch.environments.pythons import find_python
+from skillpouch.execution.engine import Engine
 from tests.execution.warm_calls import Skill
 
 LOOKS = """

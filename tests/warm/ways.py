@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from kitbag.backends.confining import RUNNERS
-from kitbag.backends.interpreters import homes_of, interpreter_for
-from kitbag.backends.script import _shared
-from kitbag.backends.warmth import warm_process_for
-from kitbag.execution.command import Command, Ended
-from kitbag.execution.confinement import Confinement
-from kitbag.execution.engine import Engine
-from kitbag.execution.jobs import PROGRAM
-from kitbag.limits import Limits
-from kitbag.loop_thread import run_blocking
-from kitbag.tools import Script
+from skillpouch.backends.confining import RUNNERS
+from skillpouch.backends.interpreters import homes_of, interpreter_for
+from skillpouch.backends.script import _shared
+from skillpouch.backends.warmth import warm_process_for
+from skillpouch.execution.command import Command, Ended
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.jobs import PROGRAM
+from skillpouch.limits import Limits
+from skillpouch.loop_thread import run_blocking
+from skillpouch.tools import Script
 
 WORDS = ("a1", "b 2")
 STDIN = b"line1\nline2\n"
@@ -107,7 +107,7 @@ class Ways:
         return self.seen(ended)
 
     def end(self, script: Path, given: Given = PLAINLY, *, warm: bool = True) -> Ended:
-        """Run it as Kitbag does, with or without the nursery that Kitbag would choose."""
+        """Run it as Skillpouch does, with or without the nursery that Skillpouch would choose."""
         self._empty_workspace()
         command = self._command(script, given)
         if not warm:
@@ -149,8 +149,8 @@ class Ways:
         function = given.convention != "argv"
         runner = (str(RUNNERS / "call_python.py"), given.convention) if function else ()
         shared = _shared(script, None)
-        own = {"KITBAG_SCRIPTS": str(file.parent), "KITBAG_ARGUMENTS": "stdin"}
-        own |= {"KITBAG_ANSWER": "3"}
+        own = {"SKILLPOUCH_SCRIPTS": str(file.parent), "SKILLPOUCH_ARGUMENTS": "stdin"}
+        own |= {"SKILLPOUCH_ANSWER": "3"}
         env = {**shared, **(own if function else {"PYTHONPATH": str(file.parent)}), **given.env}
         return Command(
             argv=(*program, *runner, str(file), *(() if function else given.words)),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.environment import cache_directory
-from kitbag.needs import Need
-from kitbag.skills import Skill
-from kitbag.trust.grants import Grants
+from skillpouch import SkillManager
+from skillpouch.environment import cache_directory
+from skillpouch.needs import Need
+from skillpouch.skills import Skill
+from skillpouch.trust.grants import Grants
 from tests.watching import skills
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
@@ -145,7 +145,7 @@ def test_copies_lie_where_no_call_has_a_folder_of_its_own_to_write(root: Path) -
 def test_nothing_can_be_left_in_the_folder_that_large_arguments_come_in(root: Path) -> None:
     (root / "demo/scripts/leave.py").write_text(
         '"""Leave."""\nimport glob\n\n\ndef handler(args):\n'
-        '    [folder] = glob.glob("/tmp/kitbag-exchange-*/*")\n'
+        '    [folder] = glob.glob("/tmp/skillpouch-exchange-*/*")\n'
         '    open(folder + "/left", "w")\n'
     )
     manager = SkillManager(root, workspace=root.parent / "work")

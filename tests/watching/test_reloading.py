@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.errors import SkillNotFoundError, UnknownToolError
-from kitbag.watching.changes import Changes, Names
+from skillpouch import SkillManager
+from skillpouch.errors import SkillNotFoundError, UnknownToolError
+from skillpouch.watching.changes import Changes, Names
 from tests.watching import skills
 
 if TYPE_CHECKING:
-    from kitbag.watching.watcher import SkillWatcher
+    from skillpouch.watching.watcher import SkillWatcher
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.watching.changes import Changes
+from skillpouch import SkillManager
+from skillpouch.watching.changes import Changes
 from tests.watching import skills
 
 if TYPE_CHECKING:
-    from kitbag.problems import Problem
+    from skillpouch.problems import Problem
 
 AT_ONCE = 8
 NAMES = ("ada", "bob", "cyd", "dee")

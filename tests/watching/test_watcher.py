@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.digest import digest_of
-from kitbag.watching import waking
-from kitbag.watching.changes import Changes, Names
-from kitbag.watching.watcher import AlreadyWatchedError
+from skillpouch import SkillManager
+from skillpouch.digest import digest_of
+from skillpouch.watching import waking
+from skillpouch.watching.changes import Changes, Names
+from skillpouch.watching.watcher import AlreadyWatchedError
 from tests.watching import skills
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
@@ -54,7 +54,7 @@ def test_an_edit_is_noticed_by_itself_and_told_on_the_thread_of_the_watcher(
         told = heard.get(timeout=SECONDS)
 
         assert manager.call("demo.say").structured == [2, 2]
-    assert told == (Changes(changed=DEMO), "kitbag-watch")
+    assert told == (Changes(changed=DEMO), "skillpouch-watch")
 
 
 @WAYS
@@ -249,13 +249,13 @@ def _wait_for(file: Path) -> None:
 @pytest.mark.timeout(300)
 def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from kitbag import SkillManager\n"
+        "import sys; from skillpouch import SkillManager\n"
         "manager = SkillManager(sys.argv[1], workspace=sys.argv[2])\n"
         "with manager.watch():\n"
         "    print(manager.call('demo.say').structured, flush=True)\n"
         "    sys.stdin.read(1) and exit()\n"
     )
-    own = tmp_path / "cache" / "kitbag" / "copies"
+    own = tmp_path / "cache" / "skillpouch" / "copies"
     for end in (b"\n", None):
         running = subprocess.Popen(
             [sys.executable, "-c", program, str(root), str(root.parent / "work")],
@@ -266,11 +266,11 @@ def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> No
         assert running.stdin
         assert running.stdout
         assert running.stdout.readline() == b"[1, 1]\n"
-        assert len(list(own.glob("kitbag-copies-*"))) == 1
+        assert len(list(own.glob("skillpouch-copies-*"))) == 1
         if end is None:
             running.send_signal(signal.SIGKILL)
         running.communicate(end)
-        left = list(own.glob("kitbag-copies-*"))
+        left = list(own.glob("skillpouch-copies-*"))
         # Killed, it could not tidy up: the next one does, which is this one.
         assert len(left) == (end is None)
     again = subprocess.run(
@@ -281,7 +281,7 @@ def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> No
         check=True,
     )
     assert again.stdout == b"[1, 1]\n"
-    assert list(own.glob("kitbag-copies-*")) == []
+    assert list(own.glob("skillpouch-copies-*")) == []
 
 
 def test_old_versions_are_removed_when_nobody_runs_them(root: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_skill_that_never_keeps_still_is_served_all_the_same(root: Path, polli
 WATCHES = """
 import queue, sys
 from pathlib import Path
-from kitbag import SkillManager
+from skillpouch import SkillManager
 root = Path(sys.argv[1])
 heard = queue.Queue()
 manager = SkillManager(root, workspace=root.parent / "work", journal=False)

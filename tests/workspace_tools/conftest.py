@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kitbag.executor import ToolExecutor
-from kitbag.house import House
-from kitbag.results import ToolResult
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch.executor import ToolExecutor
+from skillpouch.house import House
+from skillpouch.results import ToolResult
+from skillpouch.workspace_tools.running import built_in_tools
 
 Use = Callable[..., ToolResult]
 
@@ -21,7 +21,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def use(workspace: Path) -> Use:
-    """Call Kitbag's own tools in `workspace`, all in one session."""
+    """Call Skillpouch's own tools in `workspace`, all in one session."""
     executor = ToolExecutor(built_in_tools(), workspace=workspace, house=House(journal=False))
 
     def run(name: str, /, **arguments: Any) -> ToolResult:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from kitbag import Limits, Policy
-from kitbag.call_limits import limits_of
-from kitbag.errors import InvalidArgumentsError
-from kitbag.executor import ToolExecutor
-from kitbag.house import House
-from kitbag.policy import LimitRule
-from kitbag.policy.project import Project
-from kitbag.workspace_tools.running import built_in_tools
-from kitbag.workspace_tools.session import WorkspaceSession
+from skillpouch import Limits, Policy
+from skillpouch.call_limits import limits_of
+from skillpouch.errors import InvalidArgumentsError
+from skillpouch.executor import ToolExecutor
+from skillpouch.house import House
+from skillpouch.policy import LimitRule
+from skillpouch.policy.project import Project
+from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.workspace_tools.conftest import Use
 
 
@@ -230,8 +230,8 @@ def test_a_job_outlives_the_loop_that_started_it(workspace: Path) -> None:
 
 _HOST = """
 import gc, os, sys, time
-from kitbag.executor import ToolExecutor
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch.executor import ToolExecutor
+from skillpouch.workspace_tools.running import built_in_tools
 executor = ToolExecutor(built_in_tools(), workspace=sys.argv[1])
 command = "while :; do date +%s%N > beat; sleep 0.05; done"
 executor.execute_sync("bash", {"command": command, "background": True})

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import InvalidArgumentsError
+from skillpouch.errors import InvalidArgumentsError
 from tests.workspace_tools.conftest import Use
 
 

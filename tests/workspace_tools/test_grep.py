@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kitbag.arguments import check_arguments
-from kitbag.calls import Terms, ToolCall
-from kitbag.errors import ToolFaultError
-from kitbag.limits import Limits
-from kitbag.workspace_tools.answer import Answer
-from kitbag.workspace_tools.grep import search_with
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch.arguments import check_arguments
+from skillpouch.calls import Terms, ToolCall
+from skillpouch.errors import ToolFaultError
+from skillpouch.limits import Limits
+from skillpouch.workspace_tools.answer import Answer
+from skillpouch.workspace_tools.grep import search_with
+from skillpouch.workspace_tools.running import built_in_tools
 from tests.workspace_tools.conftest import Use
 
 RIPGREP = shutil.which("rg") or ""
@@ -60,7 +60,7 @@ def tree(workspace: Path) -> Path:
         "src/deep/d.js": "import x from 'y'\n",
         ".github/e.yml": "import: yes\n",
         ".git/config": "import\n",
-        ".kitbag/output/x": "import\n",
+        ".skillpouch/output/x": "import\n",
         "build/f.py": "import built\n",
         "debug.log": "import log\n",
         ".gitignore": "build/\n*.log\n",

@@ -1,18 +1,18 @@
-"""What Kitbag itself runs from is out of reach of its own tools, also inside a workspace."""
+"""What Skillpouch itself runs from is out of reach of its own tools, also inside a workspace."""
 
 from pathlib import Path
 
 import pytest
 
-from kitbag.errors import KitbagError
+from skillpouch.errors import SkillpouchError
 from tests.workspace_tools.conftest import Use
 
 
 @pytest.fixture(params=["environments", "programs"])
 def kept(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in Kitbag's cache, which somebody keeps inside the workspace."""
+    """A file in Skillpouch's cache, which somebody keeps inside the workspace."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(workspace / "cache"))
-    file = workspace / f"cache/kitbag/{request.param}/abc/program"
+    file = workspace / f"cache/skillpouch/{request.param}/abc/program"
     file.parent.mkdir(parents=True)
     file.write_text("good")
     return file
@@ -22,7 +22,7 @@ def kept(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.Mo
 def test_write_does_not_replace_what_is_run_later(use: Use, workspace: Path, kept: Path) -> None:
     try:
         result = use("write", file_path=str(kept.relative_to(workspace)), content="bad")
-    except KitbagError:
+    except SkillpouchError:
         refused = True
     else:
         refused = result.is_error

@@ -1,14 +1,14 @@
-"""Kitbag's own tools among others: their names are theirs, their order never changes."""
+"""Skillpouch's own tools among others: their names are theirs, their order never changes."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, ToolRegistry, tool
-from kitbag.errors import BuiltInNameError
-from kitbag.registry import WORKSPACE_NAMES
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch import SkillManager, ToolRegistry, tool
+from skillpouch.errors import BuiltInNameError
+from skillpouch.registry import WORKSPACE_NAMES
+from skillpouch.workspace_tools.running import built_in_tools
 from tests.conftest import WriteSkill
 
 ORDER = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
@@ -61,7 +61,7 @@ def test_the_parameters_of_the_seed_keep_their_names() -> None:
 
 @pytest.mark.promise("tool-5")
 @pytest.mark.parametrize("name", ORDER)
-def test_one_of_kitbags_own_tools_is_neither_replaced_nor_removed(name: str) -> None:
+def test_one_of_skillpouchs_own_tools_is_neither_replaced_nor_removed(name: str) -> None:
     found = registry()
 
     with pytest.raises(BuiltInNameError):
@@ -98,8 +98,8 @@ def test_a_manager_has_them_only_when_asked(write_skill: WriteSkill, tmp_path: P
 
 
 def test_what_is_called_is_on_record(tmp_path: Path, write_skill: WriteSkill) -> None:
-    from kitbag.environment import state_directory
-    from kitbag.journal.reading import JournalReader, Query
+    from skillpouch.environment import state_directory
+    from skillpouch.journal.reading import JournalReader, Query
 
     (tmp_path / "f").write_text("hello\n")
     manager = SkillManager(write_skill("one").parent, builtins=True, workspace=tmp_path)

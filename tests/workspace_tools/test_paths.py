@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kitbag.errors import OutsideWorkspaceError, ToolFaultError
-from kitbag.untrusted_files import find_place
-from kitbag.workspace_files import WorkspaceFiles
+from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
+from skillpouch.untrusted_files import find_place
+from skillpouch.workspace_files import WorkspaceFiles
 from tests.workspace_tools.conftest import Use
 
 PATH_TOOLS = [

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.results import Attachment
+from skillpouch.results import Attachment
 from tests.workspace_tools.conftest import Use
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))

@@ -6,17 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager, kept_folders
-from kitbag.errors import KitbagError, WorkspaceError
-from kitbag.executor import ToolExecutor
-from kitbag.house import House
-from kitbag.policy.approval import Answer
-from kitbag.policy.policy import Policy
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch import SkillManager, kept_folders
+from skillpouch.errors import SkillpouchError, WorkspaceError
+from skillpouch.executor import ToolExecutor
+from skillpouch.house import House
+from skillpouch.policy.approval import Answer
+from skillpouch.policy.policy import Policy
+from skillpouch.workspace_tools.running import built_in_tools
 from tests.workspace_tools.conftest import Use
 
 FILES = [".git/hooks/pre-commit", ".git/config", ".envrc", ".mcp.json", ".claude/settings.json"]
-MORE = [".vscode/tasks.json", ".idea/x.xml", ".husky/pre-commit", "kitbag.toml", "sub/.git/config"]
+MORE = [
+    ".vscode/tasks.json",
+    ".idea/x.xml",
+    ".husky/pre-commit",
+    "skillpouch.toml",
+    "sub/.git/config",
+]
 MOVES = "mv .git aside; mv .claude aside2; mv sub aside3; mv .envrc aside4; rm -rf .git/hooks .idea"
 
 
@@ -136,7 +142,7 @@ def test_a_grant_of_that_path_lets_it_be_written(project: Path, tmp_path: Path) 
     (home / "scripts").mkdir(parents=True)
     (home / "SKILL.md").write_text(
         "---\nname: demo\ndescription: Does it.\n"
-        f"metadata: {{kitbag: {{write: [{project}/.claude]}}}}\n---\n"
+        f"metadata: {{skillpouch: {{write: [{project}/.claude]}}}}\n---\n"
     )
     (home / "scripts/x.sh").write_text("echo new > .claude/settings.json; echo new > .envrc\n")
     manager = SkillManager(
@@ -383,6 +389,6 @@ def test_a_current_folder_that_was_removed_is_a_clear_error(
     with pytest.raises(WorkspaceError, match="the current folder cannot be a workspace") as raised:
         executor.execute_sync("bash", {"command": "true"})
 
-    assert isinstance(raised.value, KitbagError)
+    assert isinstance(raised.value, SkillpouchError)
     assert "--workspace DIR" in raised.value.hint
     monkeypatch.chdir(tmp_path)

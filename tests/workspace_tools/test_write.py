@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kitbag.errors import ToolFaultError
-from kitbag.executor import ToolExecutor
-from kitbag.house import House
-from kitbag.results import ChangedFile
-from kitbag.workspace_files import WorkspaceFiles
-from kitbag.workspace_tools.running import built_in_tools
+from skillpouch.errors import ToolFaultError
+from skillpouch.executor import ToolExecutor
+from skillpouch.house import House
+from skillpouch.results import ChangedFile
+from skillpouch.workspace_files import WorkspaceFiles
+from skillpouch.workspace_tools.running import built_in_tools
 from tests.workspace_tools.conftest import Use
 
 

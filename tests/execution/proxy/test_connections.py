@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kitbag.execution.proxy import connection as connection_module
-from kitbag.execution.proxy import passing
-from kitbag.execution.proxy.connection import Connection
-from kitbag.execution.proxy.granted import Granted
-from kitbag.execution.proxy.uplink import Uplink
+from skillpouch.execution.proxy import connection as connection_module
+from skillpouch.execution.proxy import passing
+from skillpouch.execution.proxy.connection import Connection
+from skillpouch.execution.proxy.granted import Granted
+from skillpouch.execution.proxy.uplink import Uplink
 
 GRANTED = Granted(hosts=("example.com", "10.0.0.1"), skill="weather")
 
@@ -158,7 +158,7 @@ async def test_a_host_that_was_not_granted_is_answered_with_the_command(
     line: Line, first: str
 ) -> None:
     await line.send(first, "", "still sending " * 1000)
-    words = "kitbag: evil.com is not granted; run: kitbag trust weather --host evil.com"
+    words = "skillpouch: evil.com is not granted; run: skillpouch trust weather --host evil.com"
 
     line.tool.shutdown(socket.SHUT_WR)
 
@@ -185,7 +185,7 @@ async def test_a_head_without_end_is_answered_and_not_kept(line: Line) -> None:
 
     await line.task
     assert sent < 4 << 20
-    assert answer.startswith(b"HTTP/1.1 400 kitbag: the head of the request is too long")
+    assert answer.startswith(b"HTTP/1.1 400 skillpouch: the head of the request is too long")
 
 
 async def _send_some(line: Line) -> int:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitbag.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
-from kitbag.execution.proxy.request import BadRequestError, Forward, Tunnel, read_request
-from kitbag.hosts import Host
+from skillpouch.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
+from skillpouch.execution.proxy.request import BadRequestError, Forward, Tunnel, read_request
+from skillpouch.hosts import Host
 
 
 def lines(*text: str) -> bytes:

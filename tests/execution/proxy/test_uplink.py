@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from kitbag.execution.proxy.granted import Granted, RefusedHostError
-from kitbag.execution.proxy.uplink import UnreachableError, Uplink
-from kitbag.hosts import Host, read_host
+from skillpouch.execution.proxy.granted import Granted, RefusedHostError
+from skillpouch.execution.proxy.uplink import UnreachableError, Uplink
+from skillpouch.hosts import Host, read_host
 
 PUBLIC, OTHER, PRIVATE = "93.184.216.34", "2606:4700::1111", "10.0.0.7"
 
@@ -74,7 +74,7 @@ async def test_what_was_not_granted_is_neither_looked_up_nor_dialled(
 
     wanted = asked.removesuffix(":80").removesuffix(":443")
     assert refused.value.host == wanted
-    assert f"kitbag trust weather --host {wanted}" in str(refused.value).replace("'", "")
+    assert f"skillpouch trust weather --host {wanted}" in str(refused.value).replace("'", "")
     assert (internet.asked, internet.dialled) == ([], [])
 
 
@@ -197,7 +197,7 @@ def test_a_name_that_no_shell_may_see_is_quoted_or_left_out() -> None:
             Granted(hosts=(), skill=skill).check_host(Host("example.com", 443))
 
         assert str(refused.value) == (
-            f"example.com is not granted; run: kitbag trust {shown} --host example.com"
+            f"example.com is not granted; run: skillpouch trust {shown} --host example.com"
         )
 
 

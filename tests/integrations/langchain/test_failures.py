@@ -10,15 +10,15 @@ import pytest
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
-from kitbag import KitbagError, Limits, SkillManager, ToolResult
-from kitbag.errors import (
+from skillpouch import Limits, SkillManager, SkillpouchError, ToolResult
+from skillpouch.errors import (
     InvalidArgumentsError,
     ScriptExecutionError,
     ScriptTimeoutError,
     SkillInvocationError,
     ToolRestrictionError,
 )
-from kitbag.integrations.langchain import KitbagTool, get_skill_tools
+from skillpouch.integrations.langchain import SkillpouchTool, get_skill_tools
 
 WriteSkill = Callable[..., Path]
 
@@ -26,7 +26,7 @@ FAILS = 'echo "half of it"\necho "Error: Invalid PDF format" >&2\nexit 3\n'
 TYPED = "def main(count: int):\n    return count\n"
 
 
-def only_tool(home: Path, limits: Limits | None = None) -> KitbagTool:
+def only_tool(home: Path, limits: Limits | None = None) -> SkillpouchTool:
     workspace = home.parent.parent / "work"
     workspace.mkdir()
     manager = SkillManager(home.parent, workspace=workspace, limits=limits)
@@ -34,7 +34,7 @@ def only_tool(home: Path, limits: Limits | None = None) -> KitbagTool:
     return tool
 
 
-def as_call(tool: KitbagTool, arguments: dict[str, Any]) -> dict[str, Any]:
+def as_call(tool: SkillpouchTool, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"}
 
 
@@ -77,7 +77,7 @@ async def test_in_an_agent_a_failure_is_a_message_the_model_sees(write_skill: Wr
         assert message.artifact.exit_code == 3
 
 
-def test_wrong_arguments_are_checked_by_kitbag_and_told_to_the_model(
+def test_wrong_arguments_are_checked_by_skillpouch_and_told_to_the_model(
     write_skill: WriteSkill,
 ) -> None:
     tool = only_tool(write_skill("count", files={"scripts/count.py": TYPED}))
@@ -127,7 +127,7 @@ def test_an_error_survives_pickling(write_skill: WriteSkill) -> None:
     again = pickle.loads(pickle.dumps(raised.value))
 
     assert isinstance(again, ToolException)
-    assert isinstance(again, KitbagError)
+    assert isinstance(again, SkillpouchError)
     assert (str(again), again.__dict__) == (str(raised.value), raised.value.__dict__)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.integrations.langchain import create_langchain_tools
-from kitbag.names import is_wire_name, skill_wire_name
+from skillpouch import SkillManager
+from skillpouch.integrations.langchain import create_langchain_tools
+from skillpouch.names import is_wire_name, skill_wire_name
 
 WriteSkill = Callable[..., Path]
 
@@ -32,7 +32,7 @@ def test_a_skill_keeps_its_name_and_its_namesake_is_found_as_every_door_finds_it
     assert "'slug' is the name of a skill" in caplog.text
 
 
-def test_a_skill_called_as_one_of_kitbags_own_tools_does_not_take_its_name(
+def test_a_skill_called_as_one_of_skillpouchs_own_tools_does_not_take_its_name(
     write_skill: WriteSkill,
 ) -> None:
     root = write_skill("read").parent

@@ -1,4 +1,4 @@
-"""Tools of Kitbag as LangChain tools: schemas, arguments, answers."""
+"""Tools of Skillpouch as LangChain tools: schemas, arguments, answers."""
 
 import json
 import re
@@ -10,15 +10,15 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from kitbag import SkillManager, ToolResult, tool
-from kitbag.integrations.langchain import (
-    KitbagTool,
+from skillpouch import SkillManager, ToolResult, tool
+from skillpouch.integrations.langchain import (
     RawJsonInput,
     SkillInput,
+    SkillpouchTool,
     create_langchain_tools,
     get_skill_tools,
 )
-from kitbag.policy.approval import Answer, Question
+from skillpouch.policy.approval import Answer, Question
 
 WriteSkill = Callable[..., Path]
 
@@ -33,7 +33,7 @@ def manager_over(home: Path) -> SkillManager:
     return SkillManager(home.parent, workspace=workspace)
 
 
-def by_id(tools: list[KitbagTool]) -> dict[str, KitbagTool]:
+def by_id(tools: list[SkillpouchTool]) -> dict[str, SkillpouchTool]:
     return {(each.metadata or {})["id"]: each for each in tools}
 
 

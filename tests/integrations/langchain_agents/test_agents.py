@@ -11,8 +11,8 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from kitbag import ScriptedTool, SkillManager
-from kitbag.integrations.langchain import KitbagMiddleware, create_langchain_tools
+from skillpouch import ScriptedTool, SkillManager
+from skillpouch.integrations.langchain import SkillpouchMiddleware, create_langchain_tools
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
 WriteSkill = Callable[..., Path]
@@ -58,7 +58,9 @@ def test_an_agent_activates_a_skill_uses_its_tool_fails_and_recovers(manager: Sk
             says("It is 5."),
         ]
     )
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)], system_prompt="You count.")
+    agent = create_agent(
+        model, middleware=[SkillpouchMiddleware(manager)], system_prompt="You count."
+    )
 
     found = outcome(agent)
 
@@ -74,7 +76,9 @@ def test_an_agent_activates_a_skill_uses_its_tool_fails_and_recovers(manager: Sk
 
 def test_the_catalogue_stands_after_the_system_prompt_of_the_agent(manager: SkillManager) -> None:
     model = ScriptedModel(turns=[says("Hello.")])
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)], system_prompt="You count.")
+    agent = create_agent(
+        model, middleware=[SkillpouchMiddleware(manager)], system_prompt="You count."
+    )
 
     outcome(agent)
 
@@ -96,7 +100,7 @@ async def test_an_awaited_agent_does_the_same(manager: SkillManager) -> None:
             says("It is 5."),
         ]
     )
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)])
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(manager)])
 
     found = await agent.ainvoke({"messages": [HumanMessage("Go.")]})
 
@@ -111,7 +115,7 @@ def test_a_tool_of_a_skill_that_is_not_active_is_refused_with_the_next_step(
     model = ScriptedModel(
         turns=[calls(("calculator__add", {"a": 2, "b": 3}), turn=1), says("Sorry.")]
     )
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)])
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(manager)])
 
     (refused,) = tool_messages(outcome(agent)["messages"])
 
@@ -132,7 +136,7 @@ def test_tools_that_a_search_found_are_there_from_then_on(manager: SkillManager)
             says("5."),
         ]
     )
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)])
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(manager)])
 
     found = outcome(agent)
 
@@ -143,7 +147,7 @@ def test_tools_that_a_search_found_are_there_from_then_on(manager: SkillManager)
 def test_a_skill_that_is_activated_twice_says_its_instructions_once(manager: SkillManager) -> None:
     again = ("activate_skill", {"name": "poems"})
     model = ScriptedModel(turns=[calls(again, turn=1), calls(again, turn=2), says("Done.")])
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)])
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(manager)])
 
     first, second = tool_messages(outcome(agent)["messages"])
 
@@ -169,7 +173,7 @@ def test_skills_that_come_and_go_are_noticed_at_the_next_turn(
             says("La."),
         ]
     )
-    middleware = KitbagMiddleware(manager, reload_seconds=0)
+    middleware = SkillpouchMiddleware(manager, reload_seconds=0)
     agent = create_agent(model, [langchain_tool(grow)], middleware=[middleware])
 
     found = outcome(agent)
@@ -184,7 +188,7 @@ def test_skills_that_come_and_go_are_noticed_at_the_next_turn(
 
 def test_without_skills_nothing_is_added_to_an_agent(tmp_path: Path) -> None:
     model = ScriptedModel(turns=[says("Hello.")])
-    agent = create_agent(model, middleware=[KitbagMiddleware(SkillManager(tmp_path))])
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(SkillManager(tmp_path))])
 
     outcome(agent)
 
@@ -211,7 +215,7 @@ def test_a_tool_of_the_agent_keeps_its_name_beside_one_of_a_skill(
             says("Done."),
         ]
     )
-    middleware = [KitbagMiddleware(manager)]
+    middleware = [SkillpouchMiddleware(manager)]
     agent = create_agent(model, [langchain_tool(shout)], middleware=middleware)
 
     found = outcome(agent)
@@ -231,9 +235,9 @@ def test_a_conversation_that_is_kept_still_has_its_skills(manager: SkillManager)
     )
     kept = InMemorySaver()
     config = {"thread_id": "one"}
-    first = create_agent(model, middleware=[KitbagMiddleware(manager)], checkpointer=kept)
+    first = create_agent(model, middleware=[SkillpouchMiddleware(manager)], checkpointer=kept)
     outcome(first, configurable=config)
-    second = create_agent(model, middleware=[KitbagMiddleware(manager)], checkpointer=kept)
+    second = create_agent(model, middleware=[SkillpouchMiddleware(manager)], checkpointer=kept)
 
     found = outcome(second, configurable=config)
 

@@ -10,10 +10,10 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from kitbag import Policy, SkillManager
-from kitbag.integrations.langchain import KitbagMiddleware
-from kitbag.policy.approval import Question
-from kitbag.policy.rules import Rule
+from skillpouch import Policy, SkillManager
+from skillpouch.integrations.langchain import SkillpouchMiddleware
+from skillpouch.policy.approval import Question
+from skillpouch.policy.rules import Rule
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
 WriteSkill = Callable[..., Path]
@@ -62,7 +62,7 @@ def test_a_call_that_needs_a_yes_stops_the_run_and_goes_on_with_it(
 ) -> None:
     agent = create_agent(
         model_that_sends("ada"),
-        middleware=[KitbagMiddleware(manager)],
+        middleware=[SkillpouchMiddleware(manager)],
         checkpointer=InMemorySaver(),
     )
 
@@ -101,7 +101,7 @@ async def test_everything_but_a_yes_is_a_no(
 ) -> None:
     agent = create_agent(
         model_that_sends("ada"),
-        middleware=[KitbagMiddleware(manager)],
+        middleware=[SkillpouchMiddleware(manager)],
         checkpointer=InMemorySaver(),
     )
     await agent.ainvoke({"messages": [HumanMessage("Send it.")]}, CONFIG)
@@ -120,7 +120,7 @@ def test_a_yes_to_a_skill_that_has_changed_since_is_asked_for_again(
 ) -> None:
     agent = create_agent(
         model_that_sends("ada"),
-        middleware=[KitbagMiddleware(manager)],
+        middleware=[SkillpouchMiddleware(manager)],
         checkpointer=InMemorySaver(),
     )
     first = interrupted(agent)
@@ -141,9 +141,9 @@ def test_a_yes_to_a_question_from_before_a_restart_is_asked_for_again(
     manager: SkillManager, tmp_path: Path
 ) -> None:
     kept, model = InMemorySaver(), model_that_sends("ada")
-    before = create_agent(model, middleware=[KitbagMiddleware(manager)], checkpointer=kept)
+    before = create_agent(model, middleware=[SkillpouchMiddleware(manager)], checkpointer=kept)
     interrupted(before)
-    agent = create_agent(model, middleware=[KitbagMiddleware(manager)], checkpointer=kept)
+    agent = create_agent(model, middleware=[SkillpouchMiddleware(manager)], checkpointer=kept)
 
     again = agent.invoke(Command(resume=True), CONFIG)
     unsent = sent(tmp_path)
@@ -158,7 +158,7 @@ def test_calls_side_by_side_are_asked_about_one_by_one(
 ) -> None:
     agent = create_agent(
         model_that_sends("ada", "eve"),
-        middleware=[KitbagMiddleware(manager)],
+        middleware=[SkillpouchMiddleware(manager)],
         checkpointer=InMemorySaver(),
     )
     asked = agent.invoke({"messages": [HumanMessage("Send both.")]}, CONFIG)["__interrupt__"]
@@ -175,7 +175,7 @@ def test_a_yes_for_the_session_is_not_asked_for_again(
 ) -> None:
     agent = create_agent(
         model_that_sends("ada"),
-        middleware=[KitbagMiddleware(manager)],
+        middleware=[SkillpouchMiddleware(manager)],
         checkpointer=InMemorySaver(),
     )
     interrupted(agent)
@@ -199,7 +199,7 @@ def test_the_approver_of_the_manager_is_asked_when_that_is_wanted(
         return True
 
     manager = SkillManager(root, workspace=tmp_path / "work", policy=ASKS, approver=approver)
-    middleware = KitbagMiddleware(manager, approvals="manager")
+    middleware = SkillpouchMiddleware(manager, approvals="manager")
     agent = create_agent(model_that_sends("ada"), middleware=[middleware])
 
     agent.invoke({"messages": [HumanMessage("Send it.")]})

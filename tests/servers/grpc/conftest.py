@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
-from kitbag.servers.grpc import GrpcLimits, GrpcServer
+from skillpouch import SkillManager
+from skillpouch.servers.grpc import GrpcLimits, GrpcServer
 from tests.conftest import WriteSkill
 
 NewServer = Callable[..., GrpcServer]

@@ -1,4 +1,4 @@
-// Runs a session with the gRPC of Node, from kitbag.proto alone; prints JSON.
+// Runs a session with the gRPC of Node, from skillpouch.proto alone; prints JSON.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -9,8 +9,8 @@ const loader = require("@grpc/proto-loader");
 const order = JSON.parse(readFileSync(0, "utf8"));
 
 const loaded = loader.loadSync(order.proto, { keepCase: true, defaults: true, oneofs: true, enums: String });
-const { Kitbag } = grpc.loadPackageDefinition(loaded).kitbag.v1;
-const client = new Kitbag(order.address, grpc.credentials.createInsecure());
+const { Skillpouch } = grpc.loadPackageDefinition(loaded).skillpouch.v1;
+const client = new Skillpouch(order.address, grpc.credentials.createInsecure());
 
 const ask = (method, request) =>
   new Promise((resolve, reject) =>

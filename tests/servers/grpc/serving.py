@@ -13,11 +13,11 @@ import grpc
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
-from kitbag.servers.addresses import Address
-from kitbag.servers.grpc import GrpcServer, GrpcSettings
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
-from kitbag.servers.stopping import Stop
+from skillpouch.servers.addresses import Address
+from skillpouch.servers.grpc import GrpcServer, GrpcSettings
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
+from skillpouch.servers.stopping import Stop
 from tests.servers.processes import processes_with
 
 PATIENCE_SECONDS = 100.0
@@ -48,7 +48,7 @@ async def listening(
 async def connected(server: GrpcServer) -> AsyncIterator[Any]:
     """Serve while inside, and yield a client."""
     async with listening(server) as address, grpc.aio.insecure_channel(address) as channel:
-        yield KitbagStub(channel)
+        yield SkillpouchStub(channel)
 
 
 async def call(stub: Any, tool: str, arguments: Any = None, **fields: Any) -> pb.ToolResult:
@@ -71,7 +71,7 @@ async def _reason(error: grpc.aio.AioRpcError) -> str:
     status = rich_status(error)
     info = ErrorInfo()
     assert status.details[0].Unpack(info)
-    assert (status.message, info.domain) == (error.details(), "kitbag")
+    assert (status.message, info.domain) == (error.details(), "skillpouch")
     return str(info.reason)
 
 

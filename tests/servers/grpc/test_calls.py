@@ -9,8 +9,8 @@ import grpc
 import pytest
 from google.rpc.error_details_pb2 import BadRequest
 
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.conftest import WriteSkill
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import (
@@ -108,7 +108,7 @@ async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     server = new_server()
     async with listening(server) as address:
         async with grpc.aio.insecure_channel(address) as channel:
-            running = KitbagStub(channel).ExecuteTool(SLOW)
+            running = SkillpouchStub(channel).ExecuteTool(SLOW)
             await until(lambda: running_in(workspace))
             running.cancel()
 
@@ -123,7 +123,7 @@ async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
     server = new_server()
     async with listening(server) as address:
         async with grpc.aio.insecure_channel(address) as channel:
-            stream = KitbagStub(channel).StreamTool(pb.StreamToolRequest(tool="demo.slow"))
+            stream = SkillpouchStub(channel).StreamTool(pb.StreamToolRequest(tool="demo.slow"))
             first = await stream.read()
             await until(lambda: running_in(workspace))
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kitbag
-from kitbag.servers.grpc.errors import MessageError
-from kitbag.servers.grpc.messages import arguments_of
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
+import skillpouch
+from skillpouch.servers.grpc.errors import MessageError
+from skillpouch.servers.grpc.messages import arguments_of
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, listening
 
-METHODS = pb.DESCRIPTOR.services_by_name["Kitbag"].methods_by_name
+METHODS = pb.DESCRIPTOR.services_by_name["Skillpouch"].methods_by_name
 EXPECTED = {
     grpc.StatusCode.OK,
     grpc.StatusCode.NOT_FOUND,
@@ -26,7 +26,7 @@ EXPECTED = {
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-HOUSE = str(kitbag.__path__[0])
+HOUSE = str(skillpouch.__path__[0])
 WORDS = ["", "s", "demo.echo", "../..", "\0", "\ufffd" * 9, "x" * 5_000, "{", '{"text": 1}', "🎒"]
 
 
@@ -42,7 +42,7 @@ def some_bytes(chance: random.Random) -> bytes:
 
 async def send(channel: Any, method: str, data: bytes) -> tuple[Any, str]:
     """Send bytes as a request; return the status, and all that an error told."""
-    path = f"/kitbag.v1.Kitbag/{method}"
+    path = f"/skillpouch.v1.Skillpouch/{method}"
     try:
         if METHODS[method].server_streaming:
             async for _ in channel.unary_stream(path)(data, timeout=60):

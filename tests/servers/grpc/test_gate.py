@@ -9,11 +9,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from kitbag.servers.addresses import Address
-from kitbag.servers.errors import AddressError, CertificateError
-from kitbag.servers.grpc import GrpcSettings
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch.servers.addresses import Address
+from skillpouch.servers.errors import AddressError, CertificateError
+from skillpouch.servers.grpc import GrpcSettings
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, listening, refusal
 
@@ -76,7 +76,7 @@ async def test_without_the_token_nothing_is_answered(
         listening(new_server(), settings) as address,
         grpc.aio.insecure_channel(address) as channel,
     ):
-        stub = KitbagStub(channel)
+        stub = SkillpouchStub(channel)
         listed = await refusal(stub.ListTools(pb.ListToolsRequest(), metadata=said))
         stream = stub.StreamTool(pb.StreamToolRequest(tool="demo.steps"), metadata=said)
         streamed = await refusal(stream.read())
@@ -94,7 +94,7 @@ async def test_with_the_token_calls_are_answered_until_it_is_taken_out_of_the_fi
         listening(new_server(), settings) as address,
         grpc.aio.insecure_channel(address) as channel,
     ):
-        stub = KitbagStub(channel)
+        stub = SkillpouchStub(channel)
         before = await stub.ListTools(pb.ListToolsRequest(), metadata=said)
         token_file.write_text("another-token-of-enough-length\n")
         after = await refusal(stub.ListTools(pb.ListToolsRequest(), metadata=said))
@@ -112,7 +112,7 @@ async def test_whether_the_server_is_there_is_told_without_a_token(
         grpc.aio.insecure_channel(address) as channel,
     ):
         health: Any = health_pb2_grpc.HealthStub(channel)
-        request = health_pb2.HealthCheckRequest(service="kitbag.v1.Kitbag")
+        request = health_pb2.HealthCheckRequest(service="skillpouch.v1.Skillpouch")
         answer = await health.Check(request)
 
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -155,7 +155,7 @@ async def test_with_a_client_ca_only_its_certificates_are_let_in(
     async with listening(new_server(), settings) as address:
         known = grpc.ssl_channel_credentials(root, key, own)
         async with grpc.aio.secure_channel(address, known) as channel:
-            result = await call(KitbagStub(channel), "demo.echo", {"text": "hello"})
+            result = await call(SkillpouchStub(channel), "demo.echo", {"text": "hello"})
         strangers = [grpc.ssl_channel_credentials(root), None]
         codes = [await _code(address, credentials) for credentials in strangers]
 
@@ -169,7 +169,7 @@ async def _code(address: str, credentials: grpc.ChannelCredentials | None) -> gr
         channel = grpc.aio.secure_channel(address, credentials)
     async with channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await KitbagStub(channel).ListTools(pb.ListToolsRequest())
+            await SkillpouchStub(channel).ListTools(pb.ListToolsRequest())
     return caught.value.code()
 
 

@@ -1,4 +1,4 @@
-"""The checked-in messages are what the pinned generator makes of kitbag.proto."""
+"""The checked-in messages are what the pinned generator makes of skillpouch.proto."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[3]
 PYTHON = REPOSITORY / "build/generator/bin/python"
-HOME = Path("kitbag/servers/grpc/v1")
+HOME = Path("skillpouch/servers/grpc/v1")
 
 
 def test_the_messages_are_those_of_the_proto(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_the_messages_are_those_of_the_proto(tmp_path: Path) -> None:
         "-I",
         "src",
         *kinds,
-        f"src/{HOME}/kitbag.proto",
+        f"src/{HOME}/skillpouch.proto",
     ]
     subprocess.run(words, cwd=REPOSITORY, check=True)
 

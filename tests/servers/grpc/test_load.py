@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import pytest
 
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, listening, running_in, until
 from tests.servers.processes import lineage
@@ -42,7 +42,7 @@ async def test_two_thousand_calls_at_once_are_answered_rightly(new_server: NewSe
         wrong = await all_right(stub, iter(range(2_000)))
 
     assert wrong == []
-    assert 'kitbag_calls_total{outcome="ok"} 2000\n' in server.metrics.text()
+    assert 'skillpouch_calls_total{outcome="ok"} 2000\n' in server.metrics.text()
 
 
 @pytest.mark.slow
@@ -81,13 +81,13 @@ async def test_clients_that_come_and_leave_in_the_middle_leave_nothing(
     async with listening(server) as address:
         for _ in range(5):
             async with grpc.aio.insecure_channel(address) as channel:
-                stub = KitbagStub(channel)
+                stub = SkillpouchStub(channel)
                 left = [stub.ExecuteTool(pb.ExecuteToolRequest(tool="demo.slow")) for _ in range(4)]
                 await stub.StreamTool(pb.StreamToolRequest(tool="demo.slow")).read()
                 for each in left:
                     each.cancel()
         async with grpc.aio.insecure_channel(address) as channel:
-            wrong = await all_right(KitbagStub(channel), iter(range(100)))
+            wrong = await all_right(SkillpouchStub(channel), iter(range(100)))
         await until(lambda: server.admission.running == 0)
 
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Clients that know nothing of Kitbag: one made of kitbag.proto by Node, one of reflection."""
+"""Clients that know nothing of Skillpouch: one made of the proto by Node, one of reflection."""
 
 import asyncio
 import json
@@ -14,14 +14,14 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from kitbag.servers.grpc import v1
+from skillpouch.servers.grpc import v1
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import PATIENCE_SECONDS, listening
 from tests.servers.grpc.test_sessions import SHOUT
 
 REPOSITORY = Path(__file__).parents[3]
 CLIENTS = REPOSITORY / "build/clients"
-PROTO = Path(str(v1.__file__)).with_name("kitbag.proto")
+PROTO = Path(str(v1.__file__)).with_name("skillpouch.proto")
 
 
 async def test_a_client_that_node_makes_of_the_proto_runs_a_session(new_server: NewServer) -> None:
@@ -66,13 +66,13 @@ async def test_a_client_that_asks_the_server_for_its_methods_can_call_them(
         grpc.aio.insecure_channel(address) as channel,
     ):
         services = await _services(channel)
-        described = await _described(channel, "kitbag.v1.Kitbag")
+        described = await _described(channel, "skillpouch.v1.Skillpouch")
         made = await _ask(channel, described, "CreateSession", {"session_id": "found"})
         call = {"session_id": "found", "tool": "demo.echo", "args_json": '{"text": "generic"}'}
         answer = await _ask(channel, described, "ExecuteTool", call)
 
     assert set(services) == {
-        "kitbag.v1.Kitbag",
+        "skillpouch.v1.Skillpouch",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import (
     connected,
@@ -99,7 +99,7 @@ async def test_a_client_of_the_command_makes_a_tool_and_calls_it(tmp_path: Path)
     (tmp_path / "skills").mkdir()
     words = ("serve", "grpc", "--listen", "127.0.0.1:0", "--root", "skills", "--define-tools")
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kitbag", *words), cwd=tmp_path, stderr=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "skillpouch", *words), cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
     assert server.stderr is not None
     line = ""
@@ -111,7 +111,7 @@ async def test_a_client_of_the_command_makes_a_tool_and_calls_it(tmp_path: Path)
     address = line.split("over gRPC at ")[1].split()[0].removeprefix("http://")
     try:
         async with grpc.aio.insecure_channel(address) as channel:
-            stub = KitbagStub(channel)
+            stub = SkillpouchStub(channel)
             await stub.CreateSession(pb.CreateSessionRequest(session_id="s"))
             define = pb.ExecuteToolRequest(session_id="s", tool="define_tool", args_json=given)
             await stub.ExecuteTool(define)

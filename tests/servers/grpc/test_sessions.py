@@ -4,7 +4,7 @@ import json
 
 import grpc
 
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, refusal
 

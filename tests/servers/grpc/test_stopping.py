@@ -1,4 +1,4 @@
-"""`kitbag serve grpc` as a program: it says when it is ready, drains, and ends in order."""
+"""`skillpouch serve grpc` as a program: it says when it is ready, drains, and ends in order."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.conftest import WriteSkill
 from tests.servers.grpc.serving import PATIENCE_SECONDS, call, refusal, running_in, until
 from tests.servers.processes import signal_other_thread
@@ -44,7 +44,16 @@ class Program:
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kitbag", "serve", "grpc", "--listen", "127.0.0.1:0", *words],
+            [
+                sys.executable,
+                "-m",
+                "skillpouch",
+                "serve",
+                "grpc",
+                "--listen",
+                "127.0.0.1:0",
+                *words,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -72,7 +81,7 @@ async def test_sigterm_lets_a_running_call_finish_and_takes_no_other(
     program: Program, workspace: Path
 ) -> None:
     async with grpc.aio.insecure_channel(program.address) as channel:
-        stub = KitbagStub(channel)
+        stub = SkillpouchStub(channel)
         running = asyncio.ensure_future(call(stub, "demo.waits"))
         await until((workspace / "started").exists)
         program.process.send_signal(signal.SIGTERM)
@@ -92,7 +101,7 @@ async def test_sigterm_is_heard_whichever_thread_the_kernel_hands_it_to(
     program: Program, workspace: Path
 ) -> None:
     async with grpc.aio.insecure_channel(program.address) as channel:
-        stub = KitbagStub(channel)
+        stub = SkillpouchStub(channel)
         running = asyncio.ensure_future(call(stub, "demo.waits"))
         await until((workspace / "started").exists)
         signal_other_thread(program.process.pid, signal.SIGTERM)
@@ -114,7 +123,7 @@ async def _first_refusal(stub: Any) -> tuple[grpc.StatusCode, str]:
 
 async def test_a_second_signal_ends_what_runs(program: Program, workspace: Path) -> None:
     async with grpc.aio.insecure_channel(program.address) as channel:
-        stub = KitbagStub(channel)
+        stub = SkillpouchStub(channel)
         running = asyncio.ensure_future(refusal(call(stub, "demo.waits")))
         await until((workspace / "started").exists)
         program.process.send_signal(signal.SIGTERM)
@@ -133,7 +142,7 @@ async def test_a_server_that_is_killed_leaves_no_tool_running(
 ) -> None:
     async with grpc.aio.insecure_channel(program.address) as channel:
         request = pb.ExecuteToolRequest(tool="demo.waits")
-        running = KitbagStub(channel).ExecuteTool(request)
+        running = SkillpouchStub(channel).ExecuteTool(request)
         await until((workspace / "started").exists)
         program.process.kill()
         with pytest.raises(grpc.aio.AioRpcError):
@@ -149,7 +158,7 @@ async def test_a_client_that_is_killed_ends_its_call_and_no_other(
     client = subprocess.Popen([sys.executable, "-c", _CLIENT, program.address])
     await until(lambda: running_in(workspace))
     async with grpc.aio.insecure_channel(program.address) as channel:
-        other = asyncio.ensure_future(call(KitbagStub(channel), "demo.waits"))
+        other = asyncio.ensure_future(call(SkillpouchStub(channel), "demo.waits"))
         await until(lambda: len(running_in(workspace)) == 2)
         client.kill()
         client.wait()
@@ -162,9 +171,9 @@ async def test_a_client_that_is_killed_ends_its_call_and_no_other(
 
 _CLIENT = """
 import sys, grpc
-from kitbag.servers.grpc.v1 import kitbag_pb2 as pb
-from kitbag.servers.grpc.v1.kitbag_pb2_grpc import KitbagStub
-stub = KitbagStub(grpc.insecure_channel(sys.argv[1]))
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
+stub = SkillpouchStub(grpc.insecure_channel(sys.argv[1]))
 stub.ExecuteTool(pb.ExecuteToolRequest(tool="demo.waits"))
 """
 
@@ -174,7 +183,7 @@ async def test_health_says_when_the_server_takes_nothing_new(
 ) -> None:
     statuses = []
     async with grpc.aio.insecure_channel(program.address) as channel:
-        running = asyncio.ensure_future(call(KitbagStub(channel), "demo.waits"))
+        running = asyncio.ensure_future(call(SkillpouchStub(channel), "demo.waits"))
         await until((workspace / "started").exists)
         health: Any = health_pb2_grpc.HealthStub(channel)
         watch = health.Watch(health_pb2.HealthCheckRequest())
@@ -199,8 +208,8 @@ async def test_counts_can_be_read_where_they_were_asked_for(
     started = Program(*words, "--metrics", f"127.0.0.1:{port}")
     (workspace / "go").touch()
     async with grpc.aio.insecure_channel(started.address) as channel:
-        await call(KitbagStub(channel), "demo.waits")
-        await refusal(call(KitbagStub(channel), "none"))
+        await call(SkillpouchStub(channel), "demo.waits")
+        await refusal(call(SkillpouchStub(channel), "none"))
     pages = {
         name: await asyncio.to_thread(_read, f"http://127.0.0.1:{port}/{name}")
         for name in ("readyz", "healthz", "metrics")
@@ -209,8 +218,8 @@ async def test_counts_can_be_read_where_they_were_asked_for(
     ended = await asyncio.to_thread(started.end)
 
     assert (pages["readyz"], pages["healthz"]) == ("ready\n", "ok\n")
-    assert 'kitbag_calls_total{outcome="ok"} 1\n' in pages["metrics"]
-    assert 'kitbag_refused_total{fault="not_found"} 1\n' in pages["metrics"]
+    assert 'skillpouch_calls_total{outcome="ok"} 1\n' in pages["metrics"]
+    assert 'skillpouch_refused_total{fault="not_found"} 1\n' in pages["metrics"]
     assert ended == (0, b"", b"")
 
 

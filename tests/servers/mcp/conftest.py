@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kitbag import SkillManager
+from skillpouch import SkillManager
 from tests.conftest import WriteSkill
 
 NewManager = Callable[..., SkillManager]

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from kitbag.servers.addresses import Address
-from kitbag.servers.mcp import HttpSettings, McpServer
-from kitbag.servers.stopping import Stop
+from skillpouch.servers.addresses import Address
+from skillpouch.servers.mcp import HttpSettings, McpServer
+from skillpouch.servers.stopping import Stop
 
 Era = Literal["legacy", "auto"]
 ERAS: tuple[Era, ...] = ("legacy", "auto")
@@ -42,7 +42,7 @@ async def listening(server: McpServer, settings: HttpSettings | None = None) -> 
 
 def arguments_for(*roots: Path, workspace: Path, more: tuple[str, ...] = ()) -> list[str]:
     """Return the words after `python` that serve some roots on standard streams."""
-    words = ["-m", "kitbag", "serve", "mcp", "--workspace", str(workspace), *more]
+    words = ["-m", "skillpouch", "serve", "mcp", "--workspace", str(workspace), *more]
     return [*words, *(word for root in roots for word in ("--root", str(root)))]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mcp.client.client import Client
 from mcp.client.subscriptions import ToolsListChanged
 
-from kitbag.servers.mcp import McpServer
+from skillpouch.servers.mcp import McpServer
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import PATIENCE_SECONDS, listening
 

@@ -1,4 +1,4 @@
-"""`kitbag serve mcp` as people type it: its options, and what hosts are told to write."""
+"""`skillpouch serve mcp` as people type it: its options, and what hosts are told to write."""
 
 import asyncio
 import json
@@ -18,9 +18,9 @@ from tests.servers.mcp.test_tools import text_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def kitbag(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def skillpouch(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "kitbag", *words],
+        [sys.executable, "-m", "skillpouch", *words],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -70,10 +70,10 @@ async def test_nobody_makes_tools_unless_it_was_asked_for(tmp_path: Path, worksp
 def test_hosts_are_told_absolute_paths(write_skill: WriteSkill, tmp_path: Path) -> None:
     write_skill()
 
-    ran = kitbag("serve", "mcp", "--install", "--root", "skills", cwd=tmp_path)
+    ran = skillpouch("serve", "mcp", "--install", "--root", "skills", cwd=tmp_path)
 
     told = json.loads(ran.stdout)
-    entry = told["claude_desktop"]["content"]["mcpServers"]["kitbag"]
+    entry = told["claude_desktop"]["content"]["mcpServers"]["skillpouch"]
     assert Path(entry["command"]).is_absolute()
     assert entry["args"][-4:] == ["--root", str(tmp_path / "skills"), "--workspace", str(tmp_path)]
     assert set(told) >= {"claude_desktop", "claude_code", "cursor", "vscode", "codex", "gemini"}
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_before_anything_is_served(
 ) -> None:
     write_skill()
 
-    ran = kitbag("serve", "mcp", "--root", "skills", *words, cwd=tmp_path)
+    ran = skillpouch("serve", "mcp", "--root", "skills", *words, cwd=tmp_path)
 
     assert ran.returncode == 2
     assert said in ran.stderr

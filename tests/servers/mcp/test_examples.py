@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kitbag import KitbagError, SkillManager
-from kitbag.servers.faults import said
-from kitbag.servers.mcp import McpServer
+from skillpouch import SkillManager, SkillpouchError
+from skillpouch.servers.faults import said
+from skillpouch.servers.mcp import McpServer
 from tests.servers.mcp.example_calls import CALLS, EXAMPLES, fill
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 from tests.servers.mcp.test_tools import text_of
@@ -33,7 +33,7 @@ def expected(workspace: Path) -> dict[str, str]:
 def answer(manager: SkillManager, name: str) -> str:
     try:
         return manager.call(name, CALLS[name]).content
-    except KitbagError as error:
+    except SkillpouchError as error:
         return said(error)
 
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 
-from kitbag.servers.mcp import McpServer
+from skillpouch.servers.mcp import McpServer
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import PATIENCE_SECONDS, arguments_for, listening
 from tests.servers.mcp.test_stdio import HELLO, READY, call, started

@@ -9,10 +9,10 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from kitbag.servers.addresses import Address, parse_address
-from kitbag.servers.errors import AddressError, TokenFileError
-from kitbag.servers.mcp import HttpSettings, McpLimits, McpServer
-from kitbag.servers.tokens import Tokens
+from skillpouch.servers.addresses import Address, parse_address
+from skillpouch.servers.errors import AddressError, TokenFileError
+from skillpouch.servers.mcp import HttpSettings, McpLimits, McpServer
+from skillpouch.servers.tokens import Tokens
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import listening
 from tests.servers.mcp.test_tools import text_of
@@ -178,9 +178,9 @@ async def test_counts_are_told_to_whoever_collects_them(new_manager: NewManager)
         async with httpx2.AsyncClient() as http:
             text = (await http.get(url.replace("/mcp", "/metrics"))).text
 
-    assert 'kitbag_calls_total{outcome="ok"} 1\n' in text
-    assert 'kitbag_refused_total{fault="invalid"} 1\n' in text
-    assert "kitbag_call_seconds_count 1\n" in text
+    assert 'skillpouch_calls_total{outcome="ok"} 1\n' in text
+    assert 'skillpouch_refused_total{fault="invalid"} 1\n' in text
+    assert "skillpouch_call_seconds_count 1\n" in text
 
 
 @pytest.mark.parametrize(

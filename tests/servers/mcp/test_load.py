@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
-from kitbag import Limits, ScriptedTool, SkillManager
-from kitbag.servers.mcp import McpServer
+from skillpouch import Limits, ScriptedTool, SkillManager
+from skillpouch.servers.mcp import McpServer
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
@@ -21,7 +21,7 @@ from tests.servers.processes import lineage, processes_with
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # bench/mcp_calls.py makes 2,000; as many here as a busy machine answers in a few seconds.
-CALLS = int(os.environ.get("KITBAG_LOAD_CALLS", "200"))
+CALLS = int(os.environ.get("SKILLPOUCH_LOAD_CALLS", "200"))
 AT_ONCE = 64
 
 
@@ -145,7 +145,7 @@ async def test_a_client_that_goes_in_the_middle_disturbs_no_other(
 
 async def test_memory_does_not_grow_with_calls(new_manager: NewManager) -> None:
     """A leak of a few kilobytes a call would show as megabytes."""
-    from kitbag import tool
+    from skillpouch import tool
 
     @tool
     async def nothing() -> str:

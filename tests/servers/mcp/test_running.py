@@ -9,9 +9,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from kitbag import tool
-from kitbag.servers.mcp import McpLimits, McpServer
-from kitbag.tools import Tool
+from skillpouch import tool
+from skillpouch.servers.mcp import McpLimits, McpServer
+from skillpouch.tools import Tool
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, listening
 from tests.servers.mcp.test_tools import text_of

@@ -9,8 +9,8 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Request, RequestParams, Result
 
-from kitbag import SkillManager
-from kitbag.servers.mcp import McpLimits, McpServer
+from skillpouch import SkillManager
+from skillpouch.servers.mcp import McpLimits, McpServer
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio

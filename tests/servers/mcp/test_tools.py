@@ -8,9 +8,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from kitbag import SkillManager, tool
-from kitbag.servers.mcp import McpLimits, McpServer
-from kitbag.tools import Tool
+from skillpouch import SkillManager, tool
+from skillpouch.servers.mcp import McpLimits, McpServer
+from skillpouch.tools import Tool
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, listening
@@ -47,7 +47,7 @@ async def test_tools_are_listed_in_the_order_of_their_names_with_schemas_and_hin
     ]
     echo = listed[0].model_dump(exclude_none=True)
     assert echo["title"] == "demo.echo"
-    assert echo["meta"] == {"kitbag/id": "demo.echo"}
+    assert echo["meta"] == {"skillpouch/id": "demo.echo"}
     assert echo["input_schema"]["type"] == "object"
     assert echo["annotations"] == {
         "read_only_hint": False,
@@ -112,7 +112,7 @@ async def test_a_tool_that_fails_is_a_result_that_says_so(
 
     assert result.is_error
     assert "it broke" in text_of(result)
-    assert (result.meta or {})["kitbag/error"] == "failed"
+    assert (result.meta or {})["skillpouch/error"] == "failed"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -123,7 +123,7 @@ async def test_arguments_that_do_not_fit_are_a_result_that_a_model_can_act_on(
         result = await client.call_tool("demo__echo", {"txt": "hi"})
 
     assert result.is_error
-    assert (result.meta or {})["kitbag/error"] == "invalid_arguments"
+    assert (result.meta or {})["skillpouch/error"] == "invalid_arguments"
     assert "text" in text_of(result)
 
 
@@ -142,9 +142,7 @@ async def test_a_tool_that_there_is_not_is_an_error_of_the_protocol(
 async def test_a_refused_call_says_what_would_allow_it(
     write_skill: WriteSkill, workspace: Path, tmp_path: Path
 ) -> None:
-    front = (
-        "name: keyed\ndescription: d\nmetadata:\n  kitbag:\n    requires:\n      env: [API_KEY]\n"
-    )
+    front = "name: keyed\ndescription: d\nmetadata: {skillpouch: {requires: {env: [API_KEY]}}}\n"
     write_skill("keyed", front, files={"scripts/go.py": "print(1)\n"})
     manager = SkillManager(tmp_path / "skills", workspace=workspace)
 
@@ -154,7 +152,7 @@ async def test_a_refused_call_says_what_would_allow_it(
     assert result.is_error
     assert "it needs the secret API_KEY" in text_of(result)
     assert "only the user can allow it" in text_of(result)
-    assert "kitbag trust" not in text_of(result)
+    assert "skillpouch trust" not in text_of(result)
 
 
 @pytest.mark.promise("fs-5")
@@ -171,12 +169,12 @@ async def test_what_a_call_did_to_files_is_told_and_what_it_deleted_is_not_linke
         result = await client.call_tool("changes__go", {})
 
     assert result.meta is not None
-    assert result.meta["kitbag/files"] == [
+    assert result.meta["skillpouch/files"] == [
         {"path": ".claude/settings.json", "change": "created"},
         {"path": "new.txt", "change": "created"},
         {"path": "old.txt", "change": "deleted"},
     ]
-    assert result.meta["kitbag/run_later"] == [".claude"]
+    assert result.meta["skillpouch/run_later"] == [".claude"]
     links = [block.name for block in result.content if block.type == "resource_link"]
     assert links == [".claude/settings.json", "new.txt"]
 
@@ -269,7 +267,7 @@ async def test_an_answer_that_breaks_its_promise_is_a_failure(
         result = await client.call_tool("promise", {})
 
     assert result.is_error
-    assert (result.meta or {})["kitbag/error"] == "output_invalid"
+    assert (result.meta or {})["skillpouch/error"] == "output_invalid"
 
 
 async def test_a_value_that_is_no_object_is_told_to_clients_that_know_such(
@@ -326,7 +324,7 @@ async def test_over_http_long_output_is_at_an_address_that_can_be_read(
         whole = await client.read_resource(address)
 
     assert str(tmp_path) not in text
-    assert address.startswith("workspace:///.kitbag/output/")
+    assert address.startswith("workspace:///.skillpouch/output/")
     assert whole.contents[0].text.count("\n") == 3000  # type: ignore[union-attr]
 
 
@@ -342,14 +340,14 @@ async def test_over_http_why_a_watched_tool_failed_names_no_copy_of_its_skill(
         result = await client.call_tool("demo__fails", {})
 
     assert "skill://demo/scripts/fails.py" in text_of(result)
-    assert "kitbag-copies" not in text_of(result)
+    assert "skillpouch-copies" not in text_of(result)
 
 
 @pytest.mark.promise("mcp-10")
-async def test_over_http_nothing_that_kitbag_says_names_a_folder_of_the_machine(
+async def test_over_http_nothing_that_skillpouch_says_names_a_folder_of_the_machine(
     write_skill: WriteSkill, workspace: Path, tmp_path: Path
 ) -> None:
-    asks = f"metadata: {{kitbag: {{read: [{tmp_path}/data/in]}}}}\n"
+    asks = f"metadata: {{skillpouch: {{read: [{tmp_path}/data/in]}}}}\n"
     front = f"name: asks\ndescription: Asks.\n{asks}"
     write_skill("asks", front, files={"scripts/go.py": "print(1)\n"})
     (tmp_path / "data/in").mkdir(parents=True)

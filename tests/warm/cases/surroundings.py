@@ -7,7 +7,7 @@ print(sorted(os.environ.items()))
 """,
     "environ_order": """
 import os
-print(sorted(os.environb.items()), os.environ.get("KITBAG_REHEARSAL_0"), len(os.environ))
+print(sorted(os.environb.items()), os.environ.get("SKILLPOUCH_REHEARSAL_0"), len(os.environ))
 """,
     "environ_child": """
 import os
@@ -123,11 +123,11 @@ print(os.listdir("/tmp") == [] or "unconfined" , tempfile.gettempprefix())
 import importlib.util, os
 print(importlib.util.find_spec("sibling").origin == os.path.abspath(
     os.path.join(os.path.dirname(__file__), "sibling.py")))
-print(importlib.util.find_spec("kitbag") is None or "installed")
+print(importlib.util.find_spec("skillpouch") is None or "installed")
 """,
     "no_trace_of_the_nursery": """
 import sys
-print([name for name in sys.modules if "kitbag" in name or "nursery" in name])
+print([name for name in sys.modules if "skillpouch" in name or "nursery" in name])
 print([key for key in globals() if "ompiled" in key.lower()])
 """,
     "site_and_sysconfig": """

@@ -1,1 +1,0 @@
-"""The program that starts every tool: run by path, importing nothing else of kitbag."""

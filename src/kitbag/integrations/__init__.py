@@ -1,1 +1,0 @@
-"""The tools of Kitbag in the words of other people's frameworks; each translates, none decides."""

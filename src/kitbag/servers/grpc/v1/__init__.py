@@ -1,1 +1,0 @@
-"""The messages and the client of `kitbag.v1`, as generated from kitbag.proto."""

@@ -1,7 +1,0 @@
-"""For tests: the tools of a skill in one line, and recorded calls in the place of tools."""
-
-from kitbag.testing.cassette import Cassette, cassette
-from kitbag.testing.errors import CassetteError, CassetteMissError
-from kitbag.testing.running import run_tool
-
-__all__ = ["Cassette", "CassetteError", "CassetteMissError", "cassette", "run_tool"]

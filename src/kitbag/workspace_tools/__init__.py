@@ -1,1 +1,0 @@
-"""Kitbag's own tools for the workspace: bash, read, write, edit, grep, glob, ls."""

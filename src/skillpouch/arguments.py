@@ -1,0 +1,300 @@
+"""What goes into a tool and comes out of it, checked against the schemas that it declares."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from skillpouch.by_identity import by_identity
+from skillpouch.errors import InvalidArgumentsError, ToolSchemaError, nearest
+from skillpouch.hidden_text import clean
+from skillpouch.json_values import NO_VALUE, json_value
+from skillpouch.names import real_names
+from skillpouch.results import ToolResult
+from skillpouch.signatures.signature import JsonSchema
+from skillpouch.tools import Tool
+
+_MOST_SHOWN = 8
+_LONGEST_MESSAGE = 400
+_LARGE = 2**63  # beyond it, Python may refuse to write a number down
+
+# Made once: `json.dumps` with options makes an encoder per call.
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+_decode = json.JSONDecoder().raw_decode
+
+
+def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
+    """Return arguments that fit the tool; raise InvalidArgumentsError with all that does not.
+
+    What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
+    """
+    checked = _with_real_names(tool, _as_object(tool, given))
+    if not _is_plain(checked):
+        checked = _through_json(tool, checked)
+    try:
+        if _validator_for(tool.input_schema).is_valid(checked):
+            return checked
+        problems = list(_problems(tool.input_schema, checked))
+    except ValueError as error:
+        reason = f"its input schema is wrong: {str(error).splitlines()[0]}"
+        raise ToolSchemaError(tool.id, reason, hint=_who_mends(tool)) from None
+    if problems:
+        raise InvalidArgumentsError(tool.id, problems, usage=_usage(tool))
+    return checked
+
+
+def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of the schema, where a model was shown safe spellings."""
+    real = real_names(tool.input_schema)
+    if not real or real.keys().isdisjoint(given):
+        return given
+    twice = [name for safe, name in real.items() if safe in given and name in given]
+    if twice:
+        raise InvalidArgumentsError(tool.id, [f"{twice[0]} is given twice, in two spellings"])
+    return {real.get(name, name): value for name, value in given.items()}
+
+
+def _who_mends(tool: Tool) -> str:
+    if tool.kind in ("function", "hosted") and not tool.home:
+        return "correct the schema where the tool is made: by its function, ToolDef or MCP server"
+    return "`skillpouch check` names the place in its skill"
+
+
+def _is_plain(arguments: dict[str, Any]) -> bool:
+    """Tell arguments that JSON would give back as they are: texts, and numbers of usual size."""
+    for name, value in arguments.items():
+        kind = type(value)
+        if type(name) is not str or not name.isascii():
+            return False
+        if kind is str:
+            if not value.isascii():
+                return False
+        elif kind is int:
+            if not -_LARGE < value < _LARGE:
+                return False
+        elif kind is not bool and value is not None:
+            return False
+    return True
+
+
+def _through_json(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments as JSON gives them back: what none can carry never reaches a validator."""
+    try:
+        _require_text_keys(arguments)
+        text = _encode(arguments)
+        text.encode()  # half a character is no text
+        found: dict[str, Any] = _decode(text)[0]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None
+    return found
+
+
+def _require_text_keys(value: Any) -> None:
+    """Refuse `{1: …}`: JSON would make it text, and perhaps the same as another key."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the name {key!r:.40} is not text")
+            _require_text_keys(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _require_text_keys(each)
+
+
+def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return typed arguments for `key=value` words; a key of a list may be given twice."""
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    arguments: dict[str, Any] = {}
+    for written, text in pairs:
+        key = written if written in properties else written.replace("-", "_")
+        key = key if key in properties else written
+        schema = properties.get(key)
+        schema = schema if isinstance(schema, dict) else {}
+        is_list = schema.get("type") == "array" and isinstance(arguments.get(key, []), list)
+        if key in arguments and not is_list:
+            problem = f"{key} is given twice, and takes one value"
+            raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
+        if schema.get("type") == "array" and not isinstance(_typed(text, schema), list):
+            items = schema.get("items")
+            value = _typed(text, items if isinstance(items, dict) else {})
+            arguments.setdefault(key, []).append(value)
+        else:
+            arguments[key] = _typed(text, schema)
+    return arguments
+
+
+def _typed(text: str, schema: JsonSchema) -> Any:
+    """Read text as JSON where the schema wants something else than text, or says nothing."""
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if kinds == [None] and "enum" not in schema:
+        return _object_or_list(text)
+    if "string" in kinds or (
+        kinds == [None] and all(isinstance(e, str) for e in schema.get("enum", [""]))
+    ):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _object_or_list(text: str) -> Any:
+    """Return what JSON text spells; a word or a number on a command line stays what it is."""
+    value = json_value(text)
+    return value if isinstance(value, dict | list) else text
+
+
+def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    # A dict is asked for first: whether something else is a mapping takes ten times as long.
+    if type(given) is dict or isinstance(given, Mapping):
+        if len(properties) > 1 and "data" in properties:
+            return dict(given)  # nothing to open, and nothing to close
+        return _unwrapped(tool, dict(given), properties)
+    if given is None:
+        return {}
+    if "data" in properties and is_untyped(tool.input_schema):
+        return {"data": given}
+    if set(properties) == {"args"}:
+        return {"args": [given] if isinstance(given, str) else given}
+    if len(properties) == 1:
+        return {next(iter(properties)): given}
+    problem = f"arguments must be an object, not {_shown(given)}: name each of them"
+    raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # noqa: BLE001 - nested too deeply, a number too long, a class of the caller's
+        return f"this {type(value).__name__}"
+
+
+def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
+    if is_untyped(tool.input_schema):
+        return given if set(given) <= {"data"} else {"data": given}
+    if len(given) == 1 and "data" in given and "data" not in properties:
+        data = given["data"]
+        return dict(data) if isinstance(data, Mapping) else _as_object(tool, data)
+    return given
+
+
+def is_untyped(schema: JsonSchema) -> bool:
+    """Tell whether a schema is `{"data": any}`."""
+    properties = schema.get("properties", {})
+    if len(properties) != 1 or "data" not in properties:
+        return False
+    return isinstance(properties["data"], dict) and "type" not in properties["data"]
+
+
+def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
+    validator = _validator_for(schema)
+    for number, error in enumerate(validator.iter_errors(arguments)):
+        if number == _MOST_SHOWN:
+            yield "… and more"
+            return
+        where = ".".join(str(part) for part in error.instance_path)
+        hint = ""
+        if "dditional properties" in error.message:
+            hint = _hint(*_inside(schema, arguments, error.instance_path))
+        message = f"{_cut(error.message)}{hint}"
+        yield f"{where}: {message}" if where else message
+
+
+def value_problems(schema: JsonSchema, value: Any) -> list[str]:
+    """Return all that does not fit a schema; nothing when it does."""
+    return list(_problems(schema, value))
+
+
+def check_output(tool: Tool, result: ToolResult) -> ToolResult:
+    """Return a result as its tool promised it, or one that failed and says what is broken."""
+    schema = tool.output_schema
+    if not schema or result.outcome != "ok":
+        return result
+    try:
+        problems = _output_problems(schema, tool, result)
+    except ValueError:
+        return result  # a schema that cannot be read promises nothing; `skillpouch check` names it
+    if not problems:
+        return result
+    said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
+    return replace(
+        result,
+        outcome="failed",
+        content=clean("\n".join(filter(None, (said, result.content)))),
+        exit_code=1,
+        stderr=f"{result.stderr}{said}\n",
+        code="output_invalid",
+    )
+
+
+def _output_problems(schema: JsonSchema, tool: Tool, result: ToolResult) -> list[str]:
+    value = result.structured
+    if value is None and not result.returned:
+        value = json_value(result.stdout)
+        # A function that gives text may mean it as it is, or as the JSON that it spells.
+        if tool.kind in ("function", "hosted") and _validator_for(schema).is_valid(result.stdout):
+            return []
+    if value is NO_VALUE or (value is None and result.truncated):
+        return ["it is too long to be read"] if result.truncated else ["it is no JSON"]
+    return value_problems(schema, value)
+
+
+def _cut(message: str) -> str:
+    """Keep both ends of a message: a wrong value may be a megabyte long."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[:half]} … {message[-half:]}"
+
+
+def _inside(schema: Any, arguments: Any, path: Iterable[Any]) -> tuple[Any, Any]:
+    """Follow a path into the arguments and into what the schema says about that place."""
+    for part in path:
+        known = schema if isinstance(schema, dict) else {}
+        schema = (
+            known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
+        )
+        arguments = arguments[part]
+    return schema, arguments
+
+
+def _hint(schema: Any, arguments: Any) -> str:
+    allowed = list(schema.get("properties", {})) if isinstance(schema, dict) else []
+    wrong = [key for key in arguments if key not in allowed][:_MOST_SHOWN]
+    meant = [near for key in wrong for near in nearest(key, allowed, most=1)]
+    said = f"; did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?" if meant else ""
+    return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
+
+
+@by_identity
+def _validator_for(schema: JsonSchema) -> Any:
+    from jsonschema_rs import validator_for
+
+    return validator_for(schema, offline=True)
+
+
+def _usage(tool: Tool) -> str:
+    properties = tool.input_schema.get("properties", {})
+    required = tool.input_schema.get("required", [])
+    names = [name if name in required else f"{name} (optional)" for name in properties]
+    return f"{tool.id} takes {', '.join(names) or 'no arguments'}"
+
+
+def script_arguments(tool: Tool, given: Any) -> Any:
+    """Return the arguments that a script is run with by its path; JSON text means what it says.
+
+    For an untyped script, text that is a JSON object stays text: it goes to its standard input
+    as it is.
+    """
+    if not isinstance(given, str):
+        return given
+    try:
+        value = json.loads(given)
+    except (ValueError, RecursionError):
+        return given
+    if is_untyped(tool.input_schema):
+        return given if isinstance(value, dict) else {"data": value}
+    return value if isinstance(value, dict) else given

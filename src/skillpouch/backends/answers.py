@@ -1,0 +1,158 @@
+"""What a program did, read as an answer: a value for programs, content for a model."""
+
+import json
+import re
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from skillpouch.calls import ToolCall
+from skillpouch.environment import base_environment
+from skillpouch.execution.command import Captured, Ended
+from skillpouch.execution.saved_output import save_output
+from skillpouch.hidden_text import clean
+from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
+from skillpouch.results import ToolResult
+from skillpouch.workspace import Before, changed_files
+
+# How a program says that a file, a folder or the network was out of its reach.
+_DENIED = re.compile(
+    r"[Pp]ermission denied|EACCES|EROFS"
+    r"|[Rr]ead-only file system"
+    r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
+    r"|EAI_AGAIN|getaddrinfo"
+)
+# How bash, dash, Python, Node, Ruby and Perl say that a program is not there.
+_NO_PROGRAM = re.compile(
+    r"(?:^|: )([\w.+-]+): (?:command )?not found$"
+    r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
+    r"|spawn(?:Sync)? (\S+) ENOENT"
+    r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
+    re.MULTILINE,
+)
+# … and that a file is not there, by its whole path.
+_NO_FILE = re.compile(
+    r"(?:^|[\s'\"])(/[^\s'\":]+)['\"]?: [Nn]o such file"  # cat, bash
+    r"|[Nn]o such file or directory[^\n/]{0,80}[\s'\"](/[^\s'\":]+)",  # Python, Node, Ruby
+    re.MULTILINE,
+)
+_VISIBLE = ("/usr", "/bin", "/lib", "/etc")
+
+
+def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
+    """Read the answer of a script: the value that it returned, or what it printed."""
+    stdout, stderr = ended.stdout.text, ended.stderr.text
+    raw = call.redactor.data(ended.answer)
+    # Once more, now that escapes are characters: what is cut below may be cut inside a secret.
+    value = call.redactor.value(_returned(raw)) if raw else _printed(stdout, ended.stdout)
+    said, is_cut = _said(call, stdout, raw, value)
+    files, complete = changed_files(before)
+    whole = _save(call, raw, value) if is_cut else None
+    saved = (ended.stdout.saved_to, ended.stderr.saved_to, whole)
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=ended.outcome,
+        script=call.tool.origin.removeprefix(f"{call.tool.place}/"),
+        content=clean(_content(call, ended, said, stderr)),
+        structured=None if value is NO_VALUE else value,
+        returned=bool(raw),
+        exit_code=ended.exit_code,
+        stdout=stdout,
+        stderr=stderr,
+        truncated=ended.stdout.truncated or ended.stderr.truncated or is_cut,
+        duration_ms=round(ended.duration_seconds * 1000, 3),
+        protections=ended.protections,
+        warm=ended.warm,
+        cold_because=ended.cold_because,
+        code=ended.code,
+        signal=ended.signal,
+        saved=tuple(path for path in saved if path is not None),
+        files=files,
+        files_complete=complete,
+        refused_hosts=ended.refused_hosts,
+        timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def _returned(raw: bytes) -> Any:
+    return json_value(raw.decode("utf-8", "replace")) if len(raw) <= LARGEST_VALUE else NO_VALUE
+
+
+def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
+    """Keep an answer that is too long for a model where long output is kept."""
+    file = save_output(call.terms.workspace, "answer.json")
+    if file is None:
+        return None
+    is_secretive = call.given.secrets and value is not NO_VALUE
+    file.write(json.dumps(value).encode() if is_secretive else raw)
+    return file.close()
+
+
+def _printed(stdout: str, captured: Captured) -> Any:
+    return NO_VALUE if captured.truncated else json_value(stdout)
+
+
+def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, bool]:
+    """Return the answer as a model reads it, and whether it had to be cut."""
+    if not raw:
+        return stdout.removesuffix("\n"), False
+    if value is NO_VALUE:
+        text = raw.decode("utf-8", "replace")
+    else:
+        text = value if isinstance(value, str) else json_text(value)
+    data, keep = text.encode("utf-8", "replace"), call.limits.keep_bytes
+    if len(data) <= keep and len(raw) <= keep:
+        return text, False
+    return Captured.of(data, keep).text, True
+
+
+def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
+    """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
+    if ended.outcome == "ok":
+        return said
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
+    return "\n".join(part for part in parts if part)
+
+
+def _note(call: ToolCall, output: str) -> str:
+    """Say that a tool was confined where its error looks as if it had run into that."""
+    if program := _program_not_installed(output):
+        return f"note: {program} is not installed, or not where tools see programs"
+    if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
+        return ""
+    network = (
+        f"of the network only {', '.join(call.given.hosts)}" if call.given.hosts else "no network"
+    )
+    return f"note: it ran confined: {network}, and of your files only the workspace and its skill"
+
+
+def _program_not_installed(output: str) -> str:
+    """Return the program that the output says was not found, where there is really none."""
+    names = [match[match.lastindex or 0] for match in _NO_PROGRAM.finditer(output)]
+    path = base_environment()["PATH"]
+    return next((name for name in names if "/" not in name and not which(name, path=path)), "")
+
+
+def _lacks_hidden_file(call: ToolCall, output: str) -> bool:
+    """Tell whether a file was not found that may be there, where the tool cannot see.
+
+    Nobody looks: an error text must not tell a skill which files there are. A path that the tool
+    sees, or that is relative, is simply wrong.
+    """
+    visible = (str(call.terms.workspace), call.tool.place or "/usr", *_VISIBLE)
+    paths = [match[1] or match[2] for match in _NO_FILE.finditer(output)]
+    return not all(path.startswith(tuple(f"{folder}/" for folder in visible)) for path in paths)
+
+
+def _why(call: ToolCall, ended: Ended) -> str:
+    if ended.outcome == "timed_out":
+        return f"timed out after {call.limits.timeout_seconds:g} s"
+    if ended.code == "output_limit":
+        return f"killed: it printed more than {call.limits.kill_bytes:,} bytes"
+    if ended.code == "memory_limit":
+        return "killed: its processes together used more memory than a call may"
+    if ended.code is not None:
+        return f"killed: {ended.code.replace('_', ' ')}"
+    if ended.signal is not None:
+        return f"killed by signal {ended.signal}"
+    return f"exit code {ended.exit_code}"

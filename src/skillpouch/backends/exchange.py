@@ -1,0 +1,58 @@
+"""A folder that the host writes and the tools of one skill read, out of reach of all others.
+
+What a killed process left is removed by the next one: its lock is free.
+"""
+
+import atexit
+import os
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from skillpouch.removal import lock_folder, remove_left_behind, remove_tree
+
+_PREFIX = "skillpouch-exchange-"
+
+
+def process_folder() -> Path:
+    """Return a folder that only this process has, and no tool sees as a whole."""
+    return _base(os.getpid())
+
+
+@cache
+def _base(owner: int) -> Path:
+    """Return the folder of one process; a forked child, with another number, gets another."""
+    remove_left_behind(_PREFIX)
+    base = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    lock_folder(base)  # never closed: it is held until the process ends, however it ends
+    atexit.register(_remove, base, owner)
+    return base
+
+
+def _remove(base: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        with suppress(OSError):
+            remove_tree(base)
+
+
+_folders: dict[tuple[str, Path, int], Path] = {}
+
+
+def exchange_folder(home: str, workspace: Path) -> Path:
+    """Return the folder for the tools of one skill in one workspace."""
+    key = (home, workspace, os.getpid())
+    found = _folders.get(key)
+    if found is None:
+        found = _folders.setdefault(key, Path(tempfile.mkdtemp(dir=_base(key[2]))))
+    return found
+
+
+def forget_exchange(*, home: str = "", workspace: Path | None = None) -> None:
+    """Remove the folders of a skill, or of a workspace, that nobody uses any more."""
+    for key in list(_folders):
+        if key[0] == home or key[1] == workspace:
+            folder = _folders.pop(key, None)
+            if folder is not None and key[2] == os.getpid():
+                with suppress(OSError):
+                    remove_tree(folder)

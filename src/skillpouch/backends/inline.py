@@ -1,0 +1,90 @@
+"""Running an inline script: text of a declaration, given to its interpreter in a file."""
+
+from pathlib import Path
+
+from skillpouch.backends.conventions import delivery_of_declared
+from skillpouch.backends.inline_files import inline_file
+from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.backends.programs import Program, run_program
+from skillpouch.calls import ToolCall
+from skillpouch.declarations.backends import INTERPRETERS
+from skillpouch.environment import base_environment
+from skillpouch.environments.granted_packages import script_of
+from skillpouch.environments.lookup import environment_for
+from skillpouch.environments.ready import Environment
+from skillpouch.errors import InterpreterMissingError, UnknownInterpreterError
+from skillpouch.execution.interpreter import this_python
+from skillpouch.results import ToolResult
+from skillpouch.tools import InlineScript, Script
+
+# interpreter → the Debian package that has it
+_PACKAGES = {
+    "bash": "bash",
+    "sh": "dash",
+    "zsh": "zsh",
+    "node": "nodejs",
+    "ruby": "ruby",
+    "perl": "perl",
+}
+
+
+async def run_inline(call: ToolCall, inline: InlineScript) -> ToolResult:
+    """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
+    interpreter = _interpreter(inline.interpreter)
+    packages = await _packages(call)
+    if packages is not None and packages.python:
+        interpreter = packages.python
+    file = inline_file(call.tool.place, inline.interpreter, inline.text)
+    program = Program(
+        argv=(interpreter, *inline.interpreter_args, str(file)),
+        visible=(packages.visible if packages else ()) or homes_of(interpreter),
+        readable=(file.parent,),
+        variables=_variables(call, inline, interpreter),
+        script=_as_script(inline, file),
+    )
+    return await run_program(call, program, delivery_of_declared(call))
+
+
+async def _packages(call: ToolCall) -> Environment | None:
+    """Return the packages that were given to a Python text, installed if need be."""
+    script = script_of(call.tool)
+    if script is None:
+        return None
+    found = await environment_for(
+        script[0],
+        call.tool.home,
+        text=script[1],
+        on_progress=call.on_progress,
+        sandbox="off" if call.is_unconfined else "on",
+        workspace=call.terms.workspace,
+        packages=call.given.packages,
+    )
+    call.watch.lap("find its packages")
+    return found
+
+
+def _interpreter(name: str) -> str:
+    if name not in INTERPRETERS:
+        raise UnknownInterpreterError(name, INTERPRETERS)
+    if name.startswith("python"):
+        return this_python()
+    found = find_program(name)
+    if not found:
+        raise InterpreterMissingError((name,), _PACKAGES[name])
+    return found
+
+
+def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[str, str]:
+    if not inline.interpreter.startswith("python"):
+        return {}
+    path = f"{Path(interpreter).parent}:{base_environment()['PATH']}"
+    # As scripts have it: what the skill keeps in scripts/ can be imported.
+    importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
+    return {"PATH": path, **importable}
+
+
+def _as_script(inline: InlineScript, file: Path) -> Script | None:
+    """Return the script that a warm process can serve: Python only."""
+    if not inline.interpreter.startswith("python"):
+        return None
+    return Script(file=str(file), language="python", convention="stdin")

@@ -1,0 +1,111 @@
+// Calls the default export of a JavaScript module: call_node.mjs SCRIPT, or call_node.mjs --wait.
+// The value it returns is written to a file without a name, so that prints and value stay apart.
+// With --wait it loads what it can and reads from descriptor 4 what its one call is.
+import { readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+
+const ORDERS = 4;
+const waiting = process.argv[2] === '--wait';
+
+if (waiting) await waitForCall();
+
+const script = process.argv[2];
+const answer = Number(process.env.SKILLPOUCH_ANSWER);
+const source = process.env.SKILLPOUCH_ARGUMENTS;
+delete process.env.SKILLPOUCH_ANSWER;
+delete process.env.SKILLPOUCH_ARGUMENTS;
+delete process.env.SKILLPOUCH_SCRIPTS;
+
+async function waitForCall() {
+  // Not process.stdin: touching it makes the descriptor non-blocking for whoever reads it later.
+  void process.stdout;
+  void process.stderr;
+  const rehearsal = await import(new URL('./rehearsal.mjs', import.meta.url).href);
+  JSON.stringify(await rehearsal.default(JSON.parse(readFileSync('/dev/null', 'utf8') || '{}')));
+  handlerOf(rehearsal);
+  await flushed();
+  writeSync(ORDERS, 'r');
+  const { argv, env, cwd } = JSON.parse(readLine());
+  process.chdir(cwd);
+  for (const name of Object.keys(process.env)) if (!Object.hasOwn(env, name)) delete process.env[name];
+  for (const [name, value] of Object.entries(env)) {
+    if (process.env[name] !== value) process.env[name] = value;
+  }
+  process.argv.splice(2, 1, ...argv.slice(argv.indexOf(process.argv[1]) + 1));
+  endQuickly();
+}
+
+// Taking an engine apart takes three milliseconds: at the very end, when every exit handler has
+// run, this process says its status and is ended from outside.
+function endQuickly() {
+  const reallyExit = process.reallyExit;
+  process.reallyExit = (status) => {
+    try {
+      writeSync(ORDERS, `${status & 0xff}\n`);
+      readSync(ORDERS, Buffer.allocUnsafe(1));
+    } catch {
+      // The script has closed the descriptor, or nobody listens.
+    }
+    reallyExit.call(process, status);
+  };
+}
+
+function readLine() {
+  const pieces = [];
+  const piece = Buffer.allocUnsafe(65536);
+  for (;;) {
+    const count = readSync(ORDERS, piece, 0, piece.length, null);
+    if (count === 0) process.exit(0); // nobody will call
+    pieces.push(Buffer.from(piece.subarray(0, count)));
+    if (piece[count - 1] === 10) return Buffer.concat(pieces).toString();
+  }
+}
+
+function readArguments() {
+  if (source === 'stdin') return JSON.parse(readFileSync(0, 'utf8') || '{}');
+  if (source === 'variable') return JSON.parse(process.env.TOOL_ARGS);
+  return JSON.parse(readFileSync(process.env.TOOL_ARGS_FILE, 'utf8'));
+}
+
+function handlerOf(module) {
+  // CommonJS arrives as the default export; its own `default` or `handler` may be the function.
+  const found = module.default ?? module;
+  for (const candidate of [found, found?.default, found?.handler, module.handler]) {
+    if (typeof candidate === 'function') return candidate;
+  }
+  throw new Error(`${script} has no default export that is a function`);
+}
+
+function finish(value) {
+  writeFileSync(answer, JSON.stringify(value) ?? 'null');
+}
+
+// What a handler prints goes through a stream of its own: wait until it has gone out.
+function flushed() {
+  return new Promise((done) => process.stdout.write('', done));
+}
+
+// The lines of this file and of the engine would only puzzle whoever reads the script's own error.
+function print(error) {
+  const lines = (error?.stack ?? String(error)).split('\n');
+  const isOurs = (line) =>
+    line.includes(import.meta.url) || line.includes('at process.processTicksAndRejections (node:');
+  console.error(lines.filter((line) => !isOurs(line)).join('\n'));
+}
+
+let status = 0;
+process.argv.splice(1, 2, script);
+try {
+  const args = readArguments();
+  const handler = handlerOf(await import(pathToFileURL(script).href));
+  const value = await handler(args);
+  await flushed();
+  finish(value);
+} catch (error) {
+  print(error);
+  await flushed();
+  finish({ error: error?.message ?? String(error) });
+  status = 1;
+}
+// Timers and sockets that the handler left open do not delay the answer.
+process.exit(status);

@@ -1,0 +1,169 @@
+"""Running a script of a skill, confined: its command made, its answer read."""
+
+import os
+import stat
+from pathlib import Path
+
+from skillpouch.backends.answers import result_of
+from skillpouch.backends.argument_file import argument_file
+from skillpouch.backends.call_variables import given_variables, skill_variables
+from skillpouch.backends.confining import RUNNERS, Reach, confinement_of, refuse_planted
+from skillpouch.backends.conventions import Delivery, delivery_of
+from skillpouch.backends.exchange import exchange_folder
+from skillpouch.backends.interpreters import homes_of, interpreter_for
+from skillpouch.backends.python_variables import python_variables
+from skillpouch.backends.warmth import warm_process_for
+from skillpouch.calls import ToolCall
+from skillpouch.environment import base_environment
+from skillpouch.environments.lookup import environment_for
+from skillpouch.environments.ready import Environment
+from skillpouch.errors import UnsafeScriptError
+from skillpouch.execution.command import Command
+from skillpouch.execution.interpreter import this_python
+from skillpouch.execution.shared import run_command
+from skillpouch.results import ToolResult
+from skillpouch.tools import Script
+from skillpouch.untrusted_files import CannotReadError, require_inside
+from skillpouch.workspace import look_at
+
+_ANSWER = "3"  # the descriptor after the standard streams
+# What is the same for every call is made once.
+_CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "call_node.mjs"))
+_PYTHON_FOLDER = str(Path(this_python()).parent)
+
+
+async def run_script(call: ToolCall, script: Script) -> ToolResult:
+    """Run a script by its convention and return what it gave."""
+    _refuse_unsafe(call, script)
+    delivery = delivery_of(call, script)
+    packages = await _packages(call, script)
+    program = _program(call, script, packages)
+    folder = exchange_folder(call.tool.place, call.terms.workspace)
+    with argument_file(folder, delivery) as file:
+        found = _environment(call, script, delivery, file)
+        shared = _shared(script, packages) | skill_variables(call)
+        command = _command(call, script, program, delivery, shared, found)
+        before = look_at(call.terms.workspace)
+        programs = (packages.visible if packages else ()) or homes_of(program[0])
+        confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
+        call.watch.lap("prepare")
+        ended = await run_command(command, confinement, call.on_output)
+        call.watch.split("run", ended.laps)
+        result = result_of(call, ended, before=before)
+    call.watch.lap("read the answer")
+    return result
+
+
+async def _packages(call: ToolCall, script: Script) -> Environment | None:
+    """Return the packages that were given to the script, installed if they were not yet."""
+    found = await environment_for(
+        script,
+        call.tool.home,
+        on_progress=call.on_progress,
+        sandbox="off" if call.is_unconfined else "on",
+        workspace=call.terms.workspace,
+        packages=call.given.packages,
+    )
+    call.watch.lap("find its packages")
+    return found
+
+
+def _program(call: ToolCall, script: Script, packages: Environment | None) -> tuple[str, ...]:
+    program = interpreter_for(script)
+    if packages is not None and packages.python:
+        return (packages.python, *program[1:])
+    refuse_planted(program[0], call.terms.workspace)
+    return program
+
+
+def _command(
+    call: ToolCall,
+    script: Script,
+    program: tuple[str, ...],
+    delivery: Delivery,
+    shared: dict[str, str],
+    found: dict[str, str],
+) -> Command:
+    runner = _runner(script)
+    env = {**shared, **found, **call.given.secrets}
+    cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
+    return Command(
+        argv=(*program, *runner, script.file, *delivery.words),
+        env=env,
+        cwd=cwd,
+        stdin=delivery.stdin,
+        limits=call.limits,
+        answers=bool(runner),
+        new_filter=call.redactor.stream if call.given.secrets else None,
+        unfinished=call.unfinished,
+        warm=warm_process_for(
+            script,
+            program=program,
+            runner=runner[0] if runner else "",
+            env=env,
+            shared_env=shared,
+            cwd=cwd,
+        ),
+    )
+
+
+# Path → device and inode of a file that was seen to lie inside its skill. Another file in its
+# place has another inode and is looked at again, so following every link anew is spared.
+_inside: dict[str, tuple[int, int]] = {}
+_MOST_INSIDE = 16_384
+
+
+def _refuse_unsafe(call: ToolCall, script: Script) -> None:
+    """Look again: what was safe when it was read may have been replaced since."""
+    try:
+        status = os.stat(script.file)
+        identity = (status.st_dev, status.st_ino)
+        if _inside.get(script.file) != identity:
+            status = require_inside(script.file, call.tool.home)
+            identity = (status.st_dev, status.st_ino)  # of what lies inside, not of a later look
+            if len(_inside) >= _MOST_INSIDE:
+                _inside.clear()
+            _inside[script.file] = identity
+    except (CannotReadError, OSError) as error:
+        raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeScriptError(script.file, "it is not a regular file")
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        raise UnsafeScriptError(script.file, "it is setuid or setgid")
+
+
+def _runner(script: Script) -> tuple[str, ...]:
+    if script.convention not in ("handler", "main"):
+        return ()
+    if script.language == "python":
+        return (_CALL_PYTHON, script.convention)
+    return (_CALL_NODE,)
+
+
+def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
+    """Return the variables that every call of a script sees, whatever it is called with."""
+    found = base_environment()
+    programs = _PYTHON_FOLDER if script.language == "python" else ""
+    if packages is not None:
+        found |= packages.variables
+        programs = str(packages.programs or "")
+    if programs:
+        found["PATH"] = f"{programs}:{found['PATH']}"
+    if script.language == "python":
+        found |= python_variables()
+    return found
+
+
+def _environment(
+    call: ToolCall, script: Script, delivery: Delivery, file: Path | None
+) -> dict[str, str]:
+    scripts = f"{call.tool.home}/scripts"
+    found = given_variables(call, delivery, file)
+    if script.convention in ("handler", "main"):
+        source = "stdin" if call.stdin is None else "file" if file else "variable"
+        found |= {"SKILLPOUCH_ARGUMENTS": source, "SKILLPOUCH_ANSWER": _ANSWER}
+        if script.file.rpartition("/")[0] != scripts:
+            found["SKILLPOUCH_SCRIPTS"] = scripts
+    elif script.language == "python":
+        found["PYTHONPATH"] = scripts
+    return found

@@ -1,0 +1,95 @@
+"""A call: a tool, arguments that fit it, and what the call may use."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from skillpouch.execution.command import Captured, Stream
+from skillpouch.limits import Limits
+from skillpouch.redaction import Redactor
+from skillpouch.stopwatch import Stopwatch
+from skillpouch.tools import Tool
+
+OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+NO_SECRETS = Redactor({})
+OnProgress = Callable[[str], None]  # lines for people, while something takes long
+_SHOWN_BYTES = 65_536  # of standard input; a record keeps less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What every call of one executor may use. `required` are protections that must be there."""
+
+    workspace: Path
+    limits: Limits | None = None  # None: the default of the kind of tool
+    sandbox: Literal["on", "off"] = "on"
+    required: frozenset[str] = frozenset()
+    read_only: tuple[Path, ...] = ()  # files and folders that stay so even inside the workspace
+    reserved: tuple[Path, ...] = ()  # those of them that are not there yet
+    run_later: tuple[Path, ...] = ()  # what others run unconfined: read-only unless granted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a call was given beyond being confined: by a grant, a policy, or somebody's yes."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()  # fetched ones: address and hash
+    unconfined: bool = False
+
+
+NOTHING_GIVEN = Given()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A program that came from the web, of which nobody said yet whether it is the right one."""
+
+    url: str
+    host: str
+    size_bytes: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"a program of {self.size_bytes:,} bytes from {self.host}, sha256 {self.sha256}"
+
+
+Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError when nobody says yes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """Arguments that fit a tool: only `skillpouch.arguments` makes them, so nobody checks again."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    terms: Terms
+    limits: Limits
+    # What others run later, when the call was made, with when it changed; None: of no concern.
+    run_later: Mapping[str, int] | None = field(default=None, compare=False, repr=False)
+    stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
+    given: Given = NOTHING_GIVEN
+    redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
+    on_output: OnOutput | None = field(default=None, compare=False)
+    on_progress: OnProgress | None = field(default=None, compare=False)
+    vouch: Vouch | None = field(default=None, repr=False, compare=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
+    # What its program had written, when somebody ended the call: for the record.
+    unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """All that the caller said, for people and records: arguments, and input if any."""
+        if self.stdin is None:
+            return self.arguments
+        return {**self.arguments, "<stdin>": self.stdin[:_SHOWN_BYTES].decode("utf-8", "replace")}
+
+    @property
+    def is_unconfined(self) -> bool:
+        return self.terms.sandbox == "off" or self.given.unconfined

@@ -1,0 +1,78 @@
+"""The command line: one file per command, each loaded when it is called."""
+
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+import skillpouch
+from skillpouch.cli.failures import EXIT_WRONG_CALL, exit_code_of
+from skillpouch.errors import SkillpouchError
+
+_COMMANDS = (
+    *("list", "show", "call", "script", "check", "new"),
+    *("trust", "journal", "environments", "doctor", "mcp", "serve"),
+)
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name; a command's file is imported when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name.startswith("-"):
+            return None
+        if cmd_name not in _COMMANDS:
+            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_COMMANDS, ctx=ctx)
+        command: click.Command = import_module(f"skillpouch.cli.{cmd_name}_command").command
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(skillpouch.__version__, "-V", "--version", prog_name="skillpouch")
+def cli() -> None:
+    """Turn folders of agent skills into typed tools.
+
+    Results go to standard output, everything else to standard error. Exit codes: 0 fine,
+    1 the tool or the check failed, 2 wrong call, 3 denied, 4 could not be started.
+    """
+
+
+def main() -> None:
+    """Run one command and leave the process with its exit code."""
+    # Without the file and line of ours that Python would name: they help nobody here.
+    warnings.showwarning = lambda said, *_, **__: click.echo(f"warning: {said}", err=True)
+    try:
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_WRONG_CALL)
+    except click.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)  # what a shell reports for Ctrl-C
+    except SkillpouchError as error:
+        click.echo(f"error: {error}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        sys.exit(exit_code_of(error))
+    except FileNotFoundError:
+        if _has_current_folder():
+            raise
+        click.echo("error: the current folder was removed", err=True)
+        click.echo("hint: change to a folder that is there, such as `cd ~`", err=True)
+        sys.exit(EXIT_WRONG_CALL)
+    except BrokenPipeError:
+        # The reader of our output has gone (`skillpouch list | head`): nothing left to say.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _has_current_folder() -> bool:
+    try:
+        return Path.cwd().is_absolute()
+    except FileNotFoundError:
+        return False

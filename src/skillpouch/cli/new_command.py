@@ -1,0 +1,34 @@
+"""`skillpouch new`: a skill to start from, which passes every check."""
+
+from pathlib import Path
+
+import click
+
+from skillpouch.cli.as_json import print_json
+from skillpouch.cli.options import common_options
+from skillpouch.scaffold import LANGUAGES, write_skill
+
+
+@click.command("new")
+@click.argument("name")
+@click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    default="python",
+    show_default=True,
+    help="The language of the first script.",
+)
+@click.option("--description", default="", help="What the skill does and when to use it.")
+@common_options
+def command(
+    name: str, language: str, description: str, roots: tuple[Path, ...], as_json: bool
+) -> None:
+    """Write a new skill called NAME into `skills/`, or into the last --root."""
+    root = roots[-1] if roots else Path("skills")
+    home = write_skill(root, name, language=language, description=description)
+    files = sorted(str(file) for file in home.rglob("*") if file.is_file())
+    if as_json:
+        print_json({"name": name, "path": str(home), "files": files})
+        return
+    click.echo("\n".join(files))
+    click.echo(f"next: edit SKILL.md, then `skillpouch check --strict {home}`", err=True)

@@ -1,0 +1,140 @@
+"""`skillpouch serve mcp`: tools, prompts and skills over MCP, on standard streams or over HTTP."""
+
+import logging
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from skillpouch.cli.as_json import print_json
+from skillpouch.cli.options import DEFINE_TOOLS, common_options
+from skillpouch.cli.serve_limits import said_limits
+from skillpouch.cli.serve_logs import LogFormat, log_to_stderr
+from skillpouch.manager import SkillManager
+from skillpouch.mcp_servers import read_user_mcp
+from skillpouch.servers.addresses import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillpouch.servers.mcp.server import McpServer
+    from skillpouch.servers.mcp.settings import HttpSettings
+    from skillpouch.servers.stopping import Stop
+    from skillpouch.tools import Tool
+
+_log = logging.getLogger("skillpouch.serve")
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HTTP_OPTIONS = (
+    click.option("--http", metavar="HOST:PORT", help="Listen here instead; port 0 is any."),
+    click.option("--token-file", type=_FILE, help="Let in only who says one of these tokens."),
+    click.option("--tls-cert", type=_FILE, help="Serve https with this certificate (PEM)."),
+    click.option("--tls-key", type=_FILE, help="Its key, unless it is in the same file."),
+    click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this CA."),
+    click.option("--allow-host", multiple=True, metavar="NAME", help="Another name of the host."),
+    click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page's origin."),
+)
+_TOOL_OPTIONS = (
+    click.option("--builtin", is_flag=True, help="Serve Skillpouch's own tools, too: bash, read …"),
+    click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
+    click.option("--script-tool", is_flag=True, help="Add one tool that runs bash scripts of all."),
+    click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
+    click.option("--no-mcp", is_flag=True, help="Leave out the servers of your mcp.toml."),
+)
+_SERVING_OPTIONS = (
+    click.option(
+        "--workspace",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Where tools work and may write; the current folder unless told otherwise.",
+    ),
+    click.option("--most-running", type=click.IntRange(1, 4096), help="Calls at once: 64."),
+    click.option("--drain", type=click.FloatRange(0), help="Seconds to finish calls in: 30."),
+    click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
+    click.option("--install", is_flag=True, help="Print the configuration of hosts, and stop."),
+)
+
+
+def _with_options(command: Any) -> Any:
+    for option in reversed((*_HTTP_OPTIONS, *_TOOL_OPTIONS, *_SERVING_OPTIONS)):
+        command = option(command)
+    return command
+
+
+@click.command("mcp")
+@_with_options
+@common_options
+def command(**said: Any) -> None:
+    """Serve over MCP: on standard input and output, or with --http over the network.
+
+    Skills are watched where that is possible, and clients are told when tools change.
+    """
+    if said["install"]:
+        from skillpouch.servers.mcp.install import configurations
+
+        print_json(configurations(said["roots"], said["workspace"], said["http"]))
+        return
+    log_to_stderr(cast("LogFormat", said["log_format"]))
+    manager = SkillManager(
+        *said["roots"],
+        workspace=said["workspace"],
+        builtins=said["builtin"],
+        define_tools=said["define_tools"],
+    )
+    _serve(manager, said)
+
+
+def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
+    from skillpouch.servers.mcp import McpLimits, McpServer
+
+    only = said["only_script_tool"]
+    return McpServer(
+        manager,
+        tools=_script_tools(manager) if only or said["script_tool"] else (),
+        only_tools=only,
+        limits=McpLimits(**said_limits(said)),
+    )
+
+
+def _script_tools(manager: SkillManager) -> "Callable[[], list[Tool]]":
+    from skillpouch.shell.scripted_tool import ScriptedTool
+
+    scripted = ScriptedTool.over(manager)
+    return lambda: [scripted.as_tool()]  # described anew: its commands may be others
+
+
+def _http_settings(said: dict[str, Any]) -> "HttpSettings":
+    from skillpouch.servers.mcp import HttpSettings
+
+    return HttpSettings(
+        address=parse_address(said["http"]),
+        token_file=said["token_file"],
+        tls_cert=said["tls_cert"],
+        tls_key=said["tls_key"],
+        tls_client_ca=said["tls_client_ca"],
+        allowed_hosts=said["allow_host"],
+        allowed_origins=said["allow_origin"],
+    )
+
+
+def _serve(manager: SkillManager, said: dict[str, Any]) -> None:
+    from skillpouch.servers.running import serve_until_signalled
+
+    server = _server(manager, said)
+    settings = None if said["http"] is None else _http_settings(said)
+    entries = () if said["no_mcp"] else read_user_mcp()
+
+    def ready(where: str = "on standard streams") -> None:
+        _log.info("serving %d tools of %d skills over MCP %s", *server.counts, where)
+
+    async def serve(stop: "Stop") -> None:
+        from skillpouch.mcp_servers import McpServers
+
+        async with McpServers(manager, entries) if entries else nullcontext():
+            if settings is None:
+                await server.serve_stdio(stop=stop, ready=ready)
+            else:
+                await server.serve_http(settings, stop=stop, ready=lambda url: ready(f"at {url}"))
+
+    serve_until_signalled(serve)

@@ -1,0 +1,267 @@
+"""`skillpouch trust`: what a skill asks for, what it was granted, and the yes or no to it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillpouch.cli.as_json import print_json
+from skillpouch.cli.options import common_options, manager_for
+from skillpouch.cli.trust_text import (
+    consent_as_json,
+    print_differences,
+    print_grants,
+    print_review,
+    record_as_json,
+    review_as_json,
+)
+from skillpouch.environments.granted_packages import declared_packages
+from skillpouch.errors import AmbiguousNameError, SkillNotFoundError
+from skillpouch.loop_thread import run_blocking
+from skillpouch.manager import SkillManager
+from skillpouch.needs import Need, NeedKind
+from skillpouch.pinning import pinned_packages
+from skillpouch.trust.errors import ConsentNeededError, describe, trust_command
+from skillpouch.trust.grant import needs_of
+from skillpouch.trust.grants import Grants
+from skillpouch.trust.review import Review, reason_against, review_skill
+
+if TYPE_CHECKING:
+    from skillpouch.tools import Tool
+
+_PROGRAM = "Vouch for a program that is fetched."
+_MACHINE = (
+    "Tools may run unprotected on this machine when it cannot protect. They can then read, "
+    "change and send away whatever you can."
+)
+
+
+@click.command("trust")
+@click.argument("name", required=False)
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="Grant a variable.")
+@click.option("--host", "hosts", multiple=True, metavar="HOST", help="Grant a host, or host:port.")
+@click.option("--read", "read", multiple=True, metavar="PATH", help="Grant reading a path.")
+@click.option("--write", "write", multiple=True, metavar="PATH", help="Grant writing a path.")
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="Grant a package.")
+@click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
+@click.option(
+    "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
+)
+@click.option("--yes", is_flag=True, help="Grant what is named here, else all that is declared.")
+@click.option("--renew", is_flag=True, help="Grant again what it had before it changed.")
+@click.option("--revoke", is_flag=True, help="Take everything back.")
+@click.option("--list", "listing", is_flag=True, help="Show every grant there is.")
+@common_options
+def command(  # noqa: PLR0913, PLR0917 - one parameter per option
+    name: str | None,
+    secrets: tuple[str, ...],
+    hosts: tuple[str, ...],
+    read: tuple[str, ...],
+    write: tuple[str, ...],
+    packages: tuple[str, ...],
+    programs: tuple[str, ...],
+    unconfined: bool,
+    yes: bool,
+    renew: bool,
+    revoke: bool,
+    listing: bool,
+    roots: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Show what the skill NAME asks for and what changed since it was granted; grant it.
+
+    On a terminal it asks. Anywhere else nothing is granted without --yes, and it exits with 3. A
+    grant ends when any file of the skill changes. Runs nothing, prints no secret.
+    """
+    named: dict[NeedKind, tuple[str, ...]] = {"secret": secrets, "host": hosts}
+    named |= {"read": read, "write": write, "packages": packages}
+    named |= {"program": programs}
+    chosen = _chosen(named, unconfined=unconfined)
+    grants = Grants()
+    if listing:
+        _list(grants, as_json=as_json)
+    elif name is None:
+        if not unconfined or len(chosen) > 1:
+            raise click.UsageError("name a skill; or say --list, or only --unconfined")
+        _decide_for_machine(grants, yes=yes, revoke=revoke, as_json=as_json)
+    elif revoke:
+        _revoke(name, manager_for(roots), grants, as_json=as_json)
+    else:
+        manager = manager_for(roots)
+        skill = manager.get_skill(name)
+        review = review_skill(
+            skill, lambda: manager.get_skill_tools(skill.name), grants, declared_packages
+        )
+        door = _Door(grants, roots, yes=yes, as_json=as_json)
+        door.tools = tuple(manager.get_skill_tools(skill.name))
+        if renew:
+            _renew(door, review, chosen)
+        else:
+            _decide(door, review, chosen)
+
+
+class _Door:
+    """How this command was called, and where its answers go."""
+
+    def __init__(
+        self, grants: Grants, roots: tuple[Path, ...], *, yes: bool, as_json: bool
+    ) -> None:
+        self.grants = grants
+        self.roots = [str(root) for root in roots]
+        self.yes = yes
+        self.as_json = as_json
+        self.tools: tuple[Tool, ...] = ()
+
+    @property
+    def can_ask(self) -> bool:
+        return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _chosen(named: dict[NeedKind, tuple[str, ...]], *, unconfined: bool) -> tuple[Need, ...]:
+    paths = ("read", "write")
+    needs = [
+        Need(kind=kind, value=str(Path(value).expanduser().absolute()) if kind in paths else value)
+        for kind, values in named.items()
+        for value in values
+    ]
+    return (*needs, Need(kind="unconfined")) if unconfined else tuple(needs)
+
+
+def _decide(door: _Door, review: Review, chosen: tuple[Need, ...]) -> None:
+    if not door.as_json:
+        print_review(review)
+    wanted = chosen or tuple(
+        need for need in review.ungranted if need.declared and not reason_against(need)
+    )
+    undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
+    if door.yes:
+        _grant(door, review, wanted, said_yes=True)
+        _hint_at(undeclared, review, door)
+    elif door.can_ask and (wanted or undeclared):
+        agreed = _ask(wanted, "" if chosen else "what it declares")
+        agreed += _ask(undeclared, "what it does not declare")
+        _grant(door, review, agreed, said_yes=bool(agreed))
+    elif door.can_ask and review.grant is None:
+        _grant(door, review, (), said_yes=_confirm("It asks for nothing. Trust it as it is?"))
+    else:
+        _show_only(door, review, wanted, undeclared)
+
+
+def _renew(door: _Door, review: Review, more: tuple[Need, ...]) -> None:
+    """Grant again what a skill had before it changed, and what else is named."""
+    last, name = review.last, review.skill.name
+    if last is None:
+        raise click.UsageError(f"{name} was never granted anything: leave --renew out")
+    if review.grant is not None and not more:
+        click.echo(f"{name} did not change since it was granted", err=True)
+        return
+    wanted = (*needs_of(last), *more)
+    if not door.as_json:
+        print_review(review)
+        print_differences(review, wanted)
+    if not door.yes and not door.can_ask:
+        raise ConsentNeededError(name, wanted, roots=door.roots, renew=True)
+    listed = ", ".join(describe(need) for need in wanted) or "nothing but to run"
+    if door.yes or _confirm(f"Grant it again: {listed}?"):
+        _grant(door, review, wanted, said_yes=True, tools=last.tools)
+
+
+def _show_only(
+    door: _Door, review: Review, wanted: tuple[Need, ...], undeclared: tuple[Need, ...]
+) -> None:
+    if door.as_json:
+        print_json(review_as_json(review, review.grant))
+    _hint_at(undeclared, review, door)
+    if wanted:
+        raise ConsentNeededError(review.skill.name, wanted, roots=door.roots)
+
+
+def _hint_at(undeclared: tuple[Need, ...], review: Review, door: _Door) -> None:
+    if undeclared:
+        command = trust_command(review.skill.name, undeclared, roots=door.roots)
+        click.echo(f"not declared, so only granted by name: `{command}`", err=True)
+
+
+def _ask(needs: tuple[Need, ...], what: str) -> tuple[Need, ...]:
+    if not needs:
+        return ()
+    listed = ", ".join(describe(need) for need in needs)
+    return needs if _confirm(f"Grant {f'{what}: ' if what else ''}{listed}?") else ()
+
+
+def _confirm(question: str) -> bool:
+    return click.confirm(question, default=False, err=True)
+
+
+def _grant(
+    door: _Door,
+    review: Review,
+    agreed: tuple[Need, ...],
+    *,
+    said_yes: bool,
+    tools: tuple[str, ...] = (),
+) -> None:
+    grant = review.grant
+    if any(need.kind == "packages" for need in agreed):
+        # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
+        had = grant.packages if grant else ()
+        pinning = pinned_packages(review.skill, door.tools, agreed, _say, granted=had)
+        agreed = run_blocking(pinning)
+    # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
+    if agreed or (said_yes and grant is None):
+        grant = door.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)
+    if door.as_json:
+        print_json(review_as_json(review, grant))
+    given = ", ".join(describe(need) for need in agreed) or "nothing more"
+    click.echo(f"granted to {review.skill.name}: {given}", err=True)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _list(grants: Grants, *, as_json: bool) -> None:
+    found, consent = grants.list(), grants.consent()
+    if as_json:
+        records = [record_as_json(grant) for grant in found]
+        print_json({"grants": records, "unconfined": consent_as_json(consent)})
+    else:
+        print_grants(found, consent)
+
+
+def _revoke(name: str, manager: SkillManager, grants: Grants, *, as_json: bool) -> None:
+    skill, home = name, ""
+    try:
+        found = manager.get_skill(name)
+        skill, home = found.name, str(found.home.resolve())
+    except SkillNotFoundError:
+        # A skill that is gone may still have a record; its folder names it, too.
+        records = [each for each in grants.list() if name in (each.skill, each.home)]
+        if not records:
+            raise
+        if len(records) > 1:
+            raise AmbiguousNameError(name, [each.home for each in records]) from None
+        skill, home = records[0].skill, records[0].home
+    was_there = grants.forget(skill, home)
+    if as_json:
+        print_json({"skill": skill, "revoked": was_there})
+    click.echo(f"{skill} has {'no grants any more' if was_there else 'no grants'}", err=True)
+
+
+def _decide_for_machine(grants: Grants, *, yes: bool, revoke: bool, as_json: bool) -> None:
+    if revoke:
+        grants.withdraw_consent()
+    elif yes:
+        grants.give_consent()
+    elif sys.stdin.isatty() and sys.stderr.isatty():
+        click.echo(_MACHINE, err=True)
+        if _confirm("Is that what you want?"):
+            grants.give_consent()
+    else:
+        raise ConsentNeededError("", (Need(kind="unconfined"),))
+    consent = grants.consent()
+    if as_json:
+        print_json({"unconfined": consent_as_json(consent)})
+    state = "may" if consent else "may not"
+    click.echo(f"tools {state} run unconfined where this machine cannot confine", err=True)

@@ -1,0 +1,159 @@
+"""Clocks that stop while somebody is asked: the time of people is not the time of tools."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, Self, TypeVar
+
+Word = TypeVar("Word")
+
+_LOOK_SECONDS = 0.05
+
+
+class Patient(Protocol):
+    """Whatever stops while somebody is asked."""
+
+    def stop(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
+_running: ContextVar[tuple[Patient, ...]] = ContextVar("skillpouch_clocks", default=())
+
+
+class _Time:
+    """Runs out after `seconds` in which nobody was asked."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._since = time.monotonic()
+        self._stops = 0
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        with self._lock:
+            if not self._stops:
+                self._left -= time.monotonic() - self._since
+            self._stops += 1
+
+    def go_on(self) -> None:
+        with self._lock:
+            self._stops -= 1
+            self._since = time.monotonic()
+
+    @property
+    def is_stopped(self) -> bool:
+        with self._lock:
+            return self._stops > 0
+
+    def remaining(self) -> float:
+        return self._left - (time.monotonic() - self._since)
+
+
+class PatientClock:
+    """Rings once on its loop after `seconds` in which nobody was asked.
+
+    While it is `heard`, whatever that code asks somebody, in whatever thread, stops it.
+    """
+
+    def __init__(self, seconds: float, ring: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._time = _Time(seconds)
+        self._ring = ring
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.TimerHandle | None = None
+        self._ended = False
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Run, and stop for those who ask, until the end of this block."""
+        token = _running.set((*_running.get(), self))
+        self._time = _Time(self._seconds)
+        self._arm()
+        try:
+            yield
+        finally:
+            self._ended = True
+            if self._handle is not None:
+                self._handle.cancel()
+            _running.reset(token)
+
+    def stop(self) -> None:
+        """Stop until as many `go_on` have come."""
+        self._time.stop()
+
+    def go_on(self) -> None:
+        """Run again, unless somebody else is still being asked."""
+        self._time.go_on()
+        if not self._time.is_stopped and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._arm)
+
+    def _arm(self) -> None:
+        if self._ended:
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = self._loop.call_later(max(0.0, self._time.remaining()), self._look)
+
+    def _look(self) -> None:
+        if self._time.is_stopped:
+            return  # who goes on sets it again
+        if self._time.remaining() > 0:
+            self._arm()
+        elif not self._ended:
+            self._ended = True
+            self._ring()
+
+
+class PatientWait:
+    """Waits on this thread for a word, for `seconds` in which nobody was asked.
+
+    What runs in the context of the block it is entered for stops it by asking somebody.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._time = _Time(seconds)
+
+    def __enter__(self) -> Self:
+        self._token = _running.set((*_running.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _running.reset(self._token)
+
+    def stop(self) -> None:
+        """Stop until as many `go_on` have come."""
+        self._time.stop()
+
+    def go_on(self) -> None:
+        """Run again, unless somebody else is still being asked."""
+        self._time.go_on()
+
+    def word(self, words: "queue.SimpleQueue[Word]") -> Word | None:
+        """Return the next word; None when the time is over."""
+        while True:
+            try:
+                return words.get(timeout=self._next_look())
+            except queue.Empty:
+                if not self._time.is_stopped and self._time.remaining() <= 0:
+                    return None
+
+    def _next_look(self) -> float:
+        # Nobody wakes this thread when an answer has come: it looks again by itself.
+        return max(self._time.remaining(), _LOOK_SECONDS if self._time.is_stopped else 0.0)
+
+
+@contextmanager
+def clocks_stopped() -> Iterator[None]:
+    """Stop the clocks that this code runs under while somebody is asked."""
+    clocks = _running.get()
+    for clock in clocks:
+        clock.stop()
+    try:
+        yield
+    finally:
+        for clock in clocks:
+            clock.go_on()

@@ -1,0 +1,154 @@
+"""What a declared tool runs: binary, http or inline script, and the two legacy short forms."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from skillpouch.declarations.declared import DeclarationError
+from skillpouch.declarations.template_checks import require_args_template
+from skillpouch.http.errors import PlanError
+from skillpouch.http.plan import KNOWN_FIELDS, plan_of
+from skillpouch.tools import Binary, Http, InlineScript, Runs
+
+INTERPRETERS = ("bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_HTTP_FIELDS = ("url", "method", "headers", "body_template")
+_FIELDS = {
+    "binary": ("type", "path", "url", "args_template", "sha256", "timeout_ms"),
+    "http": ("type", *_HTTP_FIELDS, *KNOWN_FIELDS, "timeout_ms"),
+    "script": ("type", "interpreter", "script", "interpreter_args", "timeout_ms"),
+}
+_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def read_backend(entry: Mapping[str, Any]) -> Runs | None:
+    """Return what the entry runs, or None when it names no backend."""
+    backend = entry.get("backend")
+    if backend is None:
+        return _legacy(entry)
+    if not isinstance(backend, dict):
+        raise DeclarationError("backend-invalid", "backend is not a mapping", ("backend",))
+    kind = backend.get("type")
+    readers: dict[str, Callable[[Mapping[str, Any]], Runs]] = {
+        "binary": _binary,
+        "http": _http,
+        "script": _inline,
+    }
+    reader = readers.get(kind) if isinstance(kind, str) else None
+    if reader is None:
+        message = f"backend type {kind!r} is not one of binary, http, script"
+        raise DeclarationError("backend-invalid", message, ("backend",))
+    try:
+        return reader(backend)
+    except DeclarationError as error:
+        raise DeclarationError(error.code, error.message, ("backend", *error.at)) from None
+
+
+def unknown_fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
+    """Return the kind of backend, each field of it that is not used, and the fields there are."""
+    backend = entry.get("backend")
+    kind = backend.get("type") if isinstance(backend, dict) else "http"
+    fields = backend if isinstance(backend, dict) else entry.get("http")
+    known = _FIELDS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(fields, dict) or known is None:
+        return
+    for field in fields:
+        if field not in known:
+            yield str(kind), str(field), list(known)
+
+
+def template_variables(value: Any) -> set[str]:
+    """Return the environment variables that templates anywhere inside a value name."""
+    if isinstance(value, str):
+        return set(_VARIABLE.findall(value))
+    if isinstance(value, Mapping):
+        return set().union(*map(template_variables, value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*map(template_variables, value))
+    return set()
+
+
+def _legacy(entry: Mapping[str, Any]) -> Runs | None:
+    if isinstance(entry.get("http"), dict):
+        return _http(entry["http"])
+    if not entry.get("bin") and not entry.get("url"):
+        return None
+    return _binary({**entry, "path": entry.get("bin")})
+
+
+def _binary(backend: Mapping[str, Any]) -> Binary:
+    path, url = _string(backend, "path"), _by_platform(backend, "url")
+    if not path and not url:
+        raise DeclarationError("backend-invalid", "a binary backend needs `path` or `url`")
+    template = _string(backend, "args_template")
+    require_args_template(template)
+    return Binary(
+        path=path or None,
+        url=None if path else url,
+        args_template=template or None,
+        sha256=_by_platform(backend, "sha256"),
+    )
+
+
+def _by_platform(backend: Mapping[str, Any], key: str) -> str | dict[str, str] | None:
+    """Return a text, or one for each platform."""
+    value = backend.get(key)
+    if not isinstance(value, dict):
+        return _string(backend, key) or None
+    if not all(isinstance(each, str) for each in value.values()):
+        message = f"{key} is a mapping, but not of platforms to texts"
+        raise DeclarationError("backend-invalid", message, (key,))
+    return {str(platform): each for platform, each in value.items()}
+
+
+def _http(backend: Mapping[str, Any]) -> Http:
+    url = _string(backend, "url")
+    if not re.match(r"https?://[^/]", url):
+        message = f"an http backend needs a `url` that starts with http:// or https://, not {url!r}"
+        raise DeclarationError("backend-invalid", f"{message:.200}", ("url",))
+    method = (_string(backend, "method") or "POST").upper()
+    if method not in METHODS:
+        message = f"method {method!r:.40} is not one of {', '.join(METHODS)}"
+        raise DeclarationError("backend-invalid", message, ("method",))
+    headers = backend.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise DeclarationError("backend-invalid", "headers are not a mapping", ("headers",))
+    used = {"type", *_HTTP_FIELDS, "timeout_ms"}
+    http = Http(
+        url=url,
+        method=method,
+        headers={name: str(value) for name, value in headers.items()},
+        body_template=_string(backend, "body_template") or None,
+        extra={key: value for key, value in backend.items() if key not in used},
+    )
+    try:
+        plan_of(http)
+    except PlanError as error:
+        at = tuple(error.at.split(".", 1)[:1]) if error.at else ()
+        code = "template-invalid" if error.in_template else "backend-invalid"
+        raise DeclarationError(code, f"{error}", at) from None
+    return http
+
+
+def _inline(backend: Mapping[str, Any]) -> InlineScript:
+    interpreter, text = _string(backend, "interpreter"), _string(backend, "script")
+    if interpreter not in INTERPRETERS:
+        message = f"interpreter {interpreter!r:.60} is not one of {', '.join(INTERPRETERS)}"
+        raise DeclarationError("backend-invalid", message, ("interpreter",))
+    if not text.strip():
+        raise DeclarationError("backend-invalid", "a script backend needs `script` text")
+    args = backend.get("interpreter_args") or []
+    if not isinstance(args, list) or not all(isinstance(item, str | int | float) for item in args):
+        message = "interpreter_args is not a list of words"
+        raise DeclarationError("backend-invalid", message, ("interpreter_args",))
+    return InlineScript(interpreter=interpreter, text=text, interpreter_args=tuple(map(str, args)))
+
+
+def _string(mapping: Mapping[str, Any], key: str) -> str:
+    value = mapping.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        message = f"{key} is a {type(value).__name__}, not text"
+        raise DeclarationError("backend-invalid", message, (key,))
+    return value

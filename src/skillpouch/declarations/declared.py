@@ -1,0 +1,65 @@
+"""A tool as its skill declares it, before anything is known of the script behind it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from skillpouch.declarations.strict_yaml import YamlPath
+from skillpouch.errors import PortableError
+from skillpouch.problems import Problem, Severity
+from skillpouch.signatures.signature import JsonSchema
+from skillpouch.tools import Effect, Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One entry of tools.json, of frontmatter `tools:` or of scripts/manifest.yml.
+
+    `script` is a path relative to the skill; `runs` is set when the entry needs no script.
+    """
+
+    name: str
+    source: str  # "tools.json", "frontmatter" or "manifest"
+    description: str = ""
+    input_schema: JsonSchema | None = None
+    output_schema: JsonSchema | None = None
+    script: str = ""
+    runs: Runs | None = None
+    timeout_ms: int | None = None
+    effects: tuple[Effect, ...] | None = None
+    variables: tuple[str, ...] = ()
+    # Adds a problem at the place of this entry: lines are counted only when there is one.
+    report: Callable[[str, Severity, str], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+
+class DeclarationError(PortableError, ValueError):
+    """An entry, or a whole file, that declares no tool; `at` is the place inside the file."""
+
+    def __init__(self, code: str, message: str, at: YamlPath = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.at = at
+
+
+class Report:
+    """Collects the problems of one file; its lines are counted when the first one is needed."""
+
+    def __init__(self, path: str, lines_of: Callable[[], Mapping[YamlPath, int]]) -> None:
+        self.problems: list[Problem] = []
+        self._path = path
+        self._lines = cache(lines_of)
+
+    def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
+        lines = self._lines()
+        # What is missing has no line: that of the thing it is missing from will do.
+        places = (at[:end] for end in range(len(at), -1, -1))
+        line = next((lines[place] for place in places if place in lines), None)
+        self.problems.append(
+            Problem(path=self._path, code=code, severity=severity, message=message, line=line)
+        )
+
+    def lost(self, error: DeclarationError, at: YamlPath = ()) -> None:
+        self.add(error.code, "error", error.message, at + error.at)

@@ -1,0 +1,224 @@
+"""The YAML head of a SKILL.md: cut out of the bytes, read strictly, rescued where people err."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillpouch.declarations.plain_yaml import read_plain
+from skillpouch.declarations.scavenge import scavenge
+from skillpouch.declarations.strict_yaml import Document, YamlError, drop_control_characters, load
+from skillpouch.problems import Problem, Severity
+
+FRONTMATTER_BYTES = 64 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_OPENING = re.compile(rb"[ \t\n]*---[ \t]*\n")
+_CLOSING = re.compile(rb"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+# Where a head that is never closed stops: an indented `---`, a blank line, a heading.
+_LOOSE_CLOSING = re.compile(rb"^(?:[ \t]+---[ \t]*|[ \t]*|#{1,6}[ \t].*)$", re.MULTILINE)
+# One line `key: value` whose value is plain and holds a colon or opens with a character that
+# cannot open a plain scalar; quoting it is what its author meant.
+_PLAIN_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+)$")
+_UNPLAIN_START = frozenset("*&!%@`")
+_BRACKETED_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([\[{].*)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A SKILL.md in two: the frontmatter text, or None when there is none, and the body."""
+
+    front: str | None
+    raw_body: bytes
+    first_line: int  # of the frontmatter text
+    closed: bool = True
+
+    @property
+    def body(self) -> str:
+        return _decode(self.raw_body).lstrip("\n")
+
+
+@dataclass(slots=True, kw_only=True)
+class Frontmatter:
+    """What the head of one SKILL.md says; `scavenged` when only name and description were saved."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    scavenged: bool = False
+
+    def report(
+        self, path: str, code: str, severity: Severity, message: str, line: int | None = None
+    ) -> None:
+        self.problems.append(
+            Problem(path=path, code=code, severity=severity, message=message, line=line)
+        )
+
+
+def cut(raw: bytes) -> Cut:
+    """Split the bytes of a SKILL.md at the lines that open and close its frontmatter."""
+    text = raw.removeprefix(_BOM)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    opening = _OPENING.match(text)
+    if opening is None:
+        return Cut(front=None, raw_body=text, first_line=1)
+    start = opening.end()
+    closing = _CLOSING.search(text, start)
+    closed = closing is not None
+    if closing is None:
+        closing = _LOOSE_CLOSING.search(text, start)
+    end, after = (closing.start(), closing.end()) if closing else (len(text), len(text))
+    if not closed and closing and text[end:after].lstrip().startswith(b"#"):
+        after = end  # a heading belongs to the body
+    first_line = text.count(b"\n", 0, start) + 1
+    return Cut(
+        front=_decode(text[start:end]),
+        raw_body=text[after:],
+        first_line=first_line,
+        closed=closed,
+    )
+
+
+def has_whole_head(raw: bytes) -> bool:
+    """Tell whether the bytes, the beginning of a file, reach the end of its frontmatter."""
+    opening = _OPENING.match(raw.removeprefix(_BOM))
+    return opening is not None and _CLOSING.search(raw, opening.end()) is not None
+
+
+def read_frontmatter(path: str, raw: bytes, parts: Cut) -> Frontmatter:
+    """Read the cut-out head: strictly, then with doubtful values quoted, then line by line."""
+    result = Frontmatter()
+    _report_bytes(path, raw, parts, result)
+    if parts.front is None:
+        return result
+    front = drop_control_characters(parts.front)
+    if len(front) != len(parts.front):
+        result.report(
+            path, "control-characters", "warning", "control characters in the frontmatter dropped"
+        )
+    if len(front) > FRONTMATTER_BYTES:
+        message = f"frontmatter of {len(front):,} characters, more than {FRONTMATTER_BYTES:,}"
+        _fall_back(path, front[:FRONTMATTER_BYTES], message, parts.first_line, result)
+        return result
+    _read_text(path, front, parts.first_line, result)
+    return result
+
+
+def _report_bytes(path: str, raw: bytes, parts: Cut, result: Frontmatter) -> None:
+    if raw.startswith(_BOM):
+        result.report(path, "byte-order-mark", "info", "a byte order mark before the text ignored")
+    if parts.front is None:
+        result.report(
+            path,
+            "frontmatter-missing",
+            "warning",
+            "no frontmatter: name and description are guessed",
+        )
+        return
+    if not raw.removeprefix(_BOM).startswith(b"---"):
+        result.report(
+            path, "frontmatter-indented", "warning", "blank text before the opening `---` skipped"
+        )
+    if not parts.closed:
+        result.report(
+            path,
+            "frontmatter-unclosed",
+            "warning",
+            "no line `---` closes the frontmatter: taken to end at the first blank line or heading",
+            parts.first_line - 1,
+        )
+    if "\ufffd" in parts.front and not _is_utf8(raw):
+        result.report(path, "not-utf8", "warning", "not UTF-8: unreadable bytes were replaced")
+
+
+def _read_text(path: str, front: str, first_line: int, result: Frontmatter) -> None:
+    plain = read_plain(front, first_line)
+    if plain is not None:
+        result.values, result.lines = plain
+        return
+    try:
+        document = load(front, first_line=first_line)
+    except YamlError as error:
+        document_or_none = None if error.refused else _retry_quoted(path, front, first_line, result)
+        if document_or_none is None:
+            _fall_back(path, front, error.message, error.line, result)
+            return
+        document = document_or_none
+    if document.value is None:
+        return
+    if not isinstance(document.value, dict):
+        _fall_back(path, front, "the frontmatter is not a mapping", first_line, result)
+        return
+    result.values, result.lines = document.value, document.lines
+    for key, line in document.repeated:
+        result.report(
+            path, "duplicate-key", "warning", f"{key!r} is given twice: the first counts", line
+        )
+
+
+def _retry_quoted(path: str, front: str, first_line: int, result: Frontmatter) -> Document | None:
+    quoted = "\n".join(_quote_doubtful(line) for line in front.split("\n"))
+    try:
+        document = load(quoted, first_line=first_line)
+    except YamlError:
+        return None
+    if isinstance(document.value, dict):
+        line = _first_difference(front, quoted) + first_line
+        message = "a value needs quotes (it holds `: ` or opens with a special character): added"
+        result.report(path, "value-quoted", "warning", message, line)
+        return document
+    return None
+
+
+def _quote_doubtful(line: str) -> str:
+    match = _PLAIN_LINE.match(line) or _BRACKETED_LINE.match(line)
+    if match is None or " #" in line:
+        return line
+    key, value = match.group(1), match.group(2).rstrip()
+    if value[0] in "[{":
+        # One that stays open may go on below; only its author knows where it was to end.
+        if value[-1] not in "]}" or _is_yaml(line):
+            return line
+    elif ":" not in value and value[0] not in _UNPLAIN_START:
+        return line
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{key}: "{escaped}"'
+
+
+def _is_yaml(line: str) -> bool:
+    try:
+        load(line)
+    except YamlError:
+        return False
+    return True
+
+
+def _fall_back(path: str, front: str, why: str, line: int, result: Frontmatter) -> None:
+    """Save name and description by line; whatever else was declared there is lost, and said so."""
+    result.scavenged = True
+    result.values = dict(scavenge(front))
+    saved = " and ".join(result.values) or "nothing"
+    result.report(
+        path,
+        "frontmatter-invalid",
+        "error",
+        f"frontmatter cannot be read ({why}): {saved} saved, everything else in it is lost",
+        line,
+    )
+
+
+def _first_difference(one: str, other: str) -> int:
+    pairs = zip(one.split("\n"), other.split("\n"), strict=False)
+    return next((number for number, (a, b) in enumerate(pairs) if a != b), 0)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,185 @@
+"""The scripts/ folder of a skill: which files are scripts, and what each says about itself."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Any
+
+from skillpouch.collector import no_garbage_collection
+from skillpouch.languages import EXTENSIONS, Language, source_text
+from skillpouch.problems import Problem, Severity
+from skillpouch.signatures import read_signature
+from skillpouch.signatures.shebang import read_shebang
+from skillpouch.signatures.signature import Interface, Signature
+from skillpouch.untrusted_files import (
+    SCRIPT_BYTES,
+    CannotReadError,
+    Stamp,
+    read_inside,
+    require_inside,
+    stamp_of,
+)
+
+MAX_DEPTH = 5
+_MOST_ENTRIES = 5_000  # in one folder
+_SKIPPED = {"__pycache__", "node_modules"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFile:
+    """A script of a skill; `path` is relative to the skill, with forward slashes.
+
+    `package` is the `__init__.py` beside it that imports it, which is no script itself.
+    """
+
+    path: str
+    language: Language
+    signature: Signature
+    shebang: tuple[str, ...] = ()
+    package: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What `metadata: {skillpouch: {scripts: {include, exclude}}}` says; it beats any evidence."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, frontmatter: Any) -> "Selection":
+        found: Any = frontmatter
+        for key in ("metadata", "skillpouch", "scripts"):
+            found = found.get(key) if isinstance(found, dict) else None
+        found = found if isinstance(found, dict) else {}
+        return cls(include=_patterns(found.get("include")), exclude=_patterns(found.get("exclude")))
+
+    def includes(self, path: str) -> bool:
+        return _matches(path, self.include)
+
+    def excludes(self, path: str) -> bool:
+        return _matches(path, self.exclude)
+
+
+@dataclass(slots=True, kw_only=True)
+class ScriptsFolder:
+    """Reads the scripts of one skill and remembers the stamp of everything it looked at."""
+
+    home: str
+    selection: Selection = field(default_factory=Selection)
+    problems: list[Problem] = field(default_factory=list)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    unread: bool = False  # something was there that could not be read
+    _read: dict[str, ScriptFile | None] = field(default_factory=dict)
+    _packages: set[str] = field(default_factory=set)  # folders with an __init__.py
+
+    def paths(self) -> list[str]:
+        """List the scripts below scripts/, and included ones elsewhere, in order of path."""
+        found = list(self._walk("scripts", 0))
+        if any(not pattern.startswith("scripts/") for pattern in self.selection.include):
+            elsewhere = self._walk("", 0)
+            found += [path for path in elsewhere if self.selection.includes(path)]
+        return [path for path in dict.fromkeys(found) if not self.selection.excludes(path)]
+
+    def read(self, path: str) -> ScriptFile | None:
+        """Read what a script says about itself; None when it cannot be read at all."""
+        if path not in self._read:
+            self._read[path] = self._read_file(path)
+        return self._read[path]
+
+    def _walk(self, folder: str, depth: int) -> Iterable[str]:
+        entries = self._list(folder)
+        # A skill inside this one has its own files; a virtual environment has other people's.
+        if depth and any(entry.name.lower() in ("skill.md", "pyvenv.cfg") for entry in entries):
+            return
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith((".", "__init__.")) or entry.name in _SKIPPED:
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                if os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+                    yield path
+            elif depth < MAX_DEPTH:
+                yield from self._walk(path, depth + 1)
+            elif folder:
+                message = f"not searched for scripts: more than {MAX_DEPTH} levels deep"
+                self._report(path, "too-deep", "info", message)
+
+    def _list(self, folder: str) -> list[os.DirEntry[str]]:
+        full = f"{self.home}/{folder}" if folder else self.home
+        try:
+            if folder and os.path.islink(full):
+                require_inside(full, self.home)
+            self.stamps[folder] = stamp_of(os.stat(full))
+            with os.scandir(full) as listing:
+                entries = sorted(islice(listing, _MOST_ENTRIES), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            reason = CannotReadError.of(error)
+            if reason.code != "absent":
+                message = f"not searched for scripts: {reason.reason}"
+                self._report(folder, f"script-{reason.code}", "error", message)
+            self.unread = True
+            return []
+        if len(entries) == _MOST_ENTRIES:
+            message = f"only {_MOST_ENTRIES:,} of its entries were looked at"
+            self._report(folder, "too-many-files", "warning", message)
+        self._packages.update(folder for entry in entries if entry.name == "__init__.py")
+        return entries
+
+    def _read_file(self, path: str) -> ScriptFile | None:
+        full = f"{self.home}/{path}"
+        language = EXTENSIONS[os.path.splitext(path)[1].lower()]
+        try:
+            content = read_inside(full, self.home, SCRIPT_BYTES)
+        except CannotReadError as error:
+            if error.code != "too-large":
+                self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")
+                self.unread = True
+                return None
+            # Still a tool: it runs whether or not it was read.
+            self.stamps[path] = stamp_of(os.stat(full))
+            return ScriptFile(path=path, language=language, signature=_unread(error.reason))
+        self.stamps[path] = content.stamp
+        text = source_text(content.data, language)
+        # A syntax tree is thousands of values, none of them garbage until it has been read.
+        with no_garbage_collection():
+            signature = read_signature(text, language, filename=os.path.basename(path))
+        return ScriptFile(
+            path=path,
+            language=language,
+            signature=signature,
+            shebang=read_shebang(text),
+            package=self._package_of(path),
+        )
+
+    def _package_of(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._packages or name == "__init__.py":
+            return ""
+        package = self.read(f"{folder}/__init__.py")
+        module = f".{name.removesuffix('.py')}"
+        imports = package.signature.imports if package else frozenset()
+        absolute = f"{folder.rpartition('/')[2]}{module}"
+        return package.path if package and not imports.isdisjoint({module, absolute}) else ""
+
+    def _report(self, path: str, code: str, severity: Severity, message: str) -> None:
+        full = f"{self.home}/{path}"
+        self.problems.append(Problem(path=full, code=code, severity=severity, message=message))
+
+
+def _unread(reason: str) -> Signature:
+    return Signature(reader="none", interface=Interface(convention="stdin"), uncertain=reason)
+
+
+def _patterns(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else [value]
+    return tuple(item for item in items if isinstance(item, str) and item)
+
+
+def _matches(path: str, patterns: tuple[str, ...]) -> bool:
+    inside = path.removeprefix("scripts/")
+    return any(fnmatchcase(path, p) or fnmatchcase(inside, p) for p in patterns)

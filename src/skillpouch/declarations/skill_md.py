@@ -1,0 +1,197 @@
+"""A SKILL.md becomes metadata: names and descriptions settled, Agent Skills rules checked."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from skillpouch.declarations.allowed_tools import parse_allowed_tools
+from skillpouch.declarations.frontmatter import (
+    Cut,
+    Frontmatter,
+    cut,
+    has_whole_head,
+    read_frontmatter,
+)
+from skillpouch.errors import SkillUnreadableError
+from skillpouch.hidden_text import clean
+from skillpouch.problems import Problem
+from skillpouch.skills import SkillMetadata
+from skillpouch.untrusted_files import CannotReadError, Stamp, read_head, read_skill_text
+
+FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
+# What Skillpouch itself understands beyond the Agent Skills fields.
+_KNOWN = FIELDS | {"version", "tools"}
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_SAFE_NAME = re.compile(r"[\w-]{1,64}\Z")
+_LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 1024
+_LONGEST_COMPATIBILITY = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillFile:
+    """A SKILL.md that could be read, with everything worth saying about it."""
+
+    name: str  # usable in ids: what the author wrote, or a slug of it
+    metadata: SkillMetadata
+    stamp: Stamp
+    degraded: bool
+    declarations_lost: bool
+    problems: tuple[Problem, ...]
+
+
+def read_skill_md(path: str, folder: str) -> SkillFile:
+    """Read the head of a SKILL.md in a folder named `folder`; raise CannotReadError if hopeless."""
+    content = read_head(path)
+    if not content.whole and not has_whole_head(content.data):
+        content = read_skill_text(path)
+    raw = content.data
+    if b"\0" in raw:
+        encoding = " (UTF-16? save it as UTF-8)" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        raise CannotReadError("nul-bytes", f"it holds NUL bytes, so it is not text{encoding}")
+    if not raw.strip():
+        raise CannotReadError("empty", "the file is empty")
+    parts = cut(raw)
+    front = read_frontmatter(path, raw, parts)
+    metadata, from_body = _metadata(path, folder, parts, front)
+    return SkillFile(
+        name=_identity(metadata.name, folder),
+        metadata=metadata,
+        stamp=content.stamp,
+        degraded=front.scavenged or from_body,
+        declarations_lost=front.scavenged,
+        problems=tuple(front.problems),
+    )
+
+
+def read_body(path: str) -> str:
+    """Return the instructions of a SKILL.md, without its frontmatter."""
+    try:
+        return cut(read_skill_text(path).data).body
+    except CannotReadError as error:
+        raise SkillUnreadableError(path, error.reason) from None
+
+
+def _metadata(path: str, folder: str, parts: Cut, front: Frontmatter) -> tuple[SkillMetadata, bool]:
+    _fold_keys(path, front)
+    values = front.values
+    _lift_from_metadata(path, front)
+    name = _text(values.get("name")) or folder
+    description = _text(values.get("description"))
+    from_body = not description
+    if from_body:
+        description = _description_from_body(parts, damaged=front.scavenged)
+        if not description:
+            raise CannotReadError("no-text", "it has neither a description nor any text")
+        if parts.front is not None:
+            message = "no description: taken from the body"
+            front.report(path, "description-missing", "warning", message, 1)
+    allowed = values.get("allowed-tools", values.get("allowed_tools"))
+    metadata = SkillMetadata(
+        name=clean(name),
+        description=clean(description),
+        allowed=parse_allowed_tools(allowed),
+        version=_version(values),
+        license=_text(values.get("license")) or None,
+        compatibility=_text(values.get("compatibility")) or None,
+        frontmatter=values,
+    )
+    _check_rules(path, folder, metadata, front)
+    return metadata, from_body
+
+
+def _fold_keys(path: str, front: Frontmatter) -> None:
+    """Take `Name:` for `name:` when the right spelling is not there."""
+    for key in [key for key in front.values if key not in _KNOWN and key.lower() in _KNOWN]:
+        right = key.lower()
+        if right not in front.values:
+            front.values[right] = front.values.pop(key)
+            line = front.lines.get(key)
+            front.lines[right] = line or 1
+            message = f"{key!r} taken for {right!r}: keys are lower case"
+            front.report(path, "key-case", "warning", message, line)
+
+
+def _lift_from_metadata(path: str, front: Frontmatter) -> None:
+    nested = front.values.get("metadata")
+    if not isinstance(nested, dict):
+        return
+    for key in ("name", "description"):
+        if not _text(front.values.get(key)) and _text(nested.get(key)):
+            front.values[key] = nested[key]
+            message = f"{key!r} taken from `metadata`: it belongs at the top"
+            front.report(path, "key-nested", "warning", message, front.lines.get("metadata"))
+
+
+def _version(values: dict[str, Any]) -> str | None:
+    nested = values.get("metadata")
+    inner = nested.get("version") if isinstance(nested, dict) else None
+    return _text(values.get("version")) or _text(inner) or None
+
+
+def _text(value: Any) -> str:
+    """Return a scalar or a list of scalars as text; nothing else is text."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool) or value is None:
+        return ""
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list):
+        return " ".join(part for part in map(_text, value) if part)
+    return ""
+
+
+def _description_from_body(parts: Cut, *, damaged: bool) -> str:
+    """Return the first prose paragraph, else the first heading."""
+    text = parts.body
+    if damaged and not text.strip():
+        text = parts.front or ""  # what looked like frontmatter is all there is
+    heading = ""
+    fenced = False
+    for paragraph in re.split(r"\n[ \t]*\n", text):
+        line = paragraph.strip()
+        fenced ^= line.count("```") % 2 == 1
+        if not line or fenced or line.endswith("```"):
+            continue
+        if line.startswith("#"):
+            first, _, rest = line.partition("\n")
+            heading = heading or first.lstrip("#").strip()
+            line = rest.strip()
+        if line and not line.startswith(("#", "|", "<!--", "---", "===", "![")):
+            return " ".join(line.split())[:_LONGEST_DESCRIPTION]
+    return heading[:_LONGEST_DESCRIPTION]
+
+
+def _identity(name: str, folder: str) -> str:
+    if _SAFE_NAME.match(name):
+        return name
+    return _slug(name) or _slug(folder) or "skill"
+
+
+def _slug(name: str) -> str:
+    folded = unicodedata.normalize("NFKC", name).lower()
+    return re.sub(r"[^\w]+", "-", folded).strip("-")[:_LONGEST_NAME].strip("-")
+
+
+def _check_rules(path: str, folder: str, metadata: SkillMetadata, front: Frontmatter) -> None:
+    name = metadata.name
+    if not (_NAME.match(name) and len(name) <= _LONGEST_NAME):
+        message = f"name {name!r} is not 1-64 lower-case letters, digits and single hyphens"
+        front.report(path, "name-invalid", "warning", message, front.lines.get("name"))
+    if name != folder and "name" in front.values:
+        message = f"name {name!r} differs from its folder {folder!r}"
+        front.report(path, "name-differs", "warning", message, front.lines.get("name"))
+    if len(metadata.description) > _LONGEST_DESCRIPTION:
+        message = f"description of {len(metadata.description):,} characters, more than 1,024"
+        front.report(path, "description-long", "warning", message, front.lines.get("description"))
+    if len(metadata.compatibility or "") > _LONGEST_COMPATIBILITY:
+        message = "compatibility is longer than 500 characters"
+        front.report(
+            path, "compatibility-long", "warning", message, front.lines.get("compatibility")
+        )
+    unknown = [key for key in front.values if key not in _KNOWN]
+    if unknown:
+        message = f"fields that Agent Skills does not define: {', '.join(unknown[:12])}"
+        front.report(path, "field-unknown", "info", message, front.lines.get(unknown[0]))

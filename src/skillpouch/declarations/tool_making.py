@@ -1,0 +1,152 @@
+"""Making the tool: what was declared and what was read become one frozen value."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from skillpouch.argv import ArgvPlan
+from skillpouch.declarations.allowed_tools import is_bash
+from skillpouch.declarations.declared import Declared
+from skillpouch.declarations.needs import needs_of
+from skillpouch.declarations.script_call import UNTYPED, call_of
+from skillpouch.declarations.scripts_folder import ScriptFile
+from skillpouch.hidden_text import clean
+from skillpouch.names import tool_id, wire_name
+from skillpouch.problems import Problem
+from skillpouch.signatures.signature import Interface
+from skillpouch.signatures.usage_lines import usage_fits, usage_lines
+from skillpouch.skills import Skill
+from skillpouch.tools import Binary, Effect, Http, InlineScript, Runs, Script, Stub, Tool
+
+# Set by Skillpouch for every call, so nobody needs to grant them.
+_OURS = ("TOOL_ARG", "SKILL_NAME", "SKILL_BASE_DIR", "SKILL_VERSION", "SKILLPOUCH_")
+_READING_METHODS = ("GET", "HEAD")
+_LONG_MS = 60_000
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolMaker:
+    """Makes the tools of one skill; `body` is where its SKILL.md shows how scripts are used."""
+
+    skill: Skill
+    body: str
+    home: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def without_script(self, declared: Declared) -> Tool:
+        """Make a tool that runs what its declaration says, or tells to load the skill."""
+        schema = declared.input_schema or {"type": "object", "properties": {}}
+        interface = Interface(
+            convention="stdin",
+            description=f"Use the skill {self.skill.name}",
+            input_schema=schema,
+        )
+        return self._tool(declared, declared.runs or Stub(skill=self.skill.name), interface)
+
+    def declared(self, declared: Declared, script: ScriptFile) -> Tool:
+        """Make a tool of a declaration and the script it names."""
+        interface = call_of(declared, script.signature)
+        reader = script.signature.reader if declared.input_schema is None else "declaration"
+        return self._script_tool(declared, script, interface, reader)
+
+    def discovered(self, name: str, script: ScriptFile) -> list[Tool]:
+        """Make the tools of a script that nobody declared: one, or one per sub-command."""
+        signature = script.signature
+        if not signature.commands:
+            declared = Declared(name=name, source="scripts")
+            return [self._script_tool(declared, script, signature.interface, signature.reader)]
+        return [
+            self._script_tool(
+                Declared(name=f"{name}.{command}", source="scripts"),
+                script,
+                replace(
+                    interface,
+                    description=interface.description or signature.interface.description,
+                ),
+                signature.reader,
+            )
+            for command, interface in signature.commands.items()
+        ]
+
+    def _script_tool(
+        self, declared: Declared, script: ScriptFile, interface: Interface, read_by: str
+    ) -> Tool:
+        runs = self._script(script, interface)
+        variables = (*declared.variables, *script.signature.variables)
+        declared = replace(declared, variables=variables)
+        examples = self._examples(script, interface.plan)
+        return replace(self._tool(declared, runs, interface), examples=examples, read_by=read_by)
+
+    def _tool(self, declared: Declared, runs: Runs, interface: Interface) -> Tool:
+        name, skill = declared.name, self.skill.name
+        described = declared.description or interface.description or f"Execute {name}"
+        return Tool(
+            id=tool_id(skill, name),
+            name=wire_name(skill, name, declared=declared.source != "scripts"),
+            skill=skill,
+            description=clean(described),
+            input_schema=interface.input_schema or UNTYPED,
+            runs=runs,
+            output_schema=declared.output_schema,
+            effects=declared.effects or _effects(runs),
+            timeout_ms=declared.timeout_ms or _timeout_ms(runs),
+            variables=tuple(sorted({v for v in declared.variables if not v.startswith(_OURS)})),
+            origin=runs.file if isinstance(runs, Script) else self.skill.file,
+            declared_in=declared.source,
+            read_by="declaration",
+            home=self.home,
+            version=self.skill.metadata.version or "",
+            allowed_tools=self._forbidding(declared),
+            cwd=self._cwd(),
+            needs=needs_of(runs),
+        )
+
+    def _forbidding(self, declared: Declared) -> tuple[str, ...] | None:
+        """Return `allowed-tools` when it forbids a tool: only discovered scripts need Bash."""
+        allowed = self.skill.metadata.allowed
+        forbids = declared.source == "scripts" and allowed is not None
+        return allowed if forbids and not any(map(is_bash, allowed or ())) else None
+
+    def _cwd(self) -> Literal["workspace", "skill"]:
+        found: Any = self.skill.metadata.frontmatter
+        for key in ("metadata", "skillpouch", "cwd"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return "skill" if found == "skill" else "workspace"
+
+    def _script(self, script: ScriptFile, interface: Interface) -> Script:
+        return Script(
+            file=f"{self.home}/{script.path}",
+            language=script.language,
+            convention=interface.convention,
+            plan=interface.plan,
+            shebang=script.shebang,
+            dependencies=script.signature.dependencies,
+        )
+
+    def _examples(self, script: ScriptFile, plan: ArgvPlan | None) -> tuple[str, ...]:
+        lines = usage_lines(self.body, script.path)
+        for line in lines:
+            misfit = usage_fits(line, plan, script.path) if plan is not None else ""
+            if misfit:
+                self.problems.append(
+                    Problem(
+                        path=self.skill.file,
+                        code="usage-differs",
+                        severity="info",
+                        message=f"{script.path}: {misfit}",
+                    )
+                )
+        return lines
+
+
+def _timeout_ms(runs: Runs) -> int | None:
+    """Return what this kind of tool may take unless it says otherwise, in milliseconds."""
+    return _LONG_MS if isinstance(runs, Binary | InlineScript) else None
+
+
+def _effects(runs: Runs) -> tuple[Effect, ...]:
+    """Assume the cautious end of what this kind of tool can do."""
+    if isinstance(runs, Http):
+        return ("read", "network") if runs.method in _READING_METHODS else ("write", "network")
+    if isinstance(runs, Stub):
+        return ("read",)
+    return ("read", "write", "execute")

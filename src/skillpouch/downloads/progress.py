@@ -1,0 +1,47 @@
+"""What people see while a download runs: lines at each tenth of it, or a bar where there is one."""
+
+from typing import Protocol, runtime_checkable
+
+from skillpouch.calls import OnProgress
+
+_MIB = 1024 * 1024
+_STEP_BYTES = 8 * _MIB  # when nobody knows how much there is
+
+
+@runtime_checkable
+class Meter(Protocol):
+    """A listener for progress that can also show how far something is, at every piece."""
+
+    def measure(self, name: str, done: int, total: int | None) -> None: ...
+
+
+class Progress:
+    """Tells a listener about one download; one that is a Meter gets numbers in place of lines."""
+
+    def __init__(self, name: str, on_progress: OnProgress | None) -> None:
+        self._name = name
+        self._tell = on_progress or (lambda _: None)
+        listener: object = on_progress
+        self._meter = listener if isinstance(listener, Meter) else None
+        self._step = -1
+
+    def begin(self, host: str, done: int, total: int | None) -> None:
+        """Say what is fetched, and whether some of it is there already."""
+        size = f" ({_size(total)})" if total else ""
+        verb = "continuing" if done else "fetching"
+        self._tell(f"{verb} {self._name} from {host}{size}")
+
+    def at(self, done: int, total: int | None) -> None:
+        """Say how far it is; in words only if that is news."""
+        if self._meter is not None:
+            self._meter.measure(self._name, done, total)
+            return
+        step = done * 10 // total if total else done // _STEP_BYTES
+        if step > self._step:
+            self._step = step
+            of = f" of {_size(total)}" if total else ""
+            self._tell(f"fetched {_size(done)}{of}")
+
+
+def _size(count: int) -> str:
+    return f"{count / _MIB:.1f} MiB" if count >= _MIB else f"{count:,} bytes"

@@ -1,0 +1,258 @@
+"""One call in a slot: its pipes, its clock, its limits, from start to end."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from skillpouch.execution.capture import Capture
+from skillpouch.execution.command import Captured, Command, Filter, Stream
+from skillpouch.execution.plain import PlainSlot
+from skillpouch.execution.replies import Finished, Lost, Reply
+from skillpouch.execution.saved_output import save_output
+from skillpouch.execution.slots import Slot
+from skillpouch.execution.waiting import WaitingSlot
+from skillpouch.outlasting import Outlasting
+
+OnOutput = Callable[[Stream, bytes], None]
+
+_QUIET_SECONDS = 0.005  # a call that is shorter is listened to once, when it is over
+_READ_BYTES = 65_536
+_MOST_PIECES = 64  # four times what a pipe can be made to hold
+_PATIENCE_SECONDS = 5.0  # with a slot that was told to kill; its own, with a nursery, is less
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Call:
+    """Drives one program: feeds it, listens to it, ends it when it must."""
+
+    def __init__(
+        self,
+        slot: Slot | WaitingSlot | PlainSlot,
+        command: Command,
+        *,
+        workspace: Path,
+        timeout_seconds: float,
+        grace_seconds: float,
+        on_output: OnOutput | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._slot = slot
+        self._command = command
+        self._timeout_seconds = timeout_seconds
+        self._grace_seconds = grace_seconds
+        self._on_output = on_output
+        self._readers: dict[int, Stream] = {}
+        self._stdin = memoryview(command.stdin)
+        self._stdin_fd = -1
+        keep = command.limits.keep_bytes
+        self._captures: dict[Stream, Capture] = {
+            "stdout": Capture(keep, lambda: save_output(workspace, "stdout")),
+            "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
+        }
+        new_filter = command.new_filter
+        self._filters: dict[Stream, Filter] = (
+            {} if new_filter is None else {"stdout": new_filter(), "stderr": new_filter()}
+        )
+        self.output: dict[Stream, Captured] = {}  # once it has run
+        self.answer = b""
+        self.ended_by: str | None = None  # why Skillpouch ended it
+        self._killed = False
+        self._complaint: Exception | None = None  # what the caller's callback raised
+        self._is_listening = False
+        self._silent: Outlasting[None] | None = None  # when somebody waits for that
+
+    async def run(self) -> Reply:
+        """Return when nothing of the call is alive, also when cancelled."""
+        answer = self._start()
+        limit = self._timeout_seconds
+        if self._is_heard_at_once or limit <= _QUIET_SECONDS:
+            self._listen()
+            self._clock = self._loop.call_later(limit, self._time_out)
+        else:
+            self._clock = self._loop.call_later(_QUIET_SECONDS, self._grow_long)
+        try:
+            answer.on_cancel = partial(self._end, "cancelled")
+            reply = await self._see_off(await answer)
+        finally:
+            try:
+                self._close()
+            finally:
+                self._clock.cancel()  # the last of the output may have set it again
+        if self._complaint is not None:
+            raise self._complaint
+        for waited in (answer, self._silent):
+            if waited is not None and waited.is_unwanted:
+                self._command.unfinished.update(self.output)
+                raise waited.cancellation()
+        return reply
+
+    @property
+    def _is_heard_at_once(self) -> bool:
+        return self._on_output is not None or self._command.conversation is not None
+
+    def _grow_long(self) -> None:
+        self._listen()
+        left = self._timeout_seconds - _QUIET_SECONDS
+        self._clock = self._loop.call_later(left, self._time_out)
+
+    def _listen(self) -> None:
+        if not self._is_listening:
+            self._is_listening = True
+            for fd in self._readers:
+                self._loop.add_reader(fd, self._read, fd)
+
+    async def _see_off(self, reply: Reply) -> Reply:
+        """Wait until nobody has the pipes of the call: a nursery may err about its end, or lie.
+
+        A job that no child has taken holds them too.
+        """
+        self._drain()
+        if not isinstance(self._slot, Slot) or not self._slot.is_warm or not self._readers:
+            return reply
+        self._slot.close()
+        self._clock.cancel()
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
+        self._silent = Outlasting(self._loop, on_cancel=_nothing)  # it ends as soon as it can
+        self._listen()
+        await self._silent
+        return Lost() if isinstance(reply, Finished) and reply.reusable else reply
+
+    def _disown(self, slot: Slot) -> None:
+        slot.disown().add_done_callback(lambda _: self._hush())
+
+    def _hush(self) -> None:
+        if self._silent is not None and not self._silent.done():
+            self._silent.set_result(None)
+
+    def _start(self) -> Outlasting[Reply]:
+        streams = self._slot.open(self._command)
+        self._streams = streams
+        self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}
+        try:
+            self._open_stdin(streams.stdin)
+            return self._slot.start(self._command, streams)
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            streams.close_theirs()
+
+    def _open_stdin(self, fd: int) -> None:
+        self._stdin_fd = fd
+        if self._command.conversation is not None:
+            self._command.conversation.attach(self._loop, fd)
+            return
+        if fd >= 0:
+            self._feed()
+        if self._stdin_fd >= 0:
+            self._loop.add_writer(fd, self._feed)
+
+    def _feed(self) -> None:
+        """Write what the pipe takes; a program that does not read its input is not an error."""
+        try:
+            if self._stdin:
+                self._stdin = self._stdin[os.write(self._stdin_fd, self._stdin) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._stdin = self._stdin[:0]
+        if not self._stdin:
+            self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        if self._command.conversation is not None:
+            self._command.conversation.detach()
+        if self._stdin_fd >= 0:
+            self._loop.remove_writer(self._stdin_fd)
+            os.close(self._stdin_fd)
+            self._stdin_fd = self._streams.stdin = -1
+
+    def _read(self, fd: int) -> bool:
+        """Take one piece; whether there may be more at once."""
+        try:
+            piece = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        stream = self._readers[fd]
+        if not piece:
+            self._close_reader(fd)
+            return False
+        if self.ended_by != "output_limit":
+            self._take(stream, self._filters[stream].feed(piece) if self._filters else piece)
+        return True
+
+    def _take(self, stream: Stream, piece: bytes) -> None:
+        if piece and self._command.conversation is not None:
+            self._tell(stream, piece)
+        elif piece:
+            self._captures[stream].add(piece)
+            self._count()
+            self._tell(stream, piece)
+
+    def _tell(self, stream: Stream, piece: bytes) -> None:
+        if self._on_output is None:
+            return
+        try:
+            self._on_output(stream, piece)
+        except Exception as error:  # noqa: BLE001 - the caller's own code; it is given back below
+            self._on_output = None
+            self._complaint = error
+            self._end("cancelled")
+
+    def _count(self) -> None:
+        total = sum(capture.total_bytes for capture in self._captures.values())
+        if total > self._command.limits.kill_bytes:
+            self._end("output_limit")
+
+    def _time_out(self) -> None:
+        if self.ended_by is None:
+            self.ended_by = "timeout"
+            self._slot.terminate()
+            self._clock = self._loop.call_later(self._grace_seconds, self._kill)
+
+    def _end(self, why: str) -> None:
+        if self.ended_by is None:
+            self.ended_by = why
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill; a slot that does not say in time that it is done goes with its zygote."""
+        if self._killed:
+            return  # a slot that ends is told no more: it would go without having read it
+        self._killed = True
+        self._slot.kill()
+        self._clock.cancel()
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
+
+    def _close_reader(self, fd: int) -> None:
+        if self._is_listening:
+            self._loop.remove_reader(fd)
+        stream = self._readers.pop(fd)
+        os.close(fd)
+        setattr(self._streams, stream, -1)
+        if not self._readers:
+            self._hush()
+
+    def _drain(self) -> None:
+        """Take what is in the pipes; no more, for somebody may still write."""
+        for fd in list(self._readers):
+            pieces = 0
+            while pieces < _MOST_PIECES and self._read(fd):
+                pieces += 1
+
+    def _close(self) -> None:
+        """Take what is still in the pipes; nobody writes to them any more."""
+        self._drain()
+        for fd in list(self._readers):
+            self._close_reader(fd)
+        self._close_stdin()
+        for stream, each in self._filters.items():
+            self._take(stream, each.close())
+        self.answer = self._streams.read_answer()
+        self._streams.close()
+        self.output = {stream: capture.finish() for stream, capture in self._captures.items()}

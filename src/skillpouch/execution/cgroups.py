@@ -1,0 +1,279 @@
+"""Bounds the memory and the processes of a sandbox as a whole, where a cgroup v2 is delegated.
+
+Nothing of the machine is rearranged for it: cgroups are made only in a folder that this user may
+already write, and that already passes its controllers on (cgroups(7), "Cgroups delegation").
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+_CONTROLLERS = frozenset({"memory", "pids"})
+_PREFIX = "skillpouch-"
+_OWN_PROCESSES = 2  # of a sandbox: its first process, and the one that forks warm calls
+_TEMPORARY_FOLDERS = 2  # /tmp and /dev/shm, both in memory
+_TRIES = 3  # at a folder of one's own: somebody who sweeps may take it for a leftover
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between looks whether a cgroup is empty, in seconds
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # a blank in a path, proc_pid_mountinfo(5)
+
+
+_SMALL: Mapping[str, int | None] = {"memory_bytes": 16 << 20, "processes": 4}
+
+
+class CgroupError(OSError):
+    """A cgroup that was seen to work can no longer be made."""
+
+
+def find_parent(process: Path = Path("/proc/self")) -> str:
+    """Return the folder in which cgroups may be made, the one around the host's own; "" if none.
+
+    The host's own cgroup is no such folder: one that holds processes passes no controllers on
+    (cgroups(7), "no internal processes").
+    """
+    try:
+        cgroup, mounts = (process / "cgroup").read_text(), (process / "mountinfo").read_text()
+        own = own_folder(cgroup, mounts)
+        parent = Path(own).parent
+        return str(parent) if own and _is_delegated(parent) else ""
+    except OSError:
+        return ""
+
+
+def own_folder(cgroup: str, mounts: str) -> str:
+    """Return the folder of the cgroup v2 that a process is in, "" where its parent is not seen."""
+    path = next((line[3:] for line in cgroup.splitlines() if line.startswith("0::/")), "")
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        if after.startswith("cgroup2 "):
+            root, place = (_unescape(word) for word in before.split(" ")[3:5])
+            above = root.rstrip("/") + "/"
+            inside = path.removeprefix(above)
+            if inside and path.startswith(above) and ".." not in inside.split("/"):
+                return f"{place.rstrip('/')}/{inside}"
+    return ""
+
+
+def _unescape(word: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), word)
+
+
+def _is_delegated(folder: Path) -> bool:
+    passed_on = set((folder / "cgroup.subtree_control").read_text().split())
+    # Who moves a process needs to write the list of the folder around both of its places.
+    writable = os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
+    return writable and passed_on >= _CONTROLLERS
+
+
+def bounds(limits: Mapping[str, int | None], temporary_bytes: int) -> dict[str, str]:
+    """Return what the files of a sandbox's cgroup say; `temporary_bytes` is 0 where it has none.
+
+    Its processes may together have what one may, and fill both temporary folders besides.
+    """
+    memory, processes = limits["memory_bytes"], limits["processes"]
+    most = None if memory is None else memory + _TEMPORARY_FOLDERS * temporary_bytes
+    return {
+        "memory.oom.group": "1",  # a call that lost one of its processes would go on, wrongly
+        "memory.swap.max": "0",
+        "memory.max": "max" if most is None else str(most),
+        "pids.max": "max" if processes is None else str(processes + _OWN_PROCESSES),
+    }
+
+
+class Cgroup:
+    """One sandbox's; `procs` is the open file by which its processes enter it."""
+
+    def __init__(self, folder: str, procs: int) -> None:
+        self._folder = folder
+        self._procs = procs
+        self._was_out_of_memory = False
+        self._then: list[Callable[[], None]] = []
+        self.is_removed = False
+
+    def theirs(self) -> tuple[int, ...]:
+        return (self._procs,)
+
+    def close_theirs(self) -> None:
+        os.close(self._procs)
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has killed what was in it for passing its own limit."""
+        if not self._was_out_of_memory and not self.is_removed:
+            with contextlib.suppress(OSError):
+                self._was_out_of_memory = tells_of_kill(_read(self._folder, "memory.events"))
+        return self._was_out_of_memory
+
+    def when_removed(self, then: Callable[[], None]) -> None:
+        if self.is_removed:
+            then()
+        else:
+            self._then.append(then)
+
+    def remove_later(self, loop: asyncio.AbstractEventLoop, pause: float = _FIRST_PAUSE) -> None:
+        """Remove it as soon as nothing is alive in it; what lasts longer goes with its zygote."""
+        if not self.close() and pause < _LAST_PAUSE:
+            loop.call_later(pause, self.remove_later, loop, 2 * pause)
+
+    def close(self) -> bool:
+        """Remove it if it is empty, which the kernel knows for certain; whether it is gone."""
+        if not self.is_removed:
+            self._was_out_of_memory = self.out_of_memory  # nobody can ask it afterwards
+            self.is_removed = _remove_folder(self._folder)
+            if self.is_removed:
+                for then in self._then:
+                    then()
+        return self.is_removed
+
+
+def tells_of_kill(events: str) -> bool:
+    """Tell whether `memory.events` is of a cgroup that passed its own limit and was killed.
+
+    Killed alone is not enough: the whole machine may have been out of memory.
+    """
+    counts = dict(line.split() for line in events.splitlines())
+    return counts.get("oom", "0") != "0" and counts.get("oom_kill", "0") != "0"
+
+
+class Cgroups:
+    """The cgroups of one zygote, in a folder of their own that is made with the first."""
+
+    def __init__(self, parent: str) -> None:
+        self._parent = parent
+        self._folder = ""
+        self._lock = -1
+        self._made = 0
+        self._alive: set[Cgroup] = set()
+
+    def new(self, contents: Mapping[str, str]) -> Cgroup:
+        """Make a cgroup that holds to `contents`; raise CgroupError where that fails."""
+        try:
+            if not self._folder:
+                self._open()
+            self._made += 1
+            cgroup = _make(f"{self._folder}/{self._made}", contents)
+        except OSError as error:
+            raise CgroupError(error.errno, f"no cgroup could be made: {error}") from error
+        self._alive.add(cgroup)
+        cgroup.when_removed(lambda: self._alive.discard(cgroup))
+        return cgroup
+
+    def _open(self) -> None:
+        folder = ""
+        for left in reversed(range(_TRIES)):
+            folder = f"{self._parent}/{_PREFIX}{os.getpid()}-{os.urandom(8).hex()}"
+            Path(folder).mkdir(0o700)
+            try:
+                self._lock = _locked(folder, fcntl.LOCK_SH)
+                break
+            except OSError:
+                if not left:
+                    raise
+        _write(folder, "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
+        self._folder = folder
+
+    def remove(self) -> bool:
+        """Remove all that is empty, and then the folder; whether that is gone."""
+        for cgroup in list(self._alive):
+            cgroup.close()
+        if self._folder and not _remove_folder(self._folder):
+            return False
+        self._folder = ""
+        self.abandon()
+        return True
+
+    def abandon(self) -> None:
+        """Let go of the lock only: what is left is removed by the next host."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _make(folder: str, contents: Mapping[str, str]) -> Cgroup:
+    Path(folder).mkdir(0o700)
+    try:
+        for name, text in contents.items():
+            # Kernels without swap have no file to limit it.
+            if name != "memory.swap.max" or Path(folder, name).exists():
+                _write(folder, name, text)
+        procs = os.open(f"{folder}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        _remove_folder(folder)
+        raise
+    return Cgroup(folder, procs)
+
+
+@contextlib.contextmanager
+def trial(parent: str) -> Iterator[tuple[int, ...]]:
+    """Make a small cgroup for a moment: give what leads into it, nothing where there can be none.
+
+    What killed hosts left is removed first.
+    """
+    cgroups = Cgroups(parent)
+    with contextlib.ExitStack() as stack:
+        stack.callback(cgroups.remove)
+        try:
+            sweep(parent)
+            cgroup = cgroups.new(bounds(_SMALL, 0))
+        except OSError:
+            yield ()
+            return
+        stack.callback(cgroup.close_theirs)
+        yield cgroup.theirs()
+
+
+def sweep(parent: str) -> None:
+    """Remove what hosts left behind that were killed; who lives is told by locks."""
+    for folder in Path(parent).glob(f"{_PREFIX}*"):
+        if folder.is_dir():
+            # Locked by its host, gone meanwhile, or another user's.
+            with contextlib.suppress(OSError):
+                _sweep_one(str(folder))
+
+
+def _sweep_one(folder: str) -> None:
+    lock = _locked(folder, fcntl.LOCK_EX)
+    try:
+        for entry in list(Path(folder).iterdir()):
+            if entry.is_dir():
+                _remove_folder(str(entry))
+        _remove_folder(folder)
+    finally:
+        os.close(lock)
+
+
+def _locked(folder: str, kind: int) -> int:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _remove_folder(folder: str) -> bool:
+    """Remove a cgroup; the kernel refuses while a process lives in it (EBUSY)."""
+    try:
+        Path(folder).rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _read(folder: str, name: str) -> str:
+    return Path(folder, name).read_text()
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    # Not made where it is missing, and in one write, as the kernel reads it.
+    fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,154 @@
+"""What to run, and what became of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from skillpouch.execution.conversation import Conversation
+from skillpouch.limits import Limits
+
+Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
+Stream = Literal["stdout", "stderr"]
+
+TIMED_OUT = 124  # the exit code of coreutils' timeout
+
+
+class Filter(Protocol):
+    """What output goes through before anybody sees or keeps it."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes:
+        """Return what was held back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nursery:
+    """A Python process that has loaded what a script imports, and forks a child for each call.
+
+    `program` is the interpreter with its options, the first words of every command it serves;
+    `runner` is the file that calls a function of the script, "" when the script is run itself;
+    `folders` hold the modules that are the script's own.
+    """
+
+    program: tuple[str, ...]
+    script: str
+    runner: str
+    folders: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prestarted:
+    """A program that is started before its call is known, and serves exactly one.
+
+    It writes a byte to descriptor 4 when it is ready, and reads its call from there: a line of
+    JSON with `argv`, `env` and `cwd`. Its answer goes to descriptor 3.
+    """
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program: `argv` starts with the path of the executable, `env` is all it will see.
+
+    Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`. A command that
+    `answers` finds a file to write its answer to at the descriptor that SKILLPOUCH_ANSWER names.
+    With a `warm` process it is served by that if it can be, and started afresh if not. With a
+    `conversation` it is told things while it runs, and its output is heard but not kept.
+    `unfinished` is given what it had written by then when somebody ends it.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)  # secrets are in it
+    cwd: Path
+    stdin: bytes = b""
+    limits: Limits = field(default_factory=Limits)
+    answers: bool = False
+    warm: Nursery | Prestarted | None = None
+    background: bool = False  # nobody waits for its end: it takes no place from those who do
+    conversation: Conversation | None = field(default=None, compare=False)
+    new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
+    unfinished: "dict[Stream, Captured]" = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it is given something on standard input."""
+        return bool(self.stdin) or self.conversation is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One output stream: all of it, or its head and tail cut between characters."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total_bytes: int = 0
+    saved_to: Path | None = None
+
+    @classmethod
+    def of(cls, data: bytes, keep_bytes: int) -> "Captured":
+        """Return data that is there already, as if it had been printed."""
+        if len(data) <= keep_bytes:
+            return cls(head=data, total_bytes=len(data))
+        half = keep_bytes // 2
+        ends = (data[:half], data[-half:] if half else b"")
+        head, tail = (end.decode("utf-8", "ignore").encode() for end in ends)
+        return cls(head=head, tail=tail, total_bytes=len(data))
+
+    @property
+    def truncated(self) -> bool:
+        return self.total_bytes > len(self.head) + len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """What was kept, with a line in the middle that says how much was not."""
+        left_out = self.total_bytes - len(self.head) - len(self.tail)
+        if not left_out:
+            return self.head + self.tail
+        return b"%b\n[... %d bytes left out ...]\n%b" % (self.head, left_out, self.tail)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the program and those of its children that it waited for have used."""
+
+    user_seconds: float
+    system_seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A call that is over: nothing it started is alive.
+
+    `exit_code` is None when a signal ended it; `code` says why Skillpouch ended it, such as
+    "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm` means that a process served
+    it that was already running; if it could have been and was not, `cold_because` says why.
+    `refused_hosts` are those it asked its proxy for without a grant, as they would have to be
+    granted.
+    """
+
+    outcome: Outcome
+    exit_code: int | None
+    signal: int | None = None
+    code: str | None = None
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    duration_seconds: float = 0.0
+    usage: Usage | None = None
+    protections: Mapping[str, str] = field(default_factory=dict)
+    answer: bytes = b""
+    warm: bool = False
+    cold_because: str = ""
+    refused_hosts: tuple[str, ...] = ()
+    laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds

@@ -1,0 +1,258 @@
+"""What a tool may reach, and the plan that holds it to that on a given machine: pure data."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution.machine import Machine
+from skillpouch.execution.proxy.variables import PROXY_PORT
+from skillpouch.execution.system_paths import DEVICES, PROC_FILES, SYSTEM
+from skillpouch.limits import Limits
+
+Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
+Right = Literal["list", "read", "run", "write", "device"]
+Network = Literal["none", "hosts", "host"]
+
+NOTHING = "none"
+_HOST_ONLY = (
+    "protections",
+    "workspace",
+    "root",
+    "hosts",
+    "skill_name",
+    "paths",
+    "followed",
+    "cgroup",
+)
+_SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
+_TRUNCATE = 3  # the one below which a file outside could still be truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a call may reach; everything not named is out of sight.
+
+    The home folder is hidden because it is never named, and /tmp is the call's own. `required`
+    layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
+    certainty that nothing outlives the call.
+
+    Paths are used as they are: one that is a link, or leads through one, is refused. Only those
+    of interpreters, and those in `followed`, may lead through links, but through none in a folder
+    that tools write.
+
+    With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
+    is whom they were granted to. With "host" it reaches what this machine reaches.
+    """
+
+    workspace: Path
+    skill: Path | None = None
+    interpreters: tuple[Path, ...] = ()
+    runnable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    followed: tuple[Path, ...] = ()
+    network: Network = "none"
+    hosts: tuple[str, ...] = ()
+    skill_name: str = ""
+    required: frozenset[Layer] = frozenset()
+    sandbox: Literal["on", "off"] = "on"
+    temporary_bytes: int = 256 * 1024 * 1024
+    workspace_read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.workspace == Path("/"):
+            raise ValueError("the workspace cannot be /: everything would be writable")
+        named = (self.workspace, *self.interpreters, *self.readable, *self.writable)
+        named += self.runnable
+        for path in (*named, self.skill) if self.skill else named:
+            if not path.is_absolute():
+                raise ValueError(f"{path} is not absolute: a zygote has another current folder")
+        if self.hosts and self.network != "hosts":
+            raise ValueError(f'hosts are named, but the network is "{self.network}"')
+        _spelt(self.hosts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a zygote is to hold its tools; equal plans share a zygote."""
+
+    zygote: bool  # false where only process groups are known
+    confined: bool
+    namespaces: bool
+    user: bool
+    own_proc: bool
+    pid_limit: bool
+    landlock: int
+    seccomp: bool
+    network: Network
+    proxy_port: int  # 0 where there is no proxy
+    hosts: tuple[str, ...]
+    skill_name: str
+    paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
+    followed: tuple[str, ...]  # those of them that may lead through links
+    only_landlock: tuple[tuple[str, Right], ...]
+    temporary_bytes: int
+    workspace: Path
+    cgroup: str  # the folder that sandboxes have theirs in, "" where there is none
+    root: bool
+    protections: tuple[tuple[str, str], ...] = field(compare=False)
+
+    @cached_property
+    def required_paths(self) -> tuple[str, ...]:
+        """Which paths must exist: asked for by each call, so chosen once."""
+        return tuple(path for path, _, required in self.paths if required)
+
+    def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
+        """Return what the zygote is told; `guarded` are processes a tool must not touch.
+
+        The paths of the system go by name. The others are opened for it.
+        """
+        fields = asdict(self)
+        for name in _HOST_ONLY:
+            del fields[name]
+        named = [(path, right) for path, right, required in self.paths if not required]
+        return {**fields, "named": named, "guarded": list(guarded)}
+
+    def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
+        """Return the limits a slot is sealed with; the host watches over the others."""
+        # Counted per user of a user namespace, and never for root: only then is it ours to set.
+        by_user = self.namespaces and self.user and not self.pid_limit and not self.root
+        return (
+            ("memory_bytes", limits.memory_bytes),
+            ("open_files", limits.open_files),
+            ("file_bytes", limits.file_bytes),
+            ("cpu_seconds", limits.cpu_seconds),
+            ("processes", limits.processes),
+            ("user_processes", limits.processes if by_user else None),
+        )
+
+
+def plan(confinement: Confinement, machine: Machine) -> Plan:
+    """Choose the strongest hold this machine offers.
+
+    Raises:
+        SandboxUnavailableError: a required layer is missing, or files or the network would be
+            unprotected and the caller did not say `sandbox="off"`.
+    """
+    on = confinement.sandbox == "on"
+    namespaces = on and machine.namespaces
+    chosen = Plan(
+        zygote=machine.adoption,
+        confined=on,
+        namespaces=namespaces,
+        user=namespaces and machine.user_namespace,
+        own_proc=namespaces and machine.own_proc,
+        pid_limit=namespaces and machine.pid_limit,
+        landlock=machine.landlock if on else 0,
+        seccomp=on and machine.seccomp,
+        network=confinement.network,
+        proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
+        hosts=_spelt(confinement.hosts),
+        skill_name=confinement.skill_name if confinement.network == "hosts" else "",
+        paths=_paths(confinement) if on else (),
+        followed=tuple(map(str, (*confinement.interpreters, *confinement.followed))) if on else (),
+        only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
+        temporary_bytes=confinement.temporary_bytes,
+        workspace=confinement.workspace,
+        # A tool that is not confined could leave it.
+        cgroup=machine.cgroup if on and machine.adoption else "",
+        root=machine.root,
+        protections=(),
+    )
+    protections = _protections(chosen, machine)
+    _refuse_unprotected(confinement, protections, machine)
+    return replace(chosen, protections=tuple(protections.items()))
+
+
+def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
+    """Return what is in sight; of two rights for one path the wider one, the deeper path later."""
+    rights: dict[str, tuple[Right, bool]] = {}
+    for path in SYSTEM:
+        rights[path] = ("run", False)
+    for path in DEVICES:
+        rights[path] = ("device", False)
+    named: tuple[tuple[tuple[Path, ...], Right], ...] = (
+        (confinement.readable, "read"),
+        ((*confinement.interpreters, *confinement.runnable), "run"),
+        ((confinement.skill,) if confinement.skill else (), "run"),
+        (confinement.writable, "write"),
+        ((confinement.workspace,), "run" if confinement.workspace_read_only else "write"),
+    )
+    for paths, right in named:
+        for named_path in paths:
+            # A device that settings name, such as PIP_CONFIG_FILE=/dev/null, stays a device.
+            if str(named_path) not in DEVICES:
+                rights[str(named_path)] = (right, True)
+    return tuple((path, *rights[path]) for path in sorted(rights))
+
+
+def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each host once, in its one spelling; raise HostError for what is none."""
+    if not hosts:
+        return ()
+    from skillpouch.hosts import read_host
+
+    return tuple(sorted({str(read_host(host)) for host in hosts}))
+
+
+def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
+    if namespaces:
+        # Listing folders gives nothing away in a root that holds only what was granted.
+        return (("/", "list"), ("/proc", "read"))
+    # The process table is shared here, and no rule can name "one's own" processes in it.
+    return tuple((path, "read") for path in PROC_FILES)
+
+
+def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
+    # An early Landlock alone lets files outside be truncated: that is no protection.
+    whole = chosen.namespaces or chosen.landlock >= _TRUNCATE
+    landlock = f"landlock{chosen.landlock}" if chosen.landlock and whole else ""
+    seccomp = "seccomp" if chosen.seccomp else ""
+    pidns = "pidns" if chosen.namespaces else ""
+    tree = pidns or ("subreaper" if machine.adoption else "process_group")
+    cgroup = "cgroup2" if chosen.cgroup else ""
+    scoped = landlock if chosen.landlock >= _SIGNAL_SCOPE else ""
+    return {
+        "fs": _join("romount" if chosen.namespaces else "", landlock),
+        "net": _network(chosen, seccomp),
+        "tree": tree,
+        "signals": _join(pidns, scoped),
+        "memory": _join("rlimit_data" if machine.memory else "", cgroup),
+        "processes": _join(_process_limit(chosen), cgroup),
+        "syscalls": seccomp or NOTHING,
+        "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
+    }
+
+
+def _network(chosen: Plan, seccomp: str) -> str:
+    netns = "netns" if chosen.namespaces else ""
+    if chosen.network == "none":
+        return _join(netns, seccomp)
+    # Without a network of its own nothing would hold a tool to its proxy: a port can be closed,
+    # an address cannot.
+    return _join(netns, seccomp, "hosts") if chosen.proxy_port else NOTHING
+
+
+def _process_limit(chosen: Plan) -> str:
+    if chosen.pid_limit:
+        return "pid_max"
+    return "rlimit_nproc" if chosen.user and not chosen.root else ""
+
+
+def _join(*layers: str) -> str:
+    return "+".join(layer for layer in layers if layer) or NOTHING
+
+
+def _refuse_unprotected(
+    confinement: Confinement, protections: Mapping[str, str], machine: Machine
+) -> None:
+    wanted = set[str](confinement.required)
+    if confinement.sandbox == "on":
+        wanted |= {"fs"} if confinement.network == "host" else {"fs", "net"}
+    missing = tuple(sorted(layer for layer in wanted if protections[layer] == NOTHING))
+    if missing:
+        reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
+        raise SandboxUnavailableError(missing, reason)

@@ -1,0 +1,420 @@
+"""Runs commands under confinement: the one door to processes."""
+
+import asyncio
+import os
+import resource
+import time
+import weakref
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from skillpouch.errors import (
+    CommandStartError,
+    NoPlaceError,
+    PathReplacedError,
+    SandboxFailedError,
+)
+from skillpouch.execution.call import Call, OnOutput
+from skillpouch.execution.cgroups import Cgroup, CgroupError
+from skillpouch.execution.command import (
+    TIMED_OUT,
+    Command,
+    Ended,
+    Nursery,
+    Outcome,
+    Prestarted,
+    Usage,
+)
+from skillpouch.execution.confinement import Confinement, Plan, plan
+from skillpouch.execution.jobs import key_of
+from skillpouch.execution.machine import Machine
+from skillpouch.execution.not_started import why_not_started
+from skillpouch.execution.pool import Taken, ZygotePool
+from skillpouch.execution.probe import probe
+from skillpouch.execution.proxy.variables import through_proxy
+from skillpouch.execution.replies import Finished, Lost, NotStarted, Reply, Unfit
+from skillpouch.execution.zygote import wire
+
+_MOST_ZYGOTES, _MOST_RUNNING = 32, 128
+_MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
+_SHARE = 0.75  # of the places for calls that one workspace, and so one session, may have
+_NOTICED_SECONDS = 0.01  # of waiting, from which on they are taken off a call's time
+_MOST_PLANS = 1_024  # each version of a watched skill has its own
+
+
+def _most_running() -> int:
+    """Return how many calls may run at once: each holds four descriptors of those a process has."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MOST_RUNNING, (soft - 64) // 8))
+
+
+class Engine:
+    """Belongs to the event loop it is first used on; other threads go through a loop thread.
+
+    A timeout is SIGTERM, and `grace_seconds` later SIGKILL, to everything the call started.
+    `machine` is what to believe about this machine instead of finding out.
+    """
+
+    def __init__(
+        self,
+        *,
+        most_zygotes: int = _MOST_ZYGOTES,
+        most_running: int | None = None,
+        idle_seconds: float = 60.0,
+        grace_seconds: float = 0.5,
+        machine: Machine | None = None,
+    ) -> None:
+        self._machine = machine
+        self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
+        self._new_jobs = partial(ZygotePool, most=_MOST_JOBS, idle_seconds=idle_seconds)
+        self._most_running = most_running
+        self._grace_seconds = grace_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._start_over()
+        self._plans: dict[Confinement, Plan] = {}
+        _engines.add(self)
+
+    async def run(
+        self, command: Command, confinement: Confinement, on_output: OnOutput | None = None
+    ) -> Ended:
+        """Run one command; when this returns or raises, nothing the command started is alive.
+
+        Raises:
+            SandboxUnavailableError: this machine cannot confine it as asked; nothing ran.
+            CommandStartError: there is no such program or folder; nothing ran.
+            NoPlaceError: no process became free in the time that the call may take; nothing ran.
+        """
+        started = time.monotonic()
+        self._settle_on_loop()
+        chosen = self._plans.get(confinement) or await self._plan(confinement)
+        if chosen.proxy_port:
+            command = through_proxy(command)
+        planned = time.monotonic() - started
+        pool = self._jobs if command.background else self._pool
+        places = self._job_places if command.background else self._places
+        run = partial(self._run, pool, command, chosen, on_output)
+        asked = time.monotonic()
+        async with places.one_for(chosen.workspace, command, asked):
+            warm, why = _warm_of(command, chosen)
+            ran = await run(warm, asked)
+            if isinstance(ran, Unfit):
+                why = ran.reason
+                ran = await run(None, time.monotonic())
+        if isinstance(ran, Lost):
+            return _never_ran(chosen, time.monotonic() - started)
+        assert isinstance(ran, Ran)
+        finished = _finished(ran, command)
+        laps = (("look at the machine", planned), ("wait for a process", ran.waited))
+        spent = Spent(seconds=time.monotonic() - started, laps=laps, cold_because=why)
+        return _ended(finished, ran, chosen, spent)
+
+    async def _run(
+        self,
+        pool: ZygotePool,
+        command: Command,
+        chosen: Plan,
+        on_output: OnOutput | None,
+        warm: Nursery | Prestarted | None,
+        since: float,
+    ) -> "Ran | Unfit | Lost":
+        asked = time.monotonic()
+        key = key_of(chosen.limit_fields(command.limits), warm)
+        zygote = pool.get_now(chosen)
+        idle = zygote.take_idle(key) if zygote is not None else None
+        slot = idle or await _take(pool.take(chosen, key, zygote), command, since)
+        if isinstance(slot, Unfit | Lost):
+            return slot
+        now = time.monotonic()
+        waited = now - asked
+        call = Call(
+            slot,
+            command,
+            workspace=chosen.workspace,
+            timeout_seconds=_time_left(command, now - since),
+            grace_seconds=self._grace_seconds,
+            on_output=on_output,
+        )
+        reusable = False
+        refused: tuple[str, ...] = ()
+        if slot.door is not None:
+            slot.door.open()
+        try:
+            reply = await call.run()
+            out_of_memory = _is_out_of_memory(slot.cgroup, reply)
+            reusable = not out_of_memory and (not isinstance(reply, Finished) or reply.reusable)
+        finally:
+            if slot.door is not None:
+                refused = slot.door.shut()
+            slot.give_back(reusable=reusable)
+            pool.released()
+        if isinstance(reply, Unfit):
+            return reply
+        return Ran(
+            reply=reply,
+            call=call,
+            waited=waited,
+            warm=slot.is_warm,
+            failure=slot.failure,
+            refused=refused,
+            out_of_memory=out_of_memory,
+        )
+
+    def _settle_on_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None:
+            if not self._loop.is_closed():
+                raise RuntimeError("this engine belongs to another event loop that is still open")
+            for zygote in (*self._pool.abandon(), *self._jobs.abandon()):
+                zygote.reap()
+            self._start_over()
+        self._loop = loop
+        most = self._most_running or _most_running()
+        self._places = _Places(most, share=max(1, int(most * _SHARE)))
+        self._job_places = _Places(_MOST_JOBS, share=_MOST_JOBS)
+
+    def _start_over(self) -> None:
+        self._pool, self._jobs = self._new_pool(), self._new_jobs()
+        # Their real size is known when there is a loop.
+        self._places = self._job_places = _Places(1, share=1)
+        self._loop = None
+
+    async def _plan(self, confinement: Confinement) -> Plan:
+        if self._machine is None:
+            self._machine = await asyncio.to_thread(probe)
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        chosen = self._plans[confinement] = plan(confinement, self._machine)
+        return chosen
+
+    async def forget(self, workspace: Path) -> None:
+        """End what waits for calls in a workspace, and drop what is known about it."""
+        self._plans = {each: p for each, p in self._plans.items() if each.workspace != workspace}
+        if self._loop is asyncio.get_running_loop():
+            await self._pool.end_idle_in(workspace)
+            await self._jobs.end_idle_in(workspace)
+
+    async def close(self) -> None:
+        """End all zygotes; a call that still runs or waits is lost."""
+        pool, self._pool = self._pool, self._new_pool()
+        jobs, self._jobs = self._jobs, self._new_jobs()
+        await pool.close()
+        await jobs.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def abandon(self) -> None:
+        """Forget everything without touching it: in a forked child it is the parent's."""
+        self._pool.abandon()
+        self._jobs.abandon()
+        self._start_over()
+
+
+class _Places:
+    """How many commands may run at once, and how many of them in one workspace.
+
+    Whoever has its share waits for its own to end, before it waits with the others.
+    """
+
+    def __init__(self, most: int, *, share: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._share = share
+        self._own: dict[Path, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def one_for(self, workspace: Path, command: Command, since: float) -> AsyncIterator[None]:
+        own, users = self._own.get(workspace) or (asyncio.Semaphore(self._share), 0)
+        self._own[workspace] = (own, users + 1)
+        try:
+            if own.locked() or self._all.locked():
+                async with _in_time(command, since):
+                    await self._take_both(own)
+            else:  # most often: no clock is set for what does not wait
+                await self._take_both(own)
+            try:
+                yield
+            finally:
+                self._all.release()
+                own.release()
+        finally:
+            own, users = self._own[workspace]
+            self._own[workspace] = (own, users - 1)
+            if users == 1:
+                del self._own[workspace]
+
+    async def _take_both(self, own: asyncio.Semaphore) -> None:
+        await own.acquire()
+        try:
+            await self._all.acquire()
+        except BaseException:
+            own.release()
+            raise
+
+
+@asynccontextmanager
+async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
+    """Let waiting count against the time that the call may take."""
+    limit = command.limits.timeout_seconds
+    try:
+        async with asyncio.timeout(limit - (time.monotonic() - since)):
+            yield
+    except TimeoutError:
+        raise NoPlaceError(command.argv[0], limit) from None
+    except CgroupError as error:
+        raise SandboxFailedError(str(error)) from error
+
+
+async def _take(taking: Coroutine[Any, Any, Taken], command: Command, since: float) -> Taken:
+    """Wait for a slot: only here is a clock needed, most calls find one that is idle."""
+    async with _in_time(command, since):
+        return await taking
+
+
+def _time_left(command: Command, spent: float) -> float:
+    if spent < _NOTICED_SECONDS:
+        return command.limits.timeout_seconds
+    return max(_NOTICED_SECONDS, command.limits.timeout_seconds - spent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A call that is over, as its slot tells it."""
+
+    reply: Finished | NotStarted | Lost
+    call: Call
+    waited: float
+    warm: bool
+    failure: str
+    refused: tuple[str, ...]
+    out_of_memory: bool
+
+
+def _is_out_of_memory(cgroup: Cgroup | None, reply: Reply) -> bool:
+    """Tell whether all of a call was killed for its memory; one that ended well was not."""
+    if cgroup is None or (isinstance(reply, Finished) and reply.status >= 0):
+        return False
+    return cgroup.out_of_memory
+
+
+def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
+    """Return the process that may serve a command, or why there is none."""
+    if command.warm is None:
+        return None, ""
+    if not chosen.namespaces:
+        return None, "there are no namespaces on this machine, or confinement is off"
+    if command.limits.cpu_seconds is not None:
+        return None, "processor time is limited, and waiting for calls would use it up"
+    return command.warm, ""
+
+
+def _finished(ran: Ran, command: Command) -> Finished | None:
+    """Return how the program ended, None when it was lost; raise when it never ran."""
+    match ran.reply:
+        case Finished():
+            return ran.reply
+        case NotStarted():
+            raise CommandStartError(command.argv[0], why_not_started(command, ran.reply.errno))
+        case Lost():
+            reason = ran.failure or ran.reply.reason
+            if reason.startswith(wire.REPLACED):
+                path = reason.removeprefix(wire.REPLACED)
+                raise PathReplacedError(path, "it was replaced while it was opened")
+            if reason:
+                raise SandboxFailedError(reason)
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a call took, and on what."""
+
+    seconds: float
+    laps: tuple[tuple[str, float], ...]
+    cold_because: str
+
+
+def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> Ended:
+    call = ran.call
+    ended_by = call.ended_by or ("memory_limit" if ran.out_of_memory else None)
+    outcome, exit_code, code = _verdict(finished, ended_by)
+    by_signal = finished is not None and finished.status < 0 and exit_code is None
+    return Ended(
+        outcome=outcome,
+        exit_code=exit_code,
+        signal=-finished.status if finished is not None and by_signal else None,
+        code=code,
+        stdout=call.output["stdout"],
+        stderr=call.output["stderr"],
+        duration_seconds=spent.seconds,
+        usage=_usage(finished),
+        protections=dict(chosen.protections),
+        answer=call.answer,
+        warm=ran.warm,
+        cold_because=spent.cold_because,
+        refused_hosts=ran.refused,
+        laps=spent.laps,
+    )
+
+
+def _never_ran(chosen: Plan, seconds: float) -> Ended:
+    """Say that a call was lost before there was a place for it."""
+    outcome, exit_code, code = _verdict(None, None)
+    return Ended(
+        outcome=outcome,
+        exit_code=exit_code,
+        code=code,
+        duration_seconds=seconds,
+        protections=dict(chosen.protections),
+    )
+
+
+def _verdict(
+    finished: Finished | None, ended_by: str | None
+) -> tuple[Outcome, int | None, str | None]:
+    if ended_by == "timeout":
+        return "timed_out", TIMED_OUT, "timeout"
+    if ended_by == "memory_limit":
+        return "killed", None, ended_by
+    if finished is None:
+        return "killed", None, "zygote_lost"
+    if ended_by is not None:
+        return "killed", None, ended_by
+    if finished.status == 0:
+        return "ok", 0, None
+    return "failed", finished.status if finished.status > 0 else None, None
+
+
+def _usage(finished: Finished | None) -> Usage | None:
+    if finished is None or not finished.peak_memory_bytes:
+        return None
+    return Usage(
+        user_seconds=finished.user_seconds,
+        system_seconds=finished.system_seconds,
+        peak_memory_bytes=finished.peak_memory_bytes,
+    )
+
+
+_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for engine in list(_engines):
+        engine.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,302 @@
+"""Slots of one sort, as many as they are used: whether a call waits for one or makes another."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from skillpouch.execution.replies import Unfit
+from skillpouch.execution.slots import Owner, Slot
+from skillpouch.execution.waiting import WaitingSlot
+
+AnySlot = Slot | WaitingSlot
+
+_REMEMBERED = 0.2  # how much the last call counts in what calls usually take
+_PER_PROCESSOR = 2  # slots: while a call of one is ended and recorded, that of another runs
+_LATE_SECONDS = 0.25  # a host that starts many calls may be as late in hearing how others ended
+_BUSY_SHARE = 0.4  # of the processors that calls use themselves, when starting them uses the rest
+
+
+class Keeper(Protocol):
+    """Whose slots they are."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def used(self) -> None: ...
+
+    def lost(self, slot: AnySlot) -> None: ...
+
+
+class Shelf:
+    """Hands out slots; `start_seconds` is what making one costs, 0 where that is nothing.
+
+    Of those that serve one call and are then started again, at most `most_spare` are kept ready:
+    one more each time that a call found none. 0 stands for those that need no starting again.
+
+    A call waits when one of those that run should be done sooner than a new slot, or when those
+    that run keep the processors busy. No more are started at once than there are processors:
+    starting is work, and they would only be later.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[Owner], AnySlot],
+        keeper: Keeper,
+        *,
+        start_seconds: float = 0.0,
+        most_spare: int = 0,
+    ) -> None:
+        self._loop = loop
+        self._make = partial(make, self)
+        self._keeper = keeper
+        self._start_seconds = start_seconds
+        self._usual_seconds = start_seconds
+        self._usual_run = self._usual_work = 0.0  # of a call, and of a processor in it, in seconds
+        self._processors = os.cpu_count() or 1
+        self._most_spare = most_spare
+        self._spare = 0
+        self._idle: list[AnySlot] = []
+        self._busy: dict[AnySlot, float] = {}
+        self._starting: dict[AnySlot, float] = {}
+        self._waiting: deque[asyncio.Future[AnySlot | Unfit]] = deque()
+        self._unfit: Unfit | None = None
+        self._finished_at = loop.time()
+        self._clock: asyncio.TimerHandle | None = None
+
+    @property
+    def failure(self) -> str:
+        return self._keeper.failure
+
+    @property
+    def idle(self) -> tuple[AnySlot, ...]:
+        return tuple(self._idle)
+
+    @property
+    def busy(self) -> tuple[AnySlot, ...]:
+        return tuple(self._busy)
+
+    @property
+    def is_unfit(self) -> bool:
+        return self._unfit is not None
+
+    @property
+    def in_use(self) -> bool:
+        return bool(self._busy or self._waiting)
+
+    async def take(self) -> AnySlot | Unfit:
+        """Return a slot for the caller alone, or why there can be none of this sort."""
+        if self._unfit is not None:
+            return self._unfit
+        slot = self.take_idle()
+        if slot is not None:
+            return slot
+        self._spare = min(self._spare + 1, self._most_spare)
+        if self._is_worth_another(len(self._waiting) + 1):
+            return self._new()
+        return await self._wait()
+
+    def take_idle(self) -> AnySlot | None:
+        """Return a slot that is there already, if there is one."""
+        if self._unfit is not None:
+            return None
+        if not self._busy:
+            self._finished_at = self._loop.time()  # nothing could end before
+        slot = self._choose_idle()
+        if slot is not None:
+            self._busy[slot] = self._loop.time()
+            self._restock()
+        return slot
+
+    def _choose_idle(self) -> AnySlot | None:
+        # The one used last: its memory is warm, and the others may end.
+        self._idle = [slot for slot in self._idle if slot.alive]
+        now = self._loop.time()
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place].is_ready(now):
+                return self._idle.pop(place)
+        if self._idle:
+            self._spare = min(self._spare + 1, self._most_spare)
+            return self._idle.pop(0)
+        return None
+
+    def _restock(self) -> None:
+        """Start what the next calls will want, one at a time: work that nobody waits for yet."""
+        if len(self._idle) >= self._spare or self._starting:
+            return
+        try:
+            slot = self._make()
+        except OSError:
+            return  # whoever wants one will make it, and hear why that fails
+        self._starting[slot] = slot.idle_since = self._loop.time()
+        self._idle.append(slot)
+
+    def _is_worth_another(self, waiting: int) -> bool:
+        count = len(self._busy)
+        if not count or not self._start_seconds:
+            return True
+        if len(self._starting) >= self._processors:
+            return False
+        if count >= self._processors * _PER_PROCESSOR and self._are_processors_busy(count):
+            return False
+        usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
+        return waiting * usual / count > self._start_seconds
+
+    def _are_processors_busy(self, count: int) -> bool:
+        """Tell whether calls mostly work: more at once would only be slower."""
+        run, silence = self._usual_run, self._loop.time() - self._finished_at
+        if silence > _LATE_SECONDS:
+            run = max(run, silence)
+        elif not run:
+            return True  # nobody knows yet
+        return count * self._usual_work > run * self._processors * _BUSY_SHARE
+
+    def _new(self) -> AnySlot:
+        slot = self._make()
+        self._busy[slot] = self._loop.time()
+        if self._start_seconds:
+            self._starting[slot] = self._loop.time()
+        return slot
+
+    async def _wait(self) -> AnySlot | Unfit:
+        place: asyncio.Future[AnySlot | Unfit] = self._loop.create_future()
+        self._waiting.append(place)
+        self._look_again_later()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            self._return(place)
+            raise
+
+    def _return(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
+        """Take back what was handed to somebody who no longer wants it."""
+        if place.done() and not place.cancelled() and place.exception() is None:
+            given = place.result()
+            if not isinstance(given, Unfit):
+                self.give_back(given, reusable=True)
+
+    def _look_again_later(self) -> None:
+        if self._clock is None:
+            self._clock = self._loop.call_later(self._start_seconds, self._look_again)
+
+    def _look_again(self) -> None:
+        self._clock = None
+        self._grow()
+        if self._waiting:
+            self._look_again_later()
+
+    def _grow(self) -> None:
+        """Make slots for those who wait, as far as they would otherwise wait longer."""
+        while self._waiting and self._is_worth_another(len(self._waiting)):
+            place = self._next_in_line()
+            if place is not None:
+                self._hand_new(place)
+
+    def _hand_new(self, place: "asyncio.Future[AnySlot | Unfit]") -> None:
+        try:
+            place.set_result(self._new())
+        except OSError as error:
+            place.set_exception(error)
+
+    def _next_in_line(self) -> "asyncio.Future[AnySlot | Unfit] | None":
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                return place
+        return None
+
+    def ready(self, slot: AnySlot) -> None:
+        """Learn what starting one took."""
+        started = self._starting.pop(slot, None)
+        if started is not None:
+            self._start_seconds = self._loop.time() - started
+            self._grow()
+            self._restock()
+
+    def unfit(self, slot: AnySlot, unfit: Unfit) -> None:
+        """Learn that no slot of this sort will ever serve; tell whoever waits."""
+        del slot
+        self._unfit = unfit
+        while (place := self._next_in_line()) is not None:
+            place.set_result(unfit)
+
+    def give_back(self, slot: AnySlot, *, reusable: bool) -> None:
+        now = self._loop.time()
+        self._note(slot, now)
+        self._keeper.used()
+        place = self._next_in_line()
+        if reusable and (place is not None or self._has_room()) and _renewed(slot):
+            slot.in_crowd = place is not None
+            if place is not None:
+                self._busy[slot] = now
+                place.set_result(slot)
+            else:
+                slot.idle_since = now
+                self._idle.append(slot)
+            return
+        slot.close()
+        if place is not None:
+            self._hand_new(place)
+
+    def _has_room(self) -> bool:
+        return not self._most_spare or len(self._idle) < self._most_spare
+
+    def trim(self) -> None:
+        """Close the slot that was used longest ago."""
+        self._end(self._idle[0])
+
+    def _end(self, slot: AnySlot) -> None:
+        self._idle.remove(slot)
+        self._starting.pop(slot, None)
+        slot.close()
+
+    def _note(self, slot: AnySlot, now: float) -> None:
+        started = self._busy.pop(slot, now)
+        if self._starting.pop(slot, None) is None:
+            self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
+            self._learn(slot)
+        self._finished_at = now
+
+    def _learn(self, slot: AnySlot) -> None:
+        """Remember what a call takes; while others start, it waits for the processor longest."""
+        if self._starting:
+            return
+        if not self._usual_run:
+            self._usual_run, self._usual_work = slot.ran_seconds, slot.worked_seconds
+        self._usual_run += _REMEMBERED * (slot.ran_seconds - self._usual_run)
+        self._usual_work += _REMEMBERED * (slot.worked_seconds - self._usual_work)
+
+    def lose(self, slot: AnySlot) -> None:
+        self._starting.pop(slot, None)
+        if slot in self._idle:
+            self._idle.remove(slot)  # no call ran in it
+            slot.close()
+        else:
+            self._keeper.lost(slot)
+
+    def end_idle(self, before: float) -> None:
+        """Close slots not used since `before`."""
+        for slot in [slot for slot in self._idle if slot.idle_since < before]:
+            self._end(slot)
+
+    def close(self) -> None:
+        """Close what is idle; whoever waits is told that there will be none."""
+        if self._clock is not None:
+            self._clock.cancel()
+        for slot in self._idle:
+            slot.close()
+        self._idle.clear()
+        while (place := self._next_in_line()) is not None:
+            place.set_exception(BrokenPipeError())
+
+
+def _renewed(slot: AnySlot) -> bool:
+    """Make a slot ready for another call; whether that can be."""
+    try:
+        slot.renew()
+    except OSError:
+        return False
+    return slot.alive

@@ -1,0 +1,79 @@
+"""The pipes between the host and one program: its standard streams, its answer, its orders."""
+
+import os
+import socket
+
+from skillpouch.execution.answers import new_answer, read_answer
+
+
+class Streams:
+    """Both ends, until the program has been given its own."""
+
+    def __init__(self, *, feeds: bool, answers: bool, ordered: bool = False) -> None:
+        self.feeds = feeds
+        self._theirs: list[int] = []
+        self.stdin = self.stdout = self.stderr = self._answer = -1
+        self._orders: socket.socket | None = None  # to a program that waits for its call
+        try:
+            self._open_stdin(feeds=feeds)
+            self.stdout = self._open_output()
+            self.stderr = self._open_output()
+            if answers or ordered:
+                self._answer = new_answer()
+                self._theirs.append(os.dup(self._answer))
+            if ordered:
+                self._open_orders()
+        except OSError:
+            self.close_theirs()
+            self.close()
+            raise
+
+    def _open_stdin(self, *, feeds: bool) -> None:
+        if not feeds:
+            return  # who starts the program opens the null device, as the program sees it
+        read_end, self.stdin = os.pipe()
+        self._theirs.append(read_end)
+        os.set_blocking(self.stdin, False)
+
+    def _open_output(self) -> int:
+        read_end, write_end = os.pipe()
+        self._theirs.append(write_end)
+        os.set_blocking(read_end, False)
+        return read_end
+
+    def _open_orders(self) -> None:
+        self._orders, theirs = socket.socketpair()
+        self._orders.setblocking(False)
+        self._theirs.append(theirs.detach())
+
+    @property
+    def theirs(self) -> tuple[int, ...]:
+        """The program's ends, in the order of its descriptors; of its input only if it has one.
+
+        A descriptor of the null device would be opened through the host's mount, and its mode,
+        the machine's, could be changed by it.
+        """
+        return tuple(self._theirs)
+
+    def take_orders(self) -> socket.socket:
+        """Return the line to a program that waits: from now on the caller closes it."""
+        taken, self._orders = self._orders, None
+        assert taken is not None
+        return taken
+
+    def close_theirs(self) -> None:
+        for fd in self._theirs:
+            os.close(fd)
+        self._theirs.clear()
+
+    def read_answer(self) -> bytes:
+        return read_answer(self._answer) if self._answer >= 0 else b""
+
+    def close(self) -> None:
+        """Close what is left of our ends; who reads or writes one closes it and sets it to -1."""
+        for fd in (self.stdin, self.stdout, self.stderr, self._answer):
+            if fd >= 0:
+                os.close(fd)
+        self.stdin = self.stdout = self.stderr = self._answer = -1
+        if self._orders is not None:
+            self._orders.close()

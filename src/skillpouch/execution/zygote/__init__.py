@@ -1,0 +1,1 @@
+"""The program that starts every tool: run by path, importing nothing else of skillpouch."""

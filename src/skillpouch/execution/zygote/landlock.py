@@ -1,0 +1,106 @@
+"""Landlock: which files and ports a process and all it starts may touch, enforced by the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import stat
+import struct
+
+from skillpouch.execution.zygote import kernel
+
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_OUT_OF_THE_WAY = 16
+_VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FIRST_ABI = (1 << 13) - 1
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+_BIND_TCP, _CONNECT_TCP = 1, 2
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+
+READ = READ_FILE | READ_DIR
+RUN = READ | EXECUTE
+# Everything but device files, which no tool makes, and device ioctls.
+WRITE = (_FIRST_ABI | REFER | TRUNCATE) & ~(_MAKE_CHAR | _MAKE_BLOCK)
+DEVICE = READ_FILE | WRITE_FILE
+
+RIGHTS = {"list": READ_DIR, "read": READ, "run": RUN, "write": WRITE, "device": DEVICE}
+
+
+def version() -> int:
+    """Return the kernel's Landlock ABI; 0 when it is absent, switched off or blocked."""
+    try:
+        return kernel.syscall(_CREATE, None, 0, _VERSION_FLAG)
+    except OSError:
+        return 0
+
+
+def handled(abi: int) -> tuple[int, int, int]:
+    """Return what this ABI can deny: (files, network, scopes)."""
+    files = _FIRST_ABI
+    files |= REFER if abi >= 2 else 0  # noqa: PLR2004 - the numbers are the ABI's own history
+    files |= TRUNCATE if abi >= 3 else 0  # noqa: PLR2004
+    files |= IOCTL_DEV if abi >= 5 else 0  # noqa: PLR2004
+    network = _BIND_TCP | _CONNECT_TCP if abi >= 4 else 0  # noqa: PLR2004
+    scopes = _ABSTRACT_SOCKETS | _SIGNALS if abi >= 6 else 0  # noqa: PLR2004
+    return files, network, scopes
+
+
+def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: int = 0) -> int:
+    """Build a ruleset; its descriptor survives fork and is applied by `restrict`.
+
+    A path is a name or what is open already; `port` is the one that may be connected to, where
+    there is one.
+    """
+    files, ports, scopes = handled(abi)
+    if network == "host":
+        ports = 0
+    # The kernel refuses a structure with non-zero fields it does not know: cut it to the ABI.
+    size = 8 if abi < 4 else 16 if abi < 6 else 24  # noqa: PLR2004
+    attributes = ctypes.create_string_buffer(struct.pack("QQQ", files, ports, scopes), 24)
+    fd = _moved_up(kernel.syscall(_CREATE, attributes, size, 0))
+    for path, right in paths:
+        rights = RIGHTS[right] & files
+        if isinstance(path, int):
+            _allow(fd, path, rights)
+        else:
+            _allow_named(fd, path, rights)
+    if port and ports:
+        rule = ctypes.create_string_buffer(struct.pack("QQ", _CONNECT_TCP, port), 16)
+        kernel.syscall(_ADD_RULE, fd, _NET_PORT, rule, 0)
+    return fd
+
+
+def _moved_up(fd: int) -> int:
+    """Move a descriptor out of the way: a program's own streams are put at the lowest numbers."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+    os.close(fd)
+    return moved
+
+
+def _allow_named(ruleset_fd: int, path: str, rights: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        _allow(ruleset_fd, fd, rights)
+    finally:
+        os.close(fd)
+
+
+def _allow(ruleset_fd: int, fd: int, rights: int) -> None:
+    """Allow what is below an open file or folder: a rule is about it, not about its name."""
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        rights &= _FOR_FILES
+    rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
+    kernel.syscall(_ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)
+
+
+def restrict(ruleset_fd: int) -> None:
+    """Put this process under the ruleset, for ever; needs no_new_privs."""
+    kernel.syscall(_RESTRICT, ruleset_fd, 0)

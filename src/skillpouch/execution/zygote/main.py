@@ -1,0 +1,31 @@
+"""The first file a zygote runs: it makes its own folder importable without importing skillpouch."""
+
+import sys
+import types
+from _socket import socket
+
+_CONTROL = 3
+
+
+def _import_only_this_folder() -> None:
+    here = __file__.rpartition("/")[0]
+    for name, folder in (
+        ("skillpouch", ""),
+        ("skillpouch.execution", ""),
+        ("skillpouch.execution.zygote", here),
+    ):
+        package = types.ModuleType(name)
+        package.__path__ = [folder] if folder else []
+        sys.modules[name] = package
+
+
+if __name__ == "__main__":
+    _import_only_this_folder()
+    if sys.argv[1] == "serve":
+        from skillpouch.execution.zygote.serve import serve
+
+        serve(socket(fileno=_CONTROL))
+    else:
+        from skillpouch.execution.zygote.trials import report
+
+        report(socket(fileno=_CONTROL))

@@ -1,0 +1,246 @@
+"""Namespaces of the zygote: a user, a root folder and a network of the tool's own."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+
+from skillpouch.execution.zygote import kernel, wire
+from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
+from skillpouch.execution.zygote.own_view import TEMPORARY
+
+_ATTRIBUTES = {
+    "read": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC,
+    "run": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV,
+    "write": ATTR_NOSUID | ATTR_NODEV,
+    # Read-only: its mode and times are the machine's. What is written goes to the driver all the
+    # same, for that is no change to the file.
+    "device": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
+}
+_QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
+# Where the new root is put together: any folder will do, for all that is granted is open by then.
+_BASE = "/dev"
+_MOST_LINKS = 40  # as the kernel
+_ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OUT_OF_THE_WAY = 64  # a nursery puts its own descriptors at the lowest numbers
+_STANDARD_STREAMS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+)
+
+
+def leave(user: bool, network: str) -> None:
+    """Move into namespaces of our own; the next child is process 1 of a new process table."""
+    uid, gid = os.getuid(), os.getgid()
+    flags = kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWUTS
+    flags |= kernel.NEWUSER if user else 0
+    flags |= kernel.NEWNET if network != "host" else 0
+    kernel.unshare(flags)
+    if user:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", "%d %d 1" % (uid, uid))
+        _write("/proc/self/gid_map", "%d %d 1" % (gid, gid))
+        _limit_watches()
+
+
+def _limit_watches() -> None:
+    """Leave most of what the user may watch to others: namespaces(7), /proc/sys/user."""
+    for name, most in (("instances", 16), ("watches", 8192)):
+        try:
+            _write("/proc/sys/user/max_inotify_" + name, str(most))
+        except OSError:
+            return  # a kernel before 4.13, or a container whose settings are read-only
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+class NewRoot:
+    """A root folder holding the granted paths and nothing else.
+
+    Everything is opened first and attached last, because what is mounted in between (the new
+    root, an empty /tmp) may cover a workspace or an interpreter that lives below it.
+    """
+
+    def __init__(self, links: dict[str, str]) -> None:
+        self._trees: list[tuple[str, int, bool]] = []
+        self.links = links  # symbolic links that lead to what is in it
+        self.paths: list[str] = []  # what is in it, without what is inside another of them
+        self.opened: list[tuple[int, str]] = []  # what the host has checked, and the right to it
+
+    def open_named(self, path: str, right: str) -> None:
+        """Clone the mounts at a path of the system, if it is there, through links if need be."""
+        try:
+            real = self._resolve(path)
+            fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            self._clone(real, fd, right)
+        except OSError:
+            return
+        finally:
+            os.close(fd)
+
+    def open_given(self, path: str, right: str, given: int) -> None:
+        """Clone the mounts at a path that the host has opened as `given`.
+
+        A descriptor of the host's belongs to the host's mounts, of which nobody may clone any
+        from here (open_tree(2): EINVAL). So the path is walked once more, without following
+        links, and must lead to the very same file or folder.
+        """
+        fd = _open_plain(path)
+        try:
+            if not os.path.sameopenfile(fd, given):
+                raise replaced(path)
+            tree = self._clone(path, fd, right)
+        finally:
+            os.close(fd)
+        self.opened.append((fcntl.fcntl(tree, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY), right))
+
+    def _clone(self, real: str, fd: int, right: str) -> int:
+        folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        tree = kernel.clone_tree_of(fd)
+        kernel.set_attributes(tree, _ATTRIBUTES[right])
+        self._trees.append((real, tree, folder))
+        return tree
+
+    def _resolve(self, path: str, followed: int = 0) -> str:
+        if followed > _MOST_LINKS:
+            raise OSError(errno.ELOOP, f"{path}: {os.strerror(errno.ELOOP)}")
+        real = ""
+        for part in path.strip("/").split("/"):
+            step = real + "/" + part
+            if os.path.islink(step):
+                self.links[step] = os.readlink(step)
+                target = os.path.normpath(os.path.join(real or "/", self.links[step]))
+                step = self._resolve(target, followed + 1)
+            real = step
+        return real
+
+    def enter(self, base: str) -> None:
+        # The old process table stays below every slot's own: a kernel mounts a new one in a user
+        # namespace only where one is already in sight.
+        self._trees.append(("/proc", kernel.clone_tree("/proc"), True))
+        kernel.mount("tmpfs", base, "tmpfs", _QUIET, "size=1m,mode=755")
+        for target in TEMPORARY:
+            os.makedirs(base + target)
+        root = os.open(base, _ENTER)
+        for real, tree, folder in sorted(self._trees):
+            _attach(root, real, tree, folder)
+            if not any(real.startswith(path + "/") for path in self.paths):
+                self.paths.append(real)
+        for link, target in self.links.items():
+            _make_link(root, link, target)
+        os.close(root)
+        for name, target in _STANDARD_STREAMS:
+            os.symlink(target, base + "/dev/" + name)
+        kernel.enter_root(base)
+        kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+
+
+def _open_plain(path: str) -> int:
+    """Open a path without following a link anywhere in it, as the host does (untrusted_files)."""
+    fd = os.open("/", _ENTER)
+    *above, name = path.strip("/").split("/")
+    try:
+        for part in above:
+            fd = _replace(fd, os.open(part, _ENTER, dir_fd=fd))
+        found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    except OSError:
+        raise replaced(path) from None
+    finally:
+        os.close(fd)
+    return found  # a link itself is not what the host has opened
+
+
+def _attach(root: int, path: str, tree: int, folder: bool) -> None:
+    """Attach a tree at `path` below `root`, which tools may be changing at this moment."""
+    *above, name = path.strip("/").split("/")
+    parent = _enter_all(root, above)
+    try:
+        point = _enter(parent, name) if folder else _open_file(parent, name)
+    except (NotADirectoryError, FileExistsError):
+        raise replaced(path) from None
+    finally:
+        os.close(parent)
+    try:
+        kernel.attach_tree_on(tree, point)
+    except FileNotFoundError:
+        raise replaced(path) from None  # removed since it was opened
+    finally:
+        os.close(point)
+        os.close(tree)
+
+
+def _make_link(root: int, path: str, target: str) -> None:
+    *above, name = path.strip("/").split("/")
+    parent = _enter_all(root, above)
+    try:
+        os.symlink(target, name, dir_fd=parent)
+    except FileExistsError:
+        return
+    finally:
+        os.close(parent)
+
+
+def _enter_all(root: int, names: list[str]) -> int:
+    fd = os.dup(root)
+    for name in names:
+        try:
+            fd = _replace(fd, _enter(fd, name))
+        except OSError:
+            os.close(fd)
+            raise
+    return fd
+
+
+def _enter(folder: int, name: str) -> int:
+    """Open a folder in a folder, made if it is not there; a link is not followed."""
+    try:
+        return os.open(name, _ENTER, dir_fd=folder)
+    except FileNotFoundError:
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _ENTER, dir_fd=folder)
+
+
+def _open_file(folder: int, name: str) -> int:
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        new = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        os.close(os.open(name, new, 0o444, dir_fd=folder))
+    return os.open(name, flags, dir_fd=folder)
+
+
+def _replace(fd: int, by: int) -> int:
+    os.close(fd)
+    return by
+
+
+def replaced(path: str) -> OSError:
+    return OSError(f"{wire.REPLACED}{path}")
+
+
+def enter_new_root(
+    named: list[tuple[str, str]], given: list[tuple[str, str, int]], links: dict[str, str]
+) -> NewRoot:
+    """Enter a root of paths of the system (path, right) and of what the host has opened."""
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    root = NewRoot(links)
+    for path, right in named:
+        root.open_named(path, right)
+    for path, right, fd in given:
+        root.open_given(path, right, fd)
+    root.enter(_BASE)
+    return root

@@ -1,0 +1,78 @@
+"""The seal: limits, privileges, Landlock and seccomp, prepared once and applied for ever."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from skillpouch.execution.zygote import kernel, landlock, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from skillpouch.execution.zygote.fields import Fields
+
+_RLIMITS = (
+    ("memory_bytes", resource.RLIMIT_DATA),
+    ("open_files", resource.RLIMIT_NOFILE),
+    ("file_bytes", resource.RLIMIT_FSIZE),
+    ("cpu_seconds", resource.RLIMIT_CPU),
+    ("user_processes", resource.RLIMIT_NPROC),
+)
+_SHARED_PART = 8  # of the memory limit may be one mapping that is shared
+
+
+class Seal:
+    """What a tool is held by, whatever it runs."""
+
+    def __init__(
+        self,
+        config: Fields,
+        limits: Fields,
+        guarded: tuple[int, ...] | None,
+        temporary: list[str],
+    ) -> None:
+        self._limits = limits
+        self._privileges = config["confined"]
+        self._machine = os.uname().machine
+        self._ruleset = -1
+        if config["landlock"]:
+            rules = [(path, right) for path, right in config["opened"]]
+            rules += [(path, right) for path, right in config["named"]]
+            rules += [(path, right) for path, right in config["only_landlock"]]
+            rules += [(path, "write") for path in temporary]
+            network, port = config["network"], config["proxy_port"]
+            self._ruleset = landlock.ruleset(config["landlock"], rules, network, port)
+        self._program = b""
+        if config["seccomp"]:
+            shared_pids = not config["namespaces"]
+            memory = limits["memory_bytes"]
+            table = seccomp.arms(
+                config["network"],
+                guarded,
+                shared_pids,
+                shared_user=not config["user"],
+                most_shared=None if memory is None else memory // _SHARED_PART,
+            )
+            self._program = seccomp.assemble(self._machine, table)
+
+    def apply(self) -> None:
+        _limit(resource.RLIMIT_CORE, 0)
+        for name, which in _RLIMITS:
+            if self._limits.get(name) is not None:
+                _limit(which, self._limits[name])
+        if not self._privileges:
+            return
+        kernel.forbid_new_privileges()
+        if self._ruleset >= 0:
+            landlock.restrict(self._ruleset)
+            os.close(self._ruleset)
+        kernel.drop_capabilities()
+        if self._program:
+            seccomp.install(self._machine, self._program)
+
+
+def _limit(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))

@@ -1,0 +1,220 @@
+"""A seccomp filter that refuses the system calls that lead out, assembled as classic BPF.
+
+It is a deny list: it closes named routes and does not claim to shrink the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+
+from skillpouch.execution.zygote import kernel
+from skillpouch.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_SET_MODE_FILTER = 1
+_X32_BIT = 0x40000000
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+# SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
+_STREAMS = (1, 0x801, 0x80001, 0x80801)
+_PACKETS = (5, 0x805, 0x80005, 0x80805)
+_TCP = (0, 6)
+# NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_NAMESPACE_FLAGS = 0x7E020000 | 0x80
+_CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1
+_ONESELF = (0,)
+# Set-user-ID and set-group-ID: who runs such a file has the rights of its owner.
+_MARKS = 0o6000
+_MODE_PLACES = {
+    "chmod": 1,
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "creat": 1,
+    "mkdir": 1,
+    "mkdirat": 2,
+    "mknod": 1,
+    "mknodat": 2,
+}
+_MAP_SHARED, _MAP_ANONYMOUS = 1, 0x20
+_CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them there is no mode
+_EVERYBODY = 0xFFFFFFFF  # kill(-1)
+# F_SETLEASE, and F_SETDELEG of Linux 6.19: whoever opens such a file waits for its holder, up to
+# /proc/sys/fs/lease-break-time. A file can be leased that can only be read, fcntl(2).
+_LEASES = (1024, 1040)
+_SET_OWNER = (8, 15)  # F_SETOWN and F_SETOWN_EX
+_SET_SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+
+
+def _argument(index: int) -> int:
+    # The low half of a 64-bit argument, little endian: nearly every value compared is an int.
+    return 16 + 8 * index
+
+
+def _refuse(code: int) -> list[Instruction]:
+    return [(_RETURN, 0, 0, _ERRNO | code)]
+
+
+def _only(code: int, *choices: tuple[int, ...]) -> list[Instruction]:
+    """Allow the call when each argument, from the first on, is one of its choices."""
+    body: list[Instruction] = []
+    for index, values in enumerate(choices):
+        body.append((_LOAD, 0, 0, _argument(index)))
+        # A match jumps over the other choices and the refusal behind them.
+        body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+        body += _refuse(code)
+    return [*body, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _never(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Refuse the call when the argument is one of `values`."""
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index))]
+    for value in values:
+        body += [(_EQUAL, 0, 1, value & 0xFFFFFFFF), *_refuse(code)]
+    return [*body, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _without(index: int, bits: int, code: int) -> list[Instruction]:
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(index)), (_ANY_BIT, 0, 1, bits)]
+    return [*body, *_refuse(code), (_RETURN, 0, 0, _ALLOW)]
+
+
+def _made_without(flags: int, mode: int) -> list[Instruction]:
+    """Refuse to open a file that is made with marks, whose flags and mode are these arguments."""
+    return [
+        (_LOAD, 0, 0, _argument(flags)),
+        (_ANY_BIT, 1, 0, _CREATES),
+        (_RETURN, 0, 0, _ALLOW),
+        *_without(mode, _MARKS, errno.EPERM),
+    ]
+
+
+# Which sockets may be made: the family, the type, the protocol.
+_SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "none": ((),),
+    "hosts": ((AF_INET, AF_INET6), _STREAMS, _TCP),
+    "host": ((AF_INET, AF_INET6, AF_NETLINK),),
+}
+
+
+def _for_files() -> dict[str, list[Instruction]]:
+    """Return what is done about calls that make files, the most frequent first.
+
+    As systemd's RestrictSUIDSGID, and for files without a name too.
+    """
+    table = {"openat": _made_without(2, 3), "open": _made_without(1, 2)}
+    for name, place in _MODE_PLACES.items():
+        table[name] = _without(place, _MARKS, errno.EPERM)
+    # Its mode is behind a pointer; who asks for it knows older kernels, too.
+    table["openat2"] = _refuse(errno.ENOSYS)
+    return table
+
+
+def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
+    """Refuse memory that RLIMIT_DATA does not count, getrlimit(2): it belongs to no process.
+
+    A file in memory has no limit of its own; who asks for one falls back to a file. Of shared
+    mappings without a file, each has at most `most_shared` bytes.
+    """
+    table = {"memfd_create": _refuse(errno.ENOSYS)}
+    if most_shared is not None:
+        size = _argument(1)
+        table["mmap"] = [
+            (_LOAD, 0, 0, _argument(3)),
+            (_ANY_BIT, 0, 6, _MAP_ANONYMOUS),
+            (_ANY_BIT, 0, 5, _MAP_SHARED),
+            (_LOAD, 0, 0, size + 4),
+            (_ANY_BIT, 2, 0, 0xFFFFFFFF),
+            (_LOAD, 0, 0, size),
+            (_AT_LEAST, 0, 1, min(most_shared, 0xFFFFFFFE) + 1),
+            *_refuse(errno.ENOMEM),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    return table
+
+
+def _for_priorities() -> dict[str, list[Instruction]]:
+    """Let a process change its own priorities, limits and processors, and nobody else's.
+
+    A slot that a call has slowed down would be slow for the next one, too.
+    """
+    table = {"setpriority": _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)}
+    table["ioprio_set"] = _only(errno.EPERM, (_IOPRIO_PROCESS,), _ONESELF)
+    for name in ("setaffinity", "setattr", "setscheduler", "setparam"):
+        table["sched_" + name] = _only(errno.EPERM, _ONESELF)
+    table["prlimit64"] = _only(errno.EPERM, _ONESELF)
+    return table
+
+
+def arms(
+    network: str,
+    guarded: tuple[int, ...] | None,
+    shared_pids: bool,
+    shared_user: bool = False,
+    most_shared: int | None = None,
+) -> dict[str, list[Instruction]]:
+    """Return what is done about each system call by name.
+
+    With `shared_pids` a tool could name `guarded` processes, or everybody, as the target of a
+    signal; with `shared_user` it would count as its user. `most_shared` bounds shared memory.
+    """
+    table = {**_for_files(), **_for_memory(most_shared)}
+    if shared_user:
+        # A user has 128 of them, and nobody who has none left can watch a file.
+        for name in ("inotify_init", "inotify_init1"):
+            table[name] = _refuse(errno.EMFILE)
+    table.update({name: _refuse(errno.EPERM) for name in DENIED})
+    table.update(_for_priorities())
+    table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
+    # Both are connected for good. A datagram could be sent to whoever has a name in sight.
+    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,), (*_STREAMS, *_PACKETS))
+    if network == "hosts":
+        table["listen"] = _refuse(errno.EACCES)
+    # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
+    table["clone3"] = _refuse(errno.ENOSYS)
+    table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
+    table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
+    table["fcntl"] = _never(1, _LEASES, errno.EPERM)
+    if shared_pids:
+        # Whom the kernel signals about a descriptor, F_SETSIG says with what: SIGKILL, too.
+        table["fcntl"] = _never(1, (*_LEASES, *_SET_OWNER), errno.EPERM)
+        table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX, *_SET_SOCKET_OWNER), errno.EPERM)
+    if shared_pids and guarded is not None:
+        targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
+        for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
+            table[name] = _never(0, targets, errno.EPERM)
+        for name in ("pidfd_open", "pidfd_send_signal"):
+            table[name] = _refuse(errno.EPERM)
+    return table
+
+
+def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
+    """Return the filter for `machine` as an array of struct sock_filter."""
+    numbers = NUMBERS[machine]
+    program: list[Instruction] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, AUDIT[machine])]
+    program += [(_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    if machine == "x86_64":
+        program += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
+    for name, body in table.items():
+        if name in numbers:
+            program += [(_EQUAL, 0, len(body), numbers[name]), *body]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+
+
+def install(machine: str, program: bytes) -> None:
+    """Put this process under the filter, for ever; needs no_new_privs."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    kernel.syscall(
+        NUMBERS[machine]["seccomp"], _SET_MODE_FILTER, 0, ctypes.create_string_buffer(header, 16)
+    )

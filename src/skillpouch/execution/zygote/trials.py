@@ -1,0 +1,229 @@
+"""Tries each layer of protection in a throw-away child and tells whether it really denies."""
+
+from __future__ import annotations
+
+import _socket
+import errno
+import os
+import resource
+
+from skillpouch.execution.zygote import (
+    kernel,
+    landlock,
+    namespaces,
+    own_view,
+    seccomp,
+    signals,
+    tree,
+    wire,
+)
+from skillpouch.execution.zygote.syscalls import NUMBERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FORBIDDEN = "/etc/passwd"  # on every machine, readable by everybody, and not granted below
+_GRANTED = [("/usr", "run"), ("/dev/null", "device")]
+_MEMORY_BYTES = 256 << 20
+_FEW_PROCESSES, _MORE_PROCESSES = 4, 20
+
+
+def report(control: _socket.socket) -> None:
+    """Send one line per layer: its name, what it gives (0 is nothing), why not."""
+    message = wire.receive(control)
+    under_way = [
+        begin("user_namespaces", lambda: try_namespaces(user=True)),
+        begin("landlock", try_landlock),
+        begin("seccomp", try_seccomp),
+        begin("memory", try_memory),
+        begin("adoption", try_adoption),
+    ]
+    if message is not None and message.fds:
+        procs = message.fds[0]
+        under_way.append(begin("cgroup", lambda: try_cgroup(procs)))
+    lines = [finish(*trial) for trial in under_way]
+    if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
+        lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
+    control.send("\n".join(lines).encode(errors="replace")[:4000])
+
+
+def attempt(name: str, trial: Callable[[], int]) -> str:
+    return finish(*begin(name, trial))
+
+
+def begin(name: str, trial: Callable[[], int]) -> tuple[str, int, int]:
+    """Try in a child; return the name, the child and where it answers."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write_end, b"%s %d" % (name.encode(), trial()))
+        except BaseException as error:
+            os.write(write_end, f"{name} 0 {error}".encode(errors="replace")[:300])
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    return name, pid, read_end
+
+
+def finish(name: str, pid: int, read_end: int) -> str:
+    answer = os.read(read_end, 400).decode(errors="replace")
+    os.close(read_end)
+    status = os.waitpid(pid, 0)[1]
+    return answer.replace("\n", " ") or f"{name} 0 died with status {status}"
+
+
+class NotEnforcedError(Exception):
+    """A layer was accepted by the kernel and denied nothing."""
+
+
+def must_deny(action: Callable[[], object], *codes: int) -> None:
+    try:
+        action()
+    except OSError as error:
+        if error.errno in codes:
+            return
+        raise
+    raise NotEnforcedError("accepted, but it denies nothing")
+
+
+def try_landlock() -> int:
+    abi = landlock.version()
+    if not abi:
+        raise OSError(errno.ENOSYS, "not offered by this kernel")
+    rules = landlock.ruleset(abi, [("/usr", "run")], "none")
+    kernel.forbid_new_privileges()
+    landlock.restrict(rules)
+    must_deny(lambda: os.open(_FORBIDDEN, os.O_RDONLY), errno.EACCES)
+    return abi
+
+
+def try_seccomp() -> int:
+    machine = os.uname().machine
+    if machine not in NUMBERS:
+        raise OSError(errno.ENOSYS, f"no system call table for {machine}")
+    program = seccomp.assemble(machine, seccomp.arms("none", (1,), False))
+    kernel.forbid_new_privileges()
+    seccomp.install(machine, program)
+    must_deny(lambda: _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM), errno.EACCES)
+    must_deny(lambda: kernel.unshare(kernel.NEWUSER), errno.EPERM)
+    return 1
+
+
+def try_memory() -> int:
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    try:
+        bytearray(2 * _MEMORY_BYTES)
+    except MemoryError:
+        return 1
+    raise NotEnforcedError("accepted, but it denies nothing")
+
+
+def try_cgroup(procs: int) -> int:
+    """Prove that the small cgroup kills who fills it, and counts who forks in it."""
+    if not _ends_in_cgroup(procs, _fill_memory, by_signal=signals.KILL):
+        raise NotEnforcedError("a process in it may use more memory than it holds")
+    if not _ends_in_cgroup(procs, _fork_more, by_signal=0):
+        raise NotEnforcedError("more processes may be in it than it holds")
+    return 1
+
+
+def _ends_in_cgroup(procs: int, action: Callable[[], object], by_signal: int) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            kernel.enter_cgroup(procs)
+            action()
+        except BlockingIOError:
+            status = 0  # EAGAIN: there are too many, fork(2)
+        finally:
+            os._exit(status)
+    return os.waitpid(pid, 0)[1] == by_signal
+
+
+def _fill_memory() -> None:
+    bytearray(b"\1") * _MEMORY_BYTES  # written, not only asked for
+
+
+def _fork_more() -> None:
+    for _ in range(_MORE_PROCESSES):
+        if os.fork() == 0:
+            os._exit(0)  # it counts until somebody waits for it
+
+
+def try_adoption() -> int:
+    """Prove that an orphan is handed to us, and that we can see it."""
+    kernel.adopt_orphans()
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        if os.fork() == 0:
+            os.write(write_end, b"%d" % os.getpid())
+            signals.wait_for_ever()
+        os._exit(0)
+    orphan = int(os.read(read_end, 20))
+    os.waitpid(pid, 0)
+    seen = orphan in tree.children(os.getpid())
+    tree.AdoptedTree().end()
+    return int(seen)
+
+
+def try_namespaces(user: bool) -> int:
+    """Return 1, with 2 added for a /proc of one's own and 4 for a limit on processes."""
+    namespaces.leave(user, "none")
+    return _in_child(_try_new_root)
+
+
+def _try_new_root() -> int:
+    namespaces.enter_new_root(_GRANTED, [], {})
+    must_deny(lambda: os.open(_FORBIDDEN, os.O_RDONLY), errno.ENOENT)
+    must_deny(lambda: os.mkdir("/usr/skillpouch-trial"), errno.EROFS)
+    if [name for _, name in _socket.if_nameindex() if name != "lo"]:
+        raise NotEnforcedError("the network of the machine is in sight")
+    table = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    kernel.unshare(kernel.NEWPID)
+    given = _in_child(_try_process_table)
+    kernel.setns(table, kernel.NEWPID)
+    return given
+
+
+def _try_process_table() -> int:
+    if os.getpid() != 1:
+        raise NotEnforcedError("not the first process of its table")
+    kernel.unshare(kernel.NEWNS)
+    own_view.mount_temporary([], {}, 1 << 20)
+    try:
+        own_view.mount_processes(None)
+    except OSError:
+        own_view.hide_processes()
+        return 1
+    if [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]:
+        raise NotEnforcedError("processes of others are in sight")
+    return 1 + 2 + (4 if _processes_are_limited() else 0)
+
+
+def _processes_are_limited() -> bool:
+    try:
+        own_view.mount_processes(_FEW_PROCESSES)
+    except OSError:
+        return False
+    started = 0
+    try:
+        for _ in range(_MORE_PROCESSES):
+            if os.fork() == 0:
+                signals.wait_for_ever()
+            started += 1
+    except OSError:
+        return started <= _FEW_PROCESSES
+    finally:
+        tree.NamespaceTree().end()
+    return False
+
+
+def _in_child(trial: Callable[[], int]) -> int:
+    name, given, *why = attempt("trial", trial).split(" ", 2)
+    if given == "0":
+        raise OSError(errno.EPERM, why[0] if why else name)
+    return int(given)

@@ -1,0 +1,117 @@
+"""Messages between the host, a zygote and its slots: one packet each, descriptors alongside.
+
+The host's messages are marshalled values. What comes back is a letter and decimal numbers only,
+so that a host can read it from a process it does not trust.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Host to zygote.
+CONFIGURE, NEW_SLOT = b"C", b"S"
+# Host to slot, or to what a nursery has forked.
+RUN, TERMINATE, KILL = b"R", b"T", b"K"
+# Host to nursery; slot to nursery.
+PREPARE, NEXT = b"P", b"G"
+# Back to the host; a nursery's come through its slot.
+READY, FAILED, ENDED, NOT_STARTED, UNFIT, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
+
+# How a failure begins that no protection is to blame for: a path is not what the host opened.
+REPLACED = "replaced: "
+
+# A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
+# memory file whose descriptor comes last.
+_INLINE_BYTES = 60_000
+_IN_FILE = b"+"
+MOST_DESCRIPTORS = 240  # of 253 that a kernel passes with one packet (unix(7), SCM_RIGHTS)
+_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * (MOST_DESCRIPTORS + 1))  # and a memory file
+_room = bytearray(65_536)  # for what comes in: one packet at a time
+_CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
+_MARSHAL_FORMAT = 2  # read by every Python from 3.9 on
+
+
+class Message:
+    """One received packet."""
+
+    __slots__ = ("_packet", "fds")
+
+    def __init__(self, packet: bytearray, fds: list[int]) -> None:
+        self._packet = packet
+        self.fds = fds
+
+    @property
+    def kind(self) -> bytes:
+        return bytes(self._packet[:1])
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self._packet[1:])
+
+    def value(self) -> Any:
+        """Unmarshal the body: only of messages that come from the host."""
+        if self._packet[1:2] != _IN_FILE:
+            return marshal.loads(self._packet[2:])  # noqa: S302 - the host is the trusted side
+        fd = self.fds.pop()
+        try:
+            return marshal.loads(_read_all(fd))  # noqa: S302
+        finally:
+            os.close(fd)
+
+
+def _read_all(fd: int) -> bytes:
+    # One read: whoever wrote it wrote all of it before it was sent.
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:
+    body = marshal.dumps(value, _MARSHAL_FORMAT)
+    if len(body) < _INLINE_BYTES:
+        send(sock, kind + b" " + body, fds)
+        return
+    file = os.memfd_create("skillpouch-message")
+    try:
+        with open(file, "wb", closefd=False) as out:
+            out.write(body)
+        send(sock, kind + _IN_FILE, (*fds, file))
+    finally:
+        os.close(file)
+
+
+def send(sock: _socket.socket, packet: bytes, fds: tuple[int, ...] = ()) -> None:
+    if not fds:
+        sock.send(packet)
+        return
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    sock.sendmsg([packet], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+
+
+def send_failure(sock: _socket.socket, error: BaseException) -> None:
+    try:
+        sock.send(FAILED + b" " + str(error).encode(errors="replace")[:500])
+    except OSError:
+        return  # nobody is left to tell
+
+
+def receive(sock: _socket.socket) -> Message | None:
+    """Return the next packet, or None when the other side is gone."""
+    try:
+        size, ancillary, _, _ = sock.recvmsg_into([_room], _DESCRIPTOR_BYTES, _CLOSE_ON_EXEC)
+    except ConnectionResetError:
+        return None
+    if not size:
+        return None
+    fds = []
+    for level, kind, rights in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            for place in range(0, len(rights) - 3, 4):
+                number = int.from_bytes(rights[place : place + 4], sys.byteorder)
+                fds.append(number)
+    return Message(_room[:size], fds)

@@ -1,0 +1,363 @@
+"""The host's end of a zygote: the process that makes slots for one plan."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import sys
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from skillpouch.errors import CommandStartError, PathReplacedError
+from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds
+from skillpouch.execution.command import Nursery, Prestarted
+from skillpouch.execution.confinement import Plan, Right
+from skillpouch.execution.interpreter import zygote_command
+from skillpouch.execution.jobs import Jobs, SlotKey
+from skillpouch.execution.replies import Unfit
+from skillpouch.execution.shelf import AnySlot, Shelf
+from skillpouch.execution.slots import Owner, Slot
+from skillpouch.execution.waiting import WaitingSlot
+from skillpouch.execution.zygote import wire
+from skillpouch.untrusted_files import follow_trusted_links, open_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillpouch.execution.proxy.door import Door
+    from skillpouch.execution.proxy.uplink import Uplink
+
+_CONTROL = 3
+_MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
+_WARMING_SECONDS = 0.03  # what starting one costs, until it is known
+_PATIENCE_SECONDS = 5.0  # with the end of what the kernel has killed
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups
+_MOST_SPARE = 3  # programs that wait for their call: a Node takes forty megabytes
+_ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
+
+
+def start_program(mode: str) -> tuple[int, socket.socket]:
+    """Start the zygote program; return its process and our end of its control socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    executable, argv = zygote_command(mode)
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    places = ((nothing, 0), (nothing, 1), (nothing, 2), (theirs.fileno(), _CONTROL))
+    try:
+        pid = os.posix_spawn(
+            executable,
+            argv,
+            {"LC_ALL": "C.UTF-8"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in places],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_ALL_SIGNALS_DEFAULT,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        os.close(nothing)
+        theirs.close()
+    return pid, ours
+
+
+def _new_folder_name() -> str:
+    import tempfile
+
+    return f"{os.path.realpath(tempfile.gettempdir())}/skillpouch-{os.urandom(8).hex()}"
+
+
+# A path whose right comes later has the wider one, where two lead to the same folder.
+_WIDER = ("list", "device", "read", "run", "write")
+
+Identity = tuple[int, int]  # device and inode
+
+
+class OpenedPaths:
+    """The paths of a plan, each opened once: what is checked here is what the zygote uses."""
+
+    def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
+        self._fds: dict[str, tuple[Right, int]] = {}
+        self.links: dict[str, str] = {}
+        self._changeable = [path for path, right, _ in plan.paths if right == "write"]
+        required = [(path, right) for path, right, required in plan.paths if required]
+        if len(required) > wire.MOST_DESCRIPTORS:
+            reason = f"it may use {len(required)} paths, and {wire.MOST_DESCRIPTORS} are the most"
+            raise CommandStartError("the tool", reason, hint="grant the folder around them")
+        try:
+            for (path, right), identity in zip(required, expected, strict=True):
+                self._take(path, right, identity, is_followed=path in plan.followed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
+        try:
+            if is_followed:
+                self._open_followed(path, right, identity)
+            else:
+                self._open(path, right, identity)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise PathReplacedError(path, reason) from None
+
+    def _open_followed(self, path: str, right: Right, identity: Identity) -> None:
+        try:
+            real, links = follow_trusted_links(path, self._changeable)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return  # a tool may have put the link there: what it leads to is not shown
+            raise
+        self._open(real, right, identity)
+        self.links |= links
+
+    def _open(self, path: str, right: Right, identity: Identity) -> None:
+        fd = open_plain(path)
+        found = os.fstat(fd)
+        known = self._fds.get(path)
+        if known is not None:
+            os.close(known[1])
+            right = max(right, known[0], key=_WIDER.index)
+        self._fds[path] = (right, fd)
+        if (found.st_dev, found.st_ino) != identity:
+            raise PathReplacedError(path, "it was replaced while it was opened")
+
+    def fields(self) -> dict[str, object]:
+        """Return what the zygote is told of them, in the order of their descriptors."""
+        given = [(path, right) for path, (right, _) in self._fds.items()]
+        return {"given": given, "links": self.links}
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(fd for _, fd in self._fds.values())
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+        self._fds.clear()
+
+
+class Zygote:
+    """Slots of one plan, made on demand, kept while they are used."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        plan: Plan,
+        opened: OpenedPaths,
+        uplink: "Callable[[], Uplink]",
+    ) -> None:
+        self._loop = loop
+        self._plan = plan
+        self._uplink = uplink
+        self._cgroups = Cgroups(plan.cgroup) if plan.cgroup else None
+        self._shelves: dict[SlotKey, Shelf] = {}
+        self._pid, self._control = start_program("serve")
+        self._pidfd = os.pidfd_open(self._pid)
+        self._first = -1  # the first process of its table, when we know it
+        self.ended = loop.create_future()
+        self.alive = True
+        self.failure = ""
+        self.used_at = loop.time()
+        loop.add_reader(self._control.fileno(), self._read)
+        loop.add_reader(self._pidfd, self._reap)
+        guarded = (os.getpid(), os.getpgid(0))
+        fields = {**plan.fields(guarded), **opened.fields()}
+        wire.send_value(self._control, wire.CONFIGURE, fields, opened.descriptors)
+
+    @property
+    def busy(self) -> bool:
+        return any(shelf.in_use for shelf in self._shelves.values())
+
+    def take_idle(self, key: SlotKey) -> AnySlot | None:
+        """Return a slot of this sort that waits for a call, if there is one."""
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            return None
+        self.used_at = self._loop.time()
+        return shelf.take_idle()
+
+    async def take(self, key: SlotKey) -> AnySlot | Unfit:
+        """Return a slot of this sort for the caller alone; OSError if we are gone."""
+        self.used_at = self._loop.time()
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            shelf = self._shelves[key] = self._new_shelf(key)
+        return await shelf.take()
+
+    def _new_shelf(self, key: SlotKey) -> Shelf:
+        if key.warm is None:
+            return Shelf(self._loop, partial(self._new_slot, key), self)
+        spare = _MOST_SPARE if isinstance(key.warm, Prestarted) else 0
+        make = partial(self._new_warm, key)
+        return Shelf(self._loop, make, self, start_seconds=_WARMING_SECONDS, most_spare=spare)
+
+    def _new_warm(self, key: SlotKey, owner: Owner) -> AnySlot:
+        if isinstance(key.warm, Prestarted):
+            return WaitingSlot(self._loop, key.warm, owner, partial(self._new_slot, key))
+        return self._new_slot(key, owner)
+
+    def _new_slot(self, key: SlotKey, owner: Owner) -> Slot:
+        cgroup = self._new_cgroup(key)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        temporary = None if self._plan.namespaces else _new_folder_name()
+        jobs = Jobs(key.warm) if isinstance(key.warm, Nursery) else None
+        order = jobs.order() if jobs else None
+        fields = {**dict(key.limits), "temporary": temporary, "nursery": order}
+        fields["in_cgroup"] = cgroup is not None
+        door = self._new_door()
+        lines = [line for line in (jobs, door, cgroup) if line is not None]
+        given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
+        # Nothing waits for the zygote to be ready: it reads this when it is.
+        try:
+            wire.send_value(self._control, wire.NEW_SLOT, fields, given)
+        except OSError:
+            for end in (ours, *lines):
+                end.close()
+            raise
+        finally:
+            theirs.close()
+            for line in lines:
+                line.close_theirs()
+        slot = Slot(self._loop, ours, owner, temporary=temporary, jobs=jobs, door=door)
+        slot.cgroup = cgroup
+        return slot
+
+    def _new_cgroup(self, key: SlotKey) -> Cgroup | None:
+        if self._cgroups is None:
+            return None
+        # Without namespaces the temporary folder is on a disk.
+        temporary_bytes = self._plan.temporary_bytes if self._plan.namespaces else 0
+        return self._cgroups.new(bounds(dict(key.limits), temporary_bytes))
+
+    def _new_door(self) -> "Door | None":
+        if not self._plan.proxy_port:
+            return None
+        from skillpouch.execution.proxy.door import Door
+        from skillpouch.execution.proxy.granted import Granted
+
+        granted = Granted(hosts=self._plan.hosts, skill=self._plan.skill_name)
+        return Door(self._loop, granted, self._uplink())
+
+    def used(self) -> None:
+        """Hear that a call has ended; close an idle slot where there are too many."""
+        self.used_at = self._loop.time()
+        idle = [(len(shelf.idle), shelf) for shelf in self._shelves.values()]
+        if sum(count for count, _ in idle) > _MOST_IDLE_SLOTS:
+            max(idle, key=itemgetter(0))[1].trim()
+
+    def lost(self, slot: AnySlot) -> None:
+        """End with a slot that was lost: only our own end proves that its programs are dead.
+
+        Not with one whose cgroup the kernel has killed: that can be removed when all are.
+        """
+        cgroup = slot.cgroup
+        if self.alive and cgroup is not None and cgroup.out_of_memory:
+            cgroup.when_removed(slot.confirm_lost)
+            self._loop.call_later(_PATIENCE_SECONDS, self._end_with, slot, cgroup)
+        else:
+            self._end_with(slot, None)
+
+    def _end_with(self, slot: AnySlot, cgroup: Cgroup | None) -> None:
+        if cgroup is None or not cgroup.is_removed:
+            self.close()
+            self.ended.add_done_callback(lambda _: slot.confirm_lost())
+
+    def end_idle_slots(self, before: float) -> None:
+        """Close slots not used since `before`."""
+        for key, shelf in list(self._shelves.items()):
+            shelf.end_idle(before)
+            if not shelf.in_use and not shelf.idle and not shelf.is_unfit:
+                del self._shelves[key]
+
+    def _read(self) -> None:
+        if not self._hear():
+            self._let_go()
+
+    def _hear(self) -> bool:
+        """Take what the zygote says; whether it is still there."""
+        try:
+            while packet := self._receive():
+                if packet[:1] == wire.FAILED:
+                    self.failure = packet[1:].strip().decode(errors="replace")
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _receive(self) -> bytes:
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        # Not socket.recv_fds, which forgets its flags.
+        packet, given, _, _ = self._control.recvmsg(1024, socket.CMSG_SPACE(4), flags)
+        for _, _, rights in given:
+            self._first = int.from_bytes(rights[:4], sys.byteorder)
+        return packet
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        self._let_go()
+        if self._first < 0:
+            self._end()
+        else:
+            # If the one we started was killed, the others may still be dying.
+            self._loop.add_reader(self._first, self._end)
+
+    def _end(self) -> None:
+        if self._first >= 0:
+            self._loop.remove_reader(self._first)
+            os.close(self._first)
+            self._first = -1
+        self._finish(_FIRST_PAUSE)
+
+    def _finish(self, pause: float) -> None:
+        """Say that all has ended, once its cgroups are gone; at last the next host removes them."""
+        if self._cgroups is not None and not self._cgroups.remove() and pause < _LAST_PAUSE:
+            self._loop.call_later(pause, self._finish, 2 * pause)
+        elif not self.ended.done():
+            self.ended.set_result(None)
+
+    def close(self) -> None:
+        """End the zygote, and every slot with what it runs."""
+        if self.alive:
+            self._let_go()
+            for shelf in self._shelves.values():
+                for slot in shelf.busy:
+                    slot.drop()
+
+    def _let_go(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._hear()  # a slot's end may be noticed before the reason for it
+        self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        for shelf in self._shelves.values():
+            shelf.close()
+
+    def reap(self) -> None:
+        """Wait for the end of an abandoned zygote of our own."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        if self._cgroups is not None:
+            self._cgroups.remove()
+
+    def abandon(self) -> None:
+        """Close descriptors only: the loop is closed or, after a fork, the parent's."""
+        self._control.close()
+        if self._cgroups is not None:
+            self._cgroups.abandon()
+        for fd in (self._pidfd, self._first):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._first = -1
+        for shelf in self._shelves.values():
+            for slot in (*shelf.busy, *shelf.idle):
+                slot.abandon()

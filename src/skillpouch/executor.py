@@ -1,0 +1,370 @@
+"""ToolExecutor, the spine: look up, check, permit, run, record. Every door ends here."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from skillpouch.added_tools import AddedTools, ToolSource
+from skillpouch.arguments import check_arguments, check_output
+from skillpouch.backends.binary import run_binary
+from skillpouch.backends.function import run_function
+from skillpouch.backends.http import run_http
+from skillpouch.backends.inline import run_inline
+from skillpouch.backends.leftovers import forget_skill
+from skillpouch.backends.script import run_script
+from skillpouch.by_identity import Shared
+from skillpouch.call_limits import limits_of, time_note
+from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall
+from skillpouch.errors import (
+    InvalidArgumentsError,
+    NotRunnableError,
+    SandboxFailedError,
+    SandboxUnavailableError,
+    SkillpouchError,
+    WorkspaceError,
+)
+from skillpouch.execution.confinement import Layer
+from skillpouch.house import House
+from skillpouch.kept_folders import (
+    Seen,
+    find_run_later,
+    followed_inside,
+    look_at_run_later,
+    made_to_run_later,
+)
+from skillpouch.limits import Limits
+from skillpouch.loop_thread import run_blocking
+from skillpouch.notes import with_notes
+from skillpouch.permit import BY_APPROVER, Permit
+from skillpouch.policy.policy import Policy
+from skillpouch.redacted_results import redact_result
+from skillpouch.registry import ToolRegistry
+from skillpouch.results import ToolResult
+from skillpouch.stopwatch import Stopwatch
+from skillpouch.tape import current_tape
+from skillpouch.text_skills.active import ActiveSkills
+from skillpouch.tools import (
+    Binary,
+    BuiltIn,
+    Function,
+    Hosted,
+    Http,
+    InlineScript,
+    Script,
+    Tool,
+    definition_of,
+)
+from skillpouch.workspace import check_workspace
+from skillpouch.workspace_tools.running import built_in_tools, run_built_in
+
+ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
+
+
+class ToolExecutor(Shared):
+    """Runs tools, confined. `workspace` is where they may write: the current folder by default.
+
+    `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
+    `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
+    and files that no tool may write, also inside the workspace, which may be one of them.
+    `on_progress` is told in lines for people what takes long, such as installing the packages that
+    a script declares. `house` holds what is the same for all calls: the policy, who is asked,
+    grants, secrets, the journal.
+    `builtins=True` adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        tools: Iterable[Tool] | ToolSource = (),
+        *,
+        workspace: str | Path | None = None,
+        limits: Limits | None = None,
+        sandbox: Literal["on", "off"] = "on",
+        require: Iterable[str] = (),
+        read_only: "Iterable[str | Path] | ReadOnly" = (),
+        on_progress: OnProgress | None = None,
+        house: House | None = None,
+        builtins: bool = False,
+    ) -> None:
+        required = frozenset(require)
+        unknown = required - set(get_args(Layer))
+        if unknown:
+            known = ", ".join(get_args(Layer))
+            raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
+        if sandbox not in ("on", "off"):
+            raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
+        self._source = _source_of(tools, self)
+        if builtins:
+            # Over the source, not in it: others may use that one, too.
+            self._source = AddedTools(self._source, built_in_tools(), caller=self)
+        self.skills = ActiveSkills(self._source, forget_skill)
+        self._workspace = None if workspace is None else os.path.abspath(workspace)
+        self._limits = limits
+        self._sandbox = sandbox
+        self._required = required
+        self._on_progress = on_progress
+        self._house = house or House()
+        self._last_terms: Terms | None = None
+        self._read_only = read_only if callable(read_only) else _fixed(read_only)
+
+    @property
+    def workspace(self) -> Path:
+        """Where tools work and may write."""
+        return Path(self._workspace or Path.cwd())
+
+    def register_skill_tools(self, skill_md: str) -> list[str]:
+        """Add the tools that the text of a SKILL.md declares; return the names they have.
+
+        A tool that has such a name already steps back, and comes back when the new one goes;
+        Skillpouch's own tools never do. The same text again changes nothing, another text with the
+        same skill name takes the place of the earlier one.
+        """
+        # Here, so that an executor without texts does not load what reads them.
+        from skillpouch.text_skills.reading import name_in
+
+        return self.skills.use(name_in(skill_md), skill_md)
+
+    def unregister_tools(self, names: str | Iterable[str]) -> list[str]:
+        """Take out tools that `register_skill_tools` added; return the names that are gone."""
+        return self.skills.remove_tools([names] if isinstance(names, str) else names)
+
+    @property
+    def source(self) -> AddedTools:
+        """What finds its tools."""
+        return self._source
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Every tool that `execute` finds, in a stable order."""
+        return list(self._source)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return what a model is shown of every tool: name, description and parameters."""
+        return [definition_of(tool) for tool in self._source]
+
+    async def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Run a tool by id, wire name or bare name, and return what it gave, good or bad.
+
+        `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
+        arguments that do not fit, more time than the tool may have, not allowed) or when the tool
+        could not be started.
+        """
+        watch = Stopwatch()
+        try:
+            tool, kept = self.skills.hold(name)
+            try:
+                watch.lap("find the tool")
+                call = self._call(tool, args, stdin, timeout, on_output, watch)
+                watch.lap("check the arguments")
+                tape = current_tape()
+                played = None if tape is None else tape.answer(call)
+                result = played or await self._recorded(call)
+            finally:
+                self.skills.let_go(kept)
+        except SkillpouchError as error:
+            error.look_below(self._house.roots)
+            raise
+        return result.timed(watch.timings)
+
+    async def _recorded(self, call: ToolCall) -> ToolResult:
+        permit = self._house.permits.standing(call) or await self._permit(call)
+        call.watch.lap("ask the policy")
+        with self._house.recorder.recording(call, permit) as record:
+            permitted = permit.applied_to(call)
+            before = call.run_later
+            if before is not None and permit.approved_by == BY_APPROVER:
+                before = look_at_run_later(call.terms.workspace)  # somebody took their time
+            result = _told_what_runs(await self._run(permitted), permitted, before)
+            result = check_output(call.tool, result)
+            if result.outcome != "ok" or result.refused_hosts:
+                result = self._with_notes(result, call, permit)
+            result = redact_result(result, permit.redactor)
+            record.result = result
+        call.watch.lap("record")
+        return result
+
+    def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
+        if result.code in ("timeout", "timed_out"):  # of a tool, of a script of tools
+            seconds = result.timeout_seconds or call.limits.timeout_seconds
+            note = time_note(call, self._house.policy, seconds)
+            return replace(result, content="\n".join(filter(None, (result.content, note))))
+        return with_notes(result, call, permit, self._house.roots)
+
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
+        """Return an executor of other tools under the same terms and in the same house."""
+        other = copy(self)
+        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
+        other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
+        return other
+
+    async def _permit(self, call: ToolCall) -> Permit:
+        """Return what the call is given; a refusal goes on record, too."""
+        permits = self._house.permits
+        try:
+            return await permits.permit(call)
+        except SkillpouchError as error:
+            refusal = permits.refusal(call, error)
+            self._house.recorder.refused(call, refusal, error)
+            raise
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        if isinstance(call.tool.runs, Binary):
+            # Whom to ask about a program that nobody has named the hash of.
+            call = replace(call, vouch=partial(self._house.permits.vouch, call))
+        try:
+            return await _run(call)
+        except SandboxFailedError:
+            # A machine that can protect: the consent is not for it, and a tool may be to blame.
+            raise
+        except SandboxUnavailableError:
+            # Nothing ran. What was required is not given up, whoever consented to what.
+            permits = self._house.permits
+            if call.is_unconfined or call.terms.required or not permits.has_consent:
+                raise
+            # The consent says that it may be done; a rule can still say that it may not.
+            await permits.permit(replace(call, terms=replace(call.terms, sandbox="off")))
+            return await _run(replace(call, given=replace(call.given, unconfined=True)))
+
+    def execute_sync(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
+        return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
+
+    def _call(
+        self,
+        tool: Tool,
+        args: Any,
+        stdin: str | bytes | None,
+        timeout: float | None,
+        on_output: OnOutput | None,
+        watch: Stopwatch,
+    ) -> ToolCall:
+        arguments = check_arguments(tool, args)
+        policy = self._house.policy
+        terms, run_later = self._terms(policy, tool)
+        return ToolCall(
+            tool=tool,
+            arguments=arguments,
+            terms=terms,
+            run_later=run_later,
+            limits=limits_of(tool, self._limits, timeout, policy, arguments),
+            stdin=None if stdin is None else _bytes(tool, stdin),
+            on_output=on_output,
+            on_progress=self._on_progress,
+            watch=watch,
+        )
+
+    def _terms(self, policy: Policy, tool: Tool) -> tuple[Terms, Seen | None]:
+        """Return the terms of a call, and what others run later, for tools that might change it."""
+        workspace = check_workspace(self._workspace or _current_folder())
+        last = self._last_terms
+        if last is not None and last.workspace == workspace and not _may_write(tool):
+            return last, None  # what it may not write there is of no concern to it
+        named = self._read_only(workspace)
+        there = [path for path in named if os.path.lexists(path)]
+        read_only = tuple(followed_inside(path, workspace) for path in there)
+        later, before = find_run_later(workspace)
+        # Most often nothing has changed: one object for all calls is also found sooner in caches.
+        seen = (workspace, read_only, later)
+        if last is None or (last.workspace, last.read_only, last.run_later) != seen:
+            last = self._last_terms = Terms(
+                workspace=workspace,
+                limits=self._limits,
+                sandbox=self._sandbox,
+                required=self._required | frozenset(policy.require),
+                read_only=read_only,
+                reserved=tuple(path for path in named if path not in read_only),
+                run_later=later,
+            )
+        return last, before if _may_write(tool) else None
+
+
+def _may_write(tool: Tool) -> bool:
+    """Tell whether a tool may change files of the workspace: requests and functions do not."""
+    match tool.runs:
+        case Http() | Function():
+            return False
+        case Hosted(writes_workspace=may_write):
+            return may_write
+        case _:
+            return True
+
+
+def _fixed(read_only: Iterable[str | Path]) -> ReadOnly:
+    paths = tuple(Path(os.path.realpath(path)) for path in read_only)
+    return lambda _: paths
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise WorkspaceError("the current folder", "it was removed") from None
+
+
+def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
+    try:
+        return stdin.encode() if isinstance(stdin, str) else stdin
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
+
+
+def _told_what_runs(
+    result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
+) -> ToolResult:
+    """Name what the call made that others will run without being confined."""
+    if before is None or (not result.protections and not result.files):
+        return result  # nothing of it was in the workspace
+    changed = (file.path for file in result.files if file.change != "deleted")
+    made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
+    return result.with_run_later(made)
+
+
+async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
+    match call.tool.runs:
+        case Script() as script:
+            return await run_script(call, script)
+        case InlineScript() as inline:
+            return await run_inline(call, inline)
+        case Binary() as binary:
+            return await run_binary(call, binary)
+        case Http() as http:
+            return await run_http(call, http)
+        case Function() as function:
+            return await run_function(call, function)
+        case Hosted() as hosted:
+            return await hosted.run(call)
+        case BuiltIn() as built_in:
+            return await run_built_in(call, built_in)
+        case _:
+            raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
+
+
+def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:
+    if isinstance(tools, AddedTools):
+        tools.caller = tools.caller or executor
+        return tools
+    if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
+        return AddedTools(tools, caller=executor)
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(replace(tool, caller=executor))
+    return AddedTools(registry, caller=executor)

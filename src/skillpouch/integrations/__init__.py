@@ -1,0 +1,1 @@
+"""Skillpouch's tools in the words of other people's frameworks; each translates, none decides."""

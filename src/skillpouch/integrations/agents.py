@@ -1,0 +1,61 @@
+"""Skills in the OpenAI Agents SDK: function tools. Skillpouch checks, decides, runs and records."""
+
+from typing import Any
+
+from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
+from skillpouch.integrations.extras import require_extra
+from skillpouch.integrations.images import data_url
+from skillpouch.integrations.strict_schemas import plain_root, strict_schema
+from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
+from skillpouch.names import model_schema
+from skillpouch.tools import Tool
+
+require_extra("agents", "openai-agents", "pip install 'skillpouch[agents]'")
+
+from agents import FunctionTool, ToolOutputImage, ToolOutputText  # noqa: E402 - the check
+from agents.tool_context import ToolContext  # noqa: E402 - comes first
+
+
+def agents_tools(
+    tools: Tools,
+    *,
+    strict: bool = True,
+    defer: Patterns = (),
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+) -> list[FunctionTool]:
+    """Return what `Agent(tools=…)` takes.
+
+    With `strict`, a schema that can be enforced is. `defer` are patterns of tools that a model
+    finds by searching: give the agent the SDK's `ToolSearchTool` as well. Nothing that goes wrong
+    with a call ends a run: the model is told.
+    """
+    later = Wanted(defer)
+    chosen = runnable(chosen_tools(tools, Wanted(include, exclude)))
+    return [_made(tool, strict, later.tool(tool)) for tool in chosen]
+
+
+def _made(tool: Tool, strict: bool, deferred: bool) -> FunctionTool:
+    schema = model_schema(tool.input_schema)
+    enforced = strict_schema(schema) if strict else None
+
+    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+        call = WireCall(id=context.tool_call_id, name=tool.name, arguments=arguments)
+        (answer,) = await answer_all([call], [tool])
+        return _output(answer)
+
+    return FunctionTool(
+        name=tool.name,
+        description=described(tool),
+        params_json_schema=plain_root(schema) if enforced is None else enforced,
+        on_invoke_tool=invoke,
+        strict_json_schema=enforced is not None,
+        defer_loading=deferred,
+    )
+
+
+def _output(answer: WireAnswer) -> Any:
+    if not answer.images:
+        return answer.told
+    images = [ToolOutputImage(image_url=data_url(each)) for each in answer.images]
+    return [ToolOutputText(text=answer.text), *images]

@@ -1,0 +1,36 @@
+"""Skills in LangChain: tools for any agent, and middleware for `create_agent`."""
+
+from typing import TYPE_CHECKING, Any
+
+from skillpouch.integrations.extras import require_extra
+
+require_extra("langchain_core", "langchain-core", "pip install 'skillpouch[langchain]'")
+
+from skillpouch.integrations.langchain.inputs import RawJsonInput, SkillInput  # noqa: E402 - the check
+from skillpouch.integrations.langchain.making import (  # noqa: E402 - comes first
+    create_langchain_tools,
+    get_skill_tools,
+)
+from skillpouch.integrations.langchain.tool import SkillpouchTool  # noqa: E402
+
+if TYPE_CHECKING:
+    from skillpouch.integrations.langchain.middleware import SkillpouchMiddleware
+
+__all__ = [
+    "RawJsonInput",
+    "SkillInput",
+    "SkillpouchMiddleware",
+    "SkillpouchTool",
+    "create_langchain_tools",
+    "get_skill_tools",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the middleware when it is used: it needs all of LangChain, the tools do not."""
+    if name != "SkillpouchMiddleware":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_extra("langchain.agents", "langchain", "pip install 'skillpouch[langchain-agents]'")
+    from skillpouch.integrations.langchain.middleware import SkillpouchMiddleware
+
+    return SkillpouchMiddleware

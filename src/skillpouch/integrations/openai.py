@@ -1,0 +1,149 @@
+"""Tools for OpenAI's Chat Completions and Responses, and the answers to the calls of a model.
+
+Only dictionaries come and go, so OpenAI's own package is not needed here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described
+from skillpouch.integrations.images import data_url
+from skillpouch.integrations.strict_schemas import plain_root, strict_schema
+from skillpouch.integrations.wire_calls import (
+    Tools,
+    WireAnswer,
+    WireCall,
+    answer_all,
+    field,
+    known_calls,
+)
+from skillpouch.loop_thread import run_blocking
+from skillpouch.names import model_schema
+from skillpouch.tools import Tool
+
+Api = Literal["chat", "responses"]
+
+
+def openai_tools(
+    tools: Tools,
+    *,
+    api: Api = "chat",
+    strict: bool = True,
+    defer: Patterns = (),
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+) -> list[dict[str, Any]]:
+    """Return what `tools=` of a request takes, for either of the two interfaces.
+
+    With `strict`, a schema that can be enforced is. `defer` are patterns of tools that a model
+    finds by searching instead of being shown them; only Responses has this.
+    """
+    if api not in ("chat", "responses"):
+        raise ValueError(f"api is {api!r}: say 'chat' or 'responses'")
+    if defer and api == "chat":
+        raise ValueError("Chat Completions cannot defer tools: say api='responses'")
+    chosen = chosen_tools(tools, Wanted(include, exclude))
+    if api == "chat":
+        return [{"type": "function", "function": _function(tool, strict)} for tool in chosen]
+    later = Wanted(defer)
+    made = [
+        {"type": "function", **_function(tool, strict)}
+        | ({"defer_loading": True} if later.tool(tool) else {})
+        for tool in chosen
+    ]
+    searched = any(later.tool(tool) for tool in chosen)
+    return [*made, {"type": "tool_search"}] if searched else made
+
+
+def _function(tool: Tool, strict: bool) -> dict[str, Any]:
+    schema = model_schema(tool.input_schema)
+    enforced = strict_schema(schema) if strict else None
+    return {
+        "name": tool.name,
+        "description": described(tool),
+        "parameters": plain_root(schema) if enforced is None else enforced,
+        "strict": enforced is not None,
+    }
+
+
+async def arun_openai_calls(
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
+) -> list[dict[str, Any]]:
+    """Make the calls of a response side by side; return the messages or items to send back.
+
+    `response` is what either interface gave, a message of it, or its output, as objects or
+    dictionaries. Nothing that goes wrong with a call raises: the model is told. A call of a tool
+    that is not among `tools`, chosen with the same `include` and `exclude` as those you sent, is
+    answered so, too, or left to you with `unknown="skip"`.
+    """
+    api, calls = _calls(response)
+    wanted = Wanted(include, exclude)
+    if unknown == "skip":
+        calls = known_calls(calls, tools, wanted)
+    answers = await answer_all(calls, tools, wanted)
+    if api == "responses":
+        return [_item(answer) for answer in answers]
+    messages = [
+        {"role": "tool", "tool_call_id": answer.call.id, "content": answer.told}
+        for answer in answers
+    ]
+    # A tool message holds text only; what is to be seen follows after all of them.
+    shown = [answer for answer in answers if answer.images]
+    return [*messages, *map(_images, shown)]
+
+
+def run_openai_calls(
+    response: Any,
+    tools: Tools,
+    *,
+    include: Patterns | None = None,
+    exclude: Patterns = (),
+    unknown: Literal["answer", "skip"] = "answer",
+) -> list[dict[str, Any]]:
+    """Do what `arun_openai_calls` does, and wait."""
+    return run_blocking(
+        arun_openai_calls(response, tools, include=include, exclude=exclude, unknown=unknown)
+    )
+
+
+def _calls(response: Any) -> tuple[Api, list[WireCall]]:
+    choices = field(response, "choices")
+    message = field(choices[0], "message") if choices else response
+    if field(message, "role") == "assistant" and field(message, "type") != "message":
+        wanted = field(message, "tool_calls") or []
+        return "chat", [_chat_call(each) for each in wanted if field(each, "function")]
+    output = response if isinstance(response, Sequence) else field(response, "output", [])
+    wanted = [each for each in output if field(each, "type") == "function_call"]
+    return "responses", [_response_call(each) for each in wanted]
+
+
+def _chat_call(call: Any) -> WireCall:
+    function = field(call, "function")
+    return WireCall(
+        id=field(call, "id"), name=field(function, "name"), arguments=field(function, "arguments")
+    )
+
+
+def _response_call(call: Any) -> WireCall:
+    return WireCall(
+        id=field(call, "call_id"), name=field(call, "name"), arguments=field(call, "arguments")
+    )
+
+
+def _item(answer: WireAnswer) -> dict[str, Any]:
+    output: Any = answer.told
+    if answer.images:
+        text = {"type": "input_text", "text": output}
+        output = [text, *({"type": "input_image", "image_url": data_url(i)} for i in answer.images)]
+    return {"type": "function_call_output", "call_id": answer.call.id, "output": output}
+
+
+def _images(answer: WireAnswer) -> dict[str, Any]:
+    text = {"type": "text", "text": f"What the tool {answer.call.name} showed:"}
+    shown = [{"type": "image_url", "image_url": {"url": data_url(each)}} for each in answer.images]
+    return {"role": "user", "content": [text, *shown]}

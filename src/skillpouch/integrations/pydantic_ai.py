@@ -1,0 +1,140 @@
+"""Skills in pydantic-ai: a toolset for any agent. Skillpouch checks, decides, runs and records."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from skillpouch.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
+from skillpouch.errors import InvalidArgumentsError, SkillpouchError
+from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
+from skillpouch.integrations.extras import require_extra
+from skillpouch.integrations.storable_results import storable
+from skillpouch.integrations.strict_schemas import plain_root
+from skillpouch.integrations.telling import failure_text, refusal_text
+from skillpouch.integrations.wire_calls import Tools
+from skillpouch.manager import SkillManager
+from skillpouch.names import model_schema
+from skillpouch.results import ToolResult
+from skillpouch.tools import Caller, Tool
+
+require_extra("pydantic_ai", "pydantic-ai", "pip install 'skillpouch[pydantic-ai]'")
+
+from pydantic_ai import (  # noqa: E402 - the check comes first
+    BinaryContent,
+    ModelRetry,
+    RunContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolReturn,
+)
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool  # noqa: E402
+from pydantic_core import SchemaValidator, core_schema  # noqa: E402
+
+# Any object: the arguments are checked by Skillpouch, with messages that a model can act on.
+_ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+
+
+@dataclass(kw_only=True)
+class _SkillpouchTool(ToolsetTool[Any]):
+    """What `call_tool` gets back of `get_tools`, whoever renamed it in between."""
+
+    caller: Caller
+    tool_id: str
+
+
+class SkillpouchToolset(AbstractToolset[Any]):
+    """The tools of a manager, or some tools, for `Agent(toolsets=[…])`.
+
+    Skills that a manager finds anew are there at the next step of a run. Arguments that do not
+    fit are a retry, of which each tool has `max_retries`; every other failure is told to
+    the model and costs none. `defer` are patterns of tools that a model finds by searching. Where
+    an agent is given `activate_skill`, the skills are listed in its instructions, in at most
+    `budget` characters.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        tools: Tools,
+        *,
+        include: Patterns | None = None,
+        exclude: Patterns = (),
+        defer: Patterns = (),
+        max_retries: int = 3,
+        budget: int = DEFAULT_BUDGET,
+        id: str | None = "skillpouch",  # noqa: A002 - the framework's word
+    ) -> None:
+        # Bound once: functions that nobody runs yet get one executor, not one for each step.
+        self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
+        self._wanted = Wanted(include, exclude)
+        self._later = Wanted(defer)
+        self._retries = max_retries
+        self._budget = budget
+        self._id = id
+
+    @property
+    def id(self) -> str | None:
+        """What tells this toolset from others of the same agent."""
+        return self._id
+
+    async def get_instructions(self, ctx: RunContext[Any]) -> str | None:  # noqa: ARG002 - theirs
+        """Return the list of skills when the agent has the tool to use it."""
+        if not isinstance(self._tools, SkillManager):
+            return None
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        if not any(tool.name == "activate_skill" for tool in chosen):
+            return None
+        return await asyncio.to_thread(skills_prompt, self._tools, budget=self._budget) or None
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
+        """Return the tools as they are now, by the names that models call them."""
+        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        return {tool.name: self._made(tool) for tool in chosen}
+
+    async def call_tool(
+        self,
+        name: str,  # noqa: ARG002 - perhaps renamed on the way here
+        tool_args: dict[str, Any],
+        ctx: RunContext[Any],  # noqa: ARG002
+        tool: ToolsetTool[Any],
+    ) -> ToolReturn:
+        """Run a tool; raise what tells the model how it failed."""
+        assert isinstance(tool, _SkillpouchTool)
+        try:
+            result = await tool.caller.execute(tool.tool_id, tool_args)
+        except InvalidArgumentsError as error:
+            raise ModelRetry(refusal_text(error)) from error
+        except SkillpouchError as error:
+            raise ToolFailed(refusal_text(error)) from error
+        if result.is_error:
+            raise ToolFailed(failure_text(result))
+        return _returned(result)
+
+    def _made(self, tool: Tool) -> _SkillpouchTool:
+        assert tool.caller is not None
+        facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
+        definition = ToolDefinition(
+            name=tool.name,
+            description=described(tool),
+            parameters_json_schema=plain_root(model_schema(tool.input_schema)),
+            metadata=facts,
+            defer_loading=self._later.tool(tool),
+        )
+        return _SkillpouchTool(
+            toolset=self,
+            tool_def=definition,
+            max_retries=self._retries,
+            args_validator=_ANY_OBJECT,
+            caller=tool.caller,
+            tool_id=tool.id,
+        )
+
+
+def _returned(result: ToolResult) -> ToolReturn:
+    """Return what a model gets, text and images, and beside it the result for a program."""
+    images = [
+        BinaryContent(data=each.data, media_type=each.type)
+        for each in result.attachments
+        if each.type.startswith("image/")
+    ]
+    shown = [result.content, *images] if images else result.content
+    return ToolReturn(return_value=shown, metadata=storable(result))

@@ -1,0 +1,206 @@
+"""The file itself: made private, opened, and of a version this code knows."""
+
+import fcntl
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from skillpouch.journal.owners import Owner
+from skillpouch.journal.rows import END_COLUMNS, START_COLUMNS
+from skillpouch.journal.trouble import DamagedJournalError, JournalError
+
+FILE_NAME = "journal.sqlite3"
+_APPLICATION = 0x736B706A  # "skpj": tells our file from somebody else's
+_VERSION = 1
+_LATER = {"parent"}  # columns that the first journals did not have
+_BUSY_SECONDS = 1.0
+_ALONE_SECONDS = 2.0
+_WHO = "end the process that was stopped while it opened the journal"
+# Upkeep moves the write-ahead log into the file long before this. It is the last resort.
+_AUTOCHECKPOINT_PAGES = 8000
+_LOG_BYTES = 16 * 1024 * 1024
+
+_SCHEMA = f"""
+CREATE TABLE owners (
+    id INTEGER PRIMARY KEY, pid INTEGER, began TEXT, boot TEXT, namespace TEXT,
+    machine TEXT
+);
+CREATE TABLE calls (id INTEGER PRIMARY KEY, {", ".join(START_COLUMNS)},
+    {", ".join(END_COLUMNS)}
+);
+CREATE TABLE upkeep (done_ns INTEGER);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""
+_OPENING = (
+    # First, or it has no effect on a new file: that can then shrink step by step.
+    "PRAGMA auto_vacuum = INCREMENTAL",
+    "PRAGMA journal_mode = WAL",
+    # Only what is committed counts, and a process that is killed loses nothing. A machine that
+    # loses power may lose the last moments, never the file: FULL would cost a disk flush per row.
+    "PRAGMA synchronous = NORMAL",
+    f"PRAGMA wal_autocheckpoint = {_AUTOCHECKPOINT_PAGES}",
+    f"PRAGMA journal_size_limit = {_LOG_BYTES}",
+)
+
+
+def open_store(directory: Path) -> sqlite3.Connection:
+    """Return a connection to the journal in a directory; both are made when they are not there.
+
+    To fork while it is open would damage the file: see `Journal`.
+    """
+    _make_private_directory(directory)
+    with alone(directory):
+        return open_while_alone(directory)
+
+
+def open_while_alone(directory: Path) -> sqlite3.Connection:
+    """Do what `open_store` does, for somebody who has kept all others from opening it."""
+    path = directory / FILE_NAME
+    _make_private(path)
+    connection = _connect(path)
+    try:
+        for line in _OPENING:
+            connection.execute(line)
+        _check_version(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Keep other processes from opening or replacing the journal for the moment."""
+    path = directory / "journal.lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        _lock(handle, path)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> None:
+    deadline = time.monotonic() + _ALONE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise JournalError(path, "another process holds it", hint=_WHO) from None
+            time.sleep(0.01)
+
+
+def open_existing(directory: Path) -> sqlite3.Connection | None:
+    """Return a connection that only reads, or None when there is no journal yet."""
+    path = directory / FILE_NAME
+    if not path.exists():
+        return None
+    connection = _connect(path)
+    try:
+        if _is_empty(connection):
+            connection.close()
+            return None
+        _add_columns(connection)
+        connection.execute("PRAGMA query_only = 1")
+        _refuse_others(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def add_owner(connection: sqlite3.Connection, owner: Owner) -> int:
+    """Put a process on record and return its number."""
+    query = "INSERT INTO owners (pid, began, boot, namespace, machine) VALUES (?, ?, ?, ?, ?)"
+    number = connection.execute(query, owner).lastrowid
+    assert number is not None
+    return number
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # The caller's lock keeps threads apart. Never created here: it would not be private.
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _make_private_directory(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
+        raise JournalError(directory, "it belongs to somebody else")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        directory.chmod(0o700)
+
+
+def _make_private(path: Path) -> None:
+    # SQLite gives its other two files the mode of the first. A file that is there is not opened:
+    # when a process closes a file it loses all its locks on it, those of SQLite too.
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise JournalError(path, "it is not a file", hint="move it out of the way")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o600)
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_empty(connection):
+        _create(connection)
+    _add_columns(connection)
+    _refuse_others(connection, path)
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    return bool(tables == 0)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if _is_empty(connection):  # another process may have been here while this one waited
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Give a journal of ours the columns that came later; who does not know them is not harmed."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    if application != _APPLICATION or not found or found >= _LATER:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
+    for column in sorted(_LATER - found):  # another process may have been here meanwhile
+        connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
+    connection.execute("COMMIT")
+
+
+def _refuse_others(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION:
+        raise JournalError(path, "it is somebody else's database", hint="move it out of the way")
+    if version > _VERSION:
+        raise JournalError(
+            path, f"a newer Skillpouch wrote it (format {version})", hint="upgrade this Skillpouch"
+        )
+    for table, columns in (("calls", {*START_COLUMNS, *END_COLUMNS}), ("owners", {"pid", "began"})):
+        found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if not columns <= found:
+            raise DamagedJournalError(path, f"its table {table!r} is not whole")

@@ -1,0 +1,321 @@
+"""SkillManager, the front door: roots in, skills and typed tools out."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from skillpouch.activation import activate
+from skillpouch.added_tools import AddedTools
+from skillpouch.arguments import script_arguments
+from skillpouch.by_identity import Shared
+from skillpouch.environment import cache_directory, default_roots
+from skillpouch.errors import SkillpouchError
+from skillpouch.index import Index
+from skillpouch.library import SkillLibrary
+from skillpouch.own_tools import authoring_tools, workspace_tools
+from skillpouch.problems import Problem
+from skillpouch.readiness import Machine
+from skillpouch.refusals import Refusals
+from skillpouch.results import ToolResult
+from skillpouch.skills import Skill
+from skillpouch.tools import Tool
+
+if TYPE_CHECKING:
+    from skillpouch.calls import OnOutput, OnProgress
+    from skillpouch.executor import ToolExecutor
+    from skillpouch.limits import Limits
+    from skillpouch.policy.approval import Approver
+    from skillpouch.policy.policy import Policy
+    from skillpouch.secrets import Secrets
+    from skillpouch.telemetry import Telemetry
+    from skillpouch.watching.listening import OnChange
+    from skillpouch.watching.watcher import SkillWatcher
+
+
+class SkillManager:
+    """Finds the skills below some roots, reads their tools without running them, and calls them.
+
+    Later roots override earlier ones. Without roots, the folders in which agents keep skills are
+    searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
+    adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
+    `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
+    `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
+    `disclosure=True` adds those by which an agent finds its way among many skills:
+    activate_skill, read_skill_file and search_tools.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        *roots: str | os.PathLike[str],
+        skills_dir: str | os.PathLike[str] | None = None,
+        cache: bool = True,
+        workspace: str | os.PathLike[str] | None = None,
+        limits: "Limits | None" = None,
+        sandbox: Literal["on", "off"] = "on",
+        require: Iterable[str] = (),
+        on_progress: "OnProgress | None" = None,
+        policy: "Policy | None" = None,
+        approver: "Approver | None" = None,
+        secrets: "Secrets | None" = None,
+        journal: bool = True,
+        telemetry: "Telemetry | None" = None,
+        builtins: bool = False,
+        define_tools: bool = False,
+        disclosure: bool = False,
+    ) -> None:
+        required = tuple(require)
+        named = [*roots] if skills_dir is None else [*roots, skills_dir]
+        self.roots = [_absolute(root) for root in named or default_roots()]
+        self.named_roots = tuple(map(str, self.roots)) if named else ()  # to be named again
+        caller = _Caller(self)
+        self._library = SkillLibrary(
+            self.roots,
+            Index(cache_directory() if cache else None),
+            caller,
+            named=bool(named),
+            machine=Machine(runs_typescript=_runs_typescript),
+            refusals=Refusals(
+                policy,
+                asks=approver is not None,
+                sandbox=sandbox,
+                workspace=None if workspace is None else Path(workspace),
+            ),
+        )
+        self.source = AddedTools(self._library, caller=caller)
+        self._library.own = (
+            *(workspace_tools() if builtins else ()),
+            *(authoring_tools(self) if define_tools else ()),
+        )
+        self._library.discloses = disclosure
+        self._executor_of = partial(
+            _executor,
+            self.source,
+            workspace=None if workspace is None else Path(workspace),
+            limits=limits,
+            sandbox=sandbox,
+            require=required,
+            read_only=self.kept_in,
+            on_progress=on_progress,
+            house={
+                "policy": policy,
+                "approver": approver,
+                "secrets": secrets,
+                "journal": journal,
+                "telemetry": telemetry,
+                "project": Path.cwd,
+                "roots": self.named_roots,
+            },
+        )
+        if required or sandbox != "on":
+            _ = self._executor  # what is wrong with these is said at once
+
+    @cached_property
+    def _executor(self) -> "ToolExecutor":
+        return self._executor_of()
+
+    @property
+    def executor(self) -> "ToolExecutor":
+        """What every call of these tools goes through."""
+        return self._executor
+
+    def kept_in(self, workspace: Path) -> tuple[Path, ...]:
+        """Return the skills, by folder, that no tool may write in a workspace."""
+        return self._library.kept_in(workspace)
+
+    def discover(self) -> None:
+        """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
+        self._library.discover()
+
+    async def adiscover(self) -> None:
+        """Do what `discover` does, without blocking the event loop."""
+        await asyncio.to_thread(self.discover)
+
+    @overload
+    def list_skills(self, include_qualified: Literal[False] = False) -> list[Skill]: ...
+    @overload
+    def list_skills(self, include_qualified: Literal[True]) -> list[str]: ...
+    def list_skills(self, include_qualified: bool = False) -> list[Skill] | list[str]:
+        """Return the skills; with `include_qualified`, every name that finds one instead."""
+        catalogue = self._library.current
+        return list(catalogue.names()) if include_qualified else list(catalogue.skills.values())
+
+    def get_skill(self, name: str) -> Skill:
+        """Find a skill by name, by `plugin:skill`, or by its bare name when only one has it."""
+        with self._hints():
+            return self._library.current.skill(name)
+
+    def load_skill(self, name: str) -> Skill:
+        """Find a skill and read its body now, so that a later change does not matter."""
+        with self._hints():
+            return self._library.current.loaded(name)
+
+    def invoke_skill(self, name: str, arguments: str = "") -> str:
+        """Return what an agent is given to use the skill: instructions, folder, files."""
+        return activate(self.load_skill(name), arguments)
+
+    async def ainvoke_skill(self, name: str, arguments: str = "") -> str:
+        """Do what `invoke_skill` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.invoke_skill, name, arguments)
+
+    def get_skill_tools(self, name: str) -> list[Tool]:
+        """Return the tools of one skill, in order; its scripts are read when first asked for."""
+        return self._library.current.tools_of([self.get_skill(name)])
+
+    def get_tool(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or bare name when it is unique."""
+        with self._hints():
+            return self.source.owner_of(name) or self._library.current.tool(name)
+
+    @contextmanager
+    def _hints(self) -> Iterator[None]:
+        """Let what errors advise look where this manager does."""
+        try:
+            yield
+        except SkillpouchError as error:
+            error.look_below(self.named_roots)
+            raise
+
+    def call(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Run a tool by id, wire name or bare name, confined, and return what it gave."""
+        return self._executor.execute_sync(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    async def acall(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Do what `call` does, without blocking the event loop."""
+        return await self._executor.execute(
+            tool, arguments, stdin, timeout=timeout, on_output=on_output
+        )
+
+    def execute_skill_script(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Run one script of a skill by its path, such as `scripts/extract.py`."""
+        tool = self._library.current.tool_of_script(skill_name, os.fspath(script_path))
+        return self.call(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    async def execute_skill_script_async(
+        self,
+        skill_name: str,
+        script_path: str | os.PathLike[str],
+        arguments: Any = None,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Do what `execute_skill_script` does, without blocking the event loop."""
+        catalogue = await asyncio.to_thread(lambda: self._library.current)
+        tool = await asyncio.to_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
+        return await self.acall(tool.id, script_arguments(tool, arguments), timeout=timeout)
+
+    def watch(
+        self,
+        on_change: "OnChange | None" = None,
+        *,
+        polling: bool | None = None,
+        poll_seconds: float = 0.2,
+        settle_seconds: float = 0.05,
+        missing_seconds: float = 0.5,
+    ) -> "SkillWatcher":
+        """Serve skills as they are on disk, while in `with` or `async with` what this returns.
+
+        `on_change` hears what came, changed and went. `polling` looks for changes itself; by
+        default the operating system tells of them, if the package watchfiles is there.
+        """
+        from skillpouch.watching.watcher import SkillWatcher, Timing
+
+        timing = Timing(
+            poll_seconds=poll_seconds,
+            settle_seconds=settle_seconds,
+            missing_seconds=missing_seconds,
+        )
+        watcher = SkillWatcher(self._library, polling=polling, timing=timing)
+        if on_change is not None:
+            watcher.listen(on_change)
+        return watcher
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Skillpouch's own tools, if they are on; then those of every skill, in the order found."""
+        return list(self.source)
+
+    @property
+    def disclosure_tools(self) -> list[Tool]:
+        """The tools by which an agent finds its way among the skills; none without skills."""
+        return list(self._library.current.disclosure)
+
+    def missing_for(self, name: str) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        catalogue = self._library.current
+        return catalogue.missing_for(catalogue.skill(name))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was noticed so far: about skills, and about the tools that were asked for."""
+        return self._library.current.problems()
+
+    @property
+    def found(self) -> int:
+        """How many skill files lie below the roots, shadowed and skipped ones too."""
+        return self._library.current.found
+
+    @property
+    def skipped(self) -> int:
+        """How many of them could not be read at all; `problems` says why."""
+        return self._library.current.skipped
+
+
+def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
+    # Here, so that finding and listing skills does not load what runs them.
+    from skillpouch.executor import ToolExecutor
+    from skillpouch.house import House
+
+    return ToolExecutor(source, **terms, house=House(**house))
+
+
+class _Caller(Shared):
+    """Runs the tools of a manager that are called by themselves."""
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult:
+        return await self._manager.acall(name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
+        return self._manager.call(name, args)
+
+
+def _absolute(root: str | os.PathLike[str]) -> Path:
+    # Not resolved: a root that is a link keeps the path its user knows.
+    return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
+
+
+def _runs_typescript() -> bool:
+    # Here, so that listing skills without TypeScript does not load what starts programs.
+    from skillpouch.backends.interpreters import find_program
+    from skillpouch.execution.interpreter import node_runs_typescript
+
+    return node_runs_typescript(find_program("node"))

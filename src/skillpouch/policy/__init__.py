@@ -1,0 +1,63 @@
+"""Who may do what: rules, needs and an approver decide about each call before it runs."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skillpouch.policy.approval import Answer, Approver, Question, ask
+    from skillpouch.policy.argument_tests import Equals, Glob, Greater, Less, Regex
+    from skillpouch.policy.command_test import Command
+    from skillpouch.policy.conditions import Absent, Condition, Present
+    from skillpouch.policy.decisions import Decision, Request
+    from skillpouch.policy.examples import Example
+    from skillpouch.policy.limit_rules import LimitRule
+    from skillpouch.policy.loading import load_policy
+    from skillpouch.policy.policy import Policy
+    from skillpouch.policy.rules import Rule
+    from skillpouch.policy.terminal import terminal_approver
+
+_HOMES = {
+    "approval": ("Answer", "Approver", "Question", "ask"),
+    "argument_tests": ("Equals", "Glob", "Greater", "Less", "Regex"),
+    "command_test": ("Command",),
+    "conditions": ("Absent", "Condition", "Present"),
+    "decisions": ("Decision", "Request"),
+    "examples": ("Example",),
+    "limit_rules": ("LimitRule",),
+    "loading": ("load_policy",),
+    "policy": ("Policy",),
+    "rules": ("Rule",),
+    "terminal": ("terminal_approver",),
+}
+__all__ = [
+    "Absent",
+    "Answer",
+    "Approver",
+    "Command",
+    "Condition",
+    "Decision",
+    "Equals",
+    "Example",
+    "Glob",
+    "Greater",
+    "Less",
+    "LimitRule",
+    "Policy",
+    "Present",
+    "Question",
+    "Regex",
+    "Request",
+    "Rule",
+    "ask",
+    "load_policy",
+    "terminal_approver",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: most callers need no approver and no files."""
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"skillpouch.policy.{module}"), name)
+    raise AttributeError(f"module 'skillpouch.policy' has no attribute {name!r}")

@@ -1,0 +1,180 @@
+"""Asking somebody: a callback of the host says yes or no, and everything else is a no."""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_args
+
+from skillpouch.clocks import clocks_stopped
+from skillpouch.needs import Need
+
+Remember = Literal["once", "session", "always"]
+Cause = Literal["answered", "no_approver", "no_answer", "approver_failed"]
+
+Value = TypeVar("Value")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is shown to somebody who has to say yes. Secrets are no longer in it.
+
+    `runs` is what exactly will run: a command line, or the name of a function.
+    """
+
+    tool: str
+    skill: str
+    runs: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    reasons: tuple[str, ...] = ()
+    digest: str = ""
+    session: str = ""  # whose call it is, where there are sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Yes or no, for how long, and - when nobody said so - why it is a no."""
+
+    yes: bool
+    remember: Remember = "once"
+    cause: Cause = "answered"
+    reason: str = ""  # for people: why it was refused
+
+    def __post_init__(self) -> None:
+        # A yes must be one: the text "no" is true, too.
+        if not isinstance(self.yes, bool):
+            raise TypeError(f"yes is {self.yes!r}: say True or False")
+        if self.remember not in get_args(Remember):
+            raise ValueError(f"remember is {self.remember!r}: say 'once', 'session' or 'always'")
+
+
+Reply = bool | Answer
+Approver = Callable[[Question], Reply | Awaitable[Reply]]
+
+_asked_here: contextvars.ContextVar[Approver | None] = contextvars.ContextVar(
+    "asked_here", default=None
+)
+
+
+@contextlib.contextmanager
+def asking(approver: Approver) -> Iterator[None]:
+    """Let `approver` answer for the calls that are made inside of this, and for no others.
+
+    For a host whose question is about one call, such as a request to a server: whoever is asked
+    otherwise is not.
+    """
+    token = _asked_here.set(approver)
+    try:
+        yield
+    finally:
+        _asked_here.reset(token)
+
+
+_WITHDRAWN_SECONDS = 0.5  # for an approver to hear that nobody waits any more
+
+
+async def ask(approver: Approver | None, question: Question, timeout_seconds: float) -> Answer:
+    """Ask, and wait no longer than `timeout_seconds`. Never raises because of the approver.
+
+    A plain function runs in a thread of its own, so that a prompt does not stop the loop; a
+    coroutine function runs on the loop and is cancelled when the time is over.
+    """
+    approver = _asked_here.get() or approver
+    if approver is None:
+        return _no("no_approver", "there is nobody to ask")
+    task = asyncio.ensure_future(_reply(approver, question))
+    task.add_done_callback(_look_at)
+    try:
+        with clocks_stopped():
+            await asyncio.wait([task], timeout=timeout_seconds)
+        if not task.done():
+            task.cancel()
+            # A question that is over must not be shown any more when this is known.
+            await asyncio.wait([task], timeout=_WITHDRAWN_SECONDS)
+            return _no("no_answer", f"nobody answered within {timeout_seconds:g} seconds")
+    finally:
+        task.cancel()
+    return _answer(task)
+
+
+async def _reply(approver: Approver, question: Question) -> object:
+    if _is_async(approver):
+        reply: object = approver(question)
+    else:
+        reply = await in_thread(lambda: approver(question))
+    return await reply if inspect.isawaitable(reply) else reply
+
+
+def _is_async(approver: Approver) -> bool:
+    call = getattr(approver, "__call__", None)  # noqa: B004 - its method, not whether it has one
+    return inspect.iscoroutinefunction(approver) or inspect.iscoroutinefunction(call)
+
+
+def _answer(task: "asyncio.Future[object]") -> Answer:
+    error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    if error is not None:
+        _log.warning("the approver failed, which is a no", exc_info=error)
+        return _no("approver_failed", f"the approver failed: {type(error).__name__}: {error}")
+    reply = task.result()
+    if isinstance(reply, Answer):
+        return reply
+    if isinstance(reply, bool):
+        return Answer(yes=reply, reason="" if reply else "the approver said no")
+    _log.warning("the approver gave %s, neither a bool nor an Answer: a no", type(reply).__name__)
+    return _no("approver_failed", f"the approver gave a {type(reply).__name__}, no yes or no")
+
+
+def _no(cause: Cause, reason: str) -> Answer:
+    return Answer(yes=False, cause=cause, reason=reason)
+
+
+def _look_at(task: "asyncio.Future[object]") -> None:
+    # Nobody waits for an approver that is too late; asyncio would complain about its exception.
+    if not task.cancelled():
+        task.exception()
+
+
+async def in_thread(call: Callable[[], Value]) -> Value:
+    """Run a function in a daemon thread: one that never returns must not keep the host alive."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Value] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            outcome: Value | _Raised = context.run(call)
+        except BaseException as raised:  # noqa: BLE001 - whatever a stranger's function raises
+            outcome = _Raised(raised)
+        # A loop that was closed meanwhile has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, done, outcome)
+
+    threading.Thread(target=run, name="skillpouch-approver", daemon=True).start()
+    return await done
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: BaseException
+
+    def carried(self) -> Exception:
+        """Return what a future can carry: no StopIteration, and nothing that ends the loop."""
+        if isinstance(self.error, Exception) and not isinstance(self.error, StopIteration):
+            return self.error
+        return RuntimeError(repr(self.error))
+
+
+def _settle(done: "asyncio.Future[Value]", outcome: "Value | _Raised") -> None:
+    if done.cancelled():
+        return
+    if isinstance(outcome, _Raised):
+        done.set_exception(outcome.carried())
+    else:
+        done.set_result(outcome)

@@ -1,0 +1,131 @@
+"""What a rule can ask about a shell command: which program it runs, with which words.
+
+A permission is for one plain command and nothing beside it. A refusal minds every command in a
+text, also behind `sudo`, `env` or `sh -c`, and whatever cannot be told without running it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillpouch.policy.argument_tests import text_of
+from skillpouch.policy.command_programs import EVALUATING
+from skillpouch.policy.command_runs import Candidate, is_code_in_name, what_may_run
+from skillpouch.policy.command_text import ANY, ASSIGNMENT, GLOB, MARKS, SPLIT, Word
+from skillpouch.policy.command_words import read_command
+from skillpouch.policy.patterns import literal_ends, matcher
+
+# Nobody reads a longer one before saying yes to it.
+_LONGEST = 4_096
+_REST = "*"
+_FLAGS = re.compile(r"-[A-Za-z]+")
+_CLUSTER = re.compile(r"-[^-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A shell command of these words: `cargo build *`. The last `*` is any further words."""
+
+    pattern: str
+    _words: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)
+    _refused: tuple[Callable[[str], object] | frozenset[str], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    _program: str | None = field(init=False, repr=False, compare=False)  # None: not one name
+    _goes_on: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        words = self.pattern.split()
+        if not words or words == [_REST]:
+            raise ValueError(f"{self.pattern!r} names no program: write 'cargo *' or 'git status'")
+        goes_on = words[-1] == _REST
+        fits = tuple(matcher(word) for word in (words[:-1] if goes_on else words))
+        refused = tuple(map(_letters_or, words[1:], fits[1:]))
+        name, _, is_one = literal_ends(words[0])
+        object.__setattr__(self, "_words", fits)
+        object.__setattr__(self, "_refused", refused)
+        object.__setattr__(self, "_program", name if is_one else None)
+        object.__setattr__(self, "_goes_on", goes_on)
+
+    def holds(self, value: Any, *, cautious: bool) -> bool:
+        text = text_of(value)
+        if text is None or len(text) > _LONGEST:
+            return cautious
+        if cautious:
+            found = what_may_run(text)
+            return found.is_doubtful or any(map(self._may_be, found.candidates))
+        read = read_command(text)
+        if read.is_doubtful or not read.is_single or len(read.commands) != 1:
+            return False
+        return self._is(read.commands[0].words)
+
+    def _is(self, words: Sequence[Word]) -> bool:
+        """Tell whether a command is exactly what the pattern says."""
+        is_whole = len(words) == len(self._words) or (
+            self._goes_on and len(words) > len(self._words)
+        )
+        is_plain = all(word.is_plain for word in words) and not ASSIGNMENT.match(words[0].text)
+        is_plain = is_plain and not _is_evaluated(words)
+        return is_whole and is_plain and all(map(_fits, self._words, words))
+
+    def _may_be(self, candidate: Candidate) -> bool:
+        """Tell whether a command may be what the pattern says, with more words in between."""
+        for place, word in enumerate(candidate.words):
+            if self._may_be_program(word):
+                left = candidate.words[place if SPLIT in word else place + 1 :]
+                return _may_follow(self._refused, left)
+            if not candidate.anywhere:
+                return False
+        return False
+
+    def _may_be_program(self, word: str) -> bool:
+        if MARKS.isdisjoint(word):
+            fits = self._words[0]
+            return bool(fits(word) or fits(word.rpartition("/")[2]))
+        if self._program is None or SPLIT in word:
+            return True
+        # What is behind the last unknown text is all that is known of the end.
+        known = re.split(f"[{ANY}]", word)[-1]
+        begins = "" if ANY not in word or "/" in known else ".*"
+        name = known.rpartition("/")[2]
+        pattern = begins + ".*".join(map(re.escape, re.split(f"{GLOB}+", name)))
+        program = self._program.rpartition("/")[2]
+        return re.fullmatch(pattern, program, re.DOTALL) is not None
+
+
+def _fits(fits: Callable[[str], object], word: Word) -> bool:
+    return bool(fits(word.text))
+
+
+def _is_evaluated(words: Sequence[Word]) -> bool:
+    # Bash evaluates the name `x[$(rm y)]` that such a word gives to it, quoted or not.
+    return words[0].text in EVALUATING and any(map(is_code_in_name, words[1:]))
+
+
+def _letters_or(
+    word: str, fits: Callable[[str], object]
+) -> Callable[[str], object] | frozenset[str]:
+    """Return the letters of `-rf`, which a refusal minds in any order and any number of words."""
+    return frozenset(word[1:]) if _FLAGS.fullmatch(word) else fits
+
+
+def _may_follow(
+    rest: Sequence[Callable[[str], object] | frozenset[str]], words: Sequence[str]
+) -> bool:
+    """Tell whether words may hold all that a pattern says, in its order."""
+    given = frozenset("".join(word[1:] for word in words if _CLUSTER.match(word)))
+    left = iter(words)
+    for asked in rest:
+        if isinstance(asked, frozenset):
+            if not asked <= given and not any(not MARKS.isdisjoint(word) for word in words):
+                return False
+            continue
+        for word in left:
+            if SPLIT in word:
+                return True  # it may be all the words that are missing
+            if not MARKS.isdisjoint(word) or asked(word):
+                break
+        else:
+            return False
+    return True

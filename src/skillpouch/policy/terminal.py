@@ -1,0 +1,120 @@
+"""An approver for people at a terminal: shows what will run, and takes only a typed yes."""
+
+import contextlib
+import os
+import select
+import termios
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skillpouch.policy.approval import Answer, Approver, Question, Remember, in_thread
+from skillpouch.policy.visible_text import described
+
+_YES: dict[bytes, Remember] = {
+    b"y": "once",
+    b"yes": "once",
+    b"session": "session",
+    b"always": "always",
+}
+_INTERRUPT = b"\x03"
+_LONGEST_LINE = 4096
+_STDIN, _STDERR = 0, 2
+# One question at a time: two calls that ask at once must not share a line.
+_one_at_a_time = threading.Lock()
+_NOBODY = Answer(yes=False, cause="no_approver", reason="there is no terminal to ask on")
+_LATE = Answer(yes=False, cause="no_answer", reason="nobody answered in time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terminal:
+    reading: int
+    writing: int
+
+    def write(self, text: str) -> None:
+        os.write(self.writing, text.encode(errors="backslashreplace"))
+
+
+def terminal_approver(device: str = "/dev/tty") -> Approver:
+    """Return an approver that asks on the controlling terminal, and says no without one.
+
+    `yes` or `y` is a yes to this call; `session` and `always` are remembered. Anything else, the
+    end of input and Ctrl-C are a no. What was typed before the question was shown does not count.
+    """
+
+    async def approve(question: Question) -> Answer:
+        # Closing one end wakes the thread that waits at the other: a question whose time is
+        # over must not take the line that is typed next.
+        over, ending = os.pipe()
+        try:
+            return await in_thread(lambda: _ask(device, question, over))
+        finally:
+            os.close(ending)
+
+    return approve
+
+
+def _ask(device: str, question: Question, over: int) -> Answer:
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, over)
+        stack.enter_context(_one_at_a_time)
+        terminal = stack.enter_context(_terminal(device))
+        if terminal is None or not _is_foreground(terminal.reading):
+            return _NOBODY
+        stack.enter_context(_whole_lines(terminal.reading))
+        return _answer(terminal, question, over)
+
+
+def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
+    if select.select([over], [], [], 0)[0]:
+        return _LATE
+    terminal.write(f"{described(question)}\nrun it? yes, session, always or no [no] ")
+    if over in select.select([terminal.reading, over], [], [])[0]:
+        terminal.write("\nno answer in time: no\n")
+        return _LATE
+    line = os.read(terminal.reading, _LONGEST_LINE)
+    # Only a line that was ended with Enter: `y` and then Ctrl-C or Ctrl-D is a change of mind.
+    if not line.endswith(b"\n"):
+        terminal.write("\n")
+        line = b""
+    remember = _YES.get(line.strip().lower())
+    if remember is None:
+        return Answer(yes=False, reason="somebody at the terminal said no")
+    return Answer(yes=True, remember=remember)
+
+
+@contextlib.contextmanager
+def _terminal(device: str) -> Iterator[_Terminal | None]:
+    try:
+        descriptor = os.open(device, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        both = os.isatty(_STDIN) and os.isatty(_STDERR)
+        yield _Terminal(reading=_STDIN, writing=_STDERR) if both else None
+        return
+    try:
+        yield _Terminal(reading=descriptor, writing=descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_foreground(descriptor: int) -> bool:
+    """Tell whether asking would stop this process: a job in the background may not read."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # not the terminal that controls this process, so it stops nobody
+        return True
+
+
+@contextlib.contextmanager
+def _whole_lines(descriptor: int) -> Iterator[None]:
+    """Have the terminal give echoed lines, Ctrl-C as the end of one; forget what waits there."""
+    before = termios.tcgetattr(descriptor)
+    during = termios.tcgetattr(descriptor)
+    during[3] |= termios.ICANON | termios.ECHO
+    during[6][termios.VINTR] = bytes([os.fpathconf(descriptor, "PC_VDISABLE")])
+    during[6][termios.VEOL] = _INTERRUPT
+    termios.tcsetattr(descriptor, termios.TCSAFLUSH, during)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,155 @@
+"""What a call gave: outcome, content for a model, value for a program, and what protected it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal
+
+from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
+from skillpouch.hidden_text import escape_hidden
+from skillpouch.json_values import json_text
+from skillpouch.stopwatch import Timings
+
+Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
+Change = Literal["created", "modified", "deleted"]
+_MOST_NAMED = 20  # of what runs later; `run_later` has all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file of the workspace that a call made, changed or deleted; `path` is relative to it.
+
+    What was renamed is deleted under one name and created under another.
+    """
+
+    path: str
+    type: str  # a media type, guessed from the name
+    size: int  # 0 when it was deleted
+    change: Change = "modified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What a web service said about its answer; of its headers those that give nothing away."""
+
+    status: int
+    url: str  # where the answer came from, after all redirects
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Something a model is to see as it is, such as an image; `name` is what was asked for."""
+
+    name: str
+    type: str  # a media type, told from the bytes
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """One finished call.
+
+    `content` is for a model: cleaned of escapes and hidden characters, without the last line end.
+    `structured` is the JSON value a handler `returned` or a script printed. `stdout` and `stderr`
+    are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
+    `data` is for a pipe: the value, or what was printed, and no word of Skillpouch's.
+    `warm` calls were forked from a process that was already running; where that was possible and
+    was not done, `cold_because` says why. The result is the same. `timings` tell where the time
+    went, in milliseconds. `run_later` are paths the call made that other programs run
+    unconfined, such as git hooks. `refused_hosts` are those that it tried to reach and was not
+    granted. `http` is there when a web service answered. Where `files_complete` is false the
+    workspace holds more than may be looked at: other files may have changed, and one that is
+    called modified may be new.
+    """
+
+    tool: str
+    outcome: Outcome
+    script: str = ""  # the path of the script that ran, relative to its skill
+    content: str = ""
+    structured: Any = None
+    returned: bool = False  # by a handler: what is in `stdout` was printed on the way
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+    duration_ms: float = 0.0
+    protections: Mapping[str, str] = field(default_factory=dict)
+    code: str | None = None  # why Skillpouch ended it: "timeout", "output_limit" …
+    signal: int | None = None
+    saved: tuple[Path, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
+    files_complete: bool = True
+    run_later: tuple[str, ...] = ()
+    refused_hosts: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    timeout_seconds: float | None = None
+    warm: bool = False
+    cold_because: str = ""
+    timings: Timings = ()
+    http: HttpAnswer | None = None
+
+    def timed(self, timings: Timings) -> "ToolResult":
+        """Return it with where the time went."""
+        if type(self) is not ToolResult:
+            return replace(self, timings=timings)
+        # Not so, which takes four times as long: every call ends here.
+        copied = object.__new__(ToolResult)
+        for put, value in zip(_PUT, _values(self), strict=True):
+            put(copied, value)
+        _put_timings(copied, timings)
+        return copied
+
+    def with_run_later(self, made: tuple[str, ...]) -> "ToolResult":
+        """Return it with what was made that other programs run, said to the model as well."""
+        if not made:
+            return self
+        shown = tuple(map(escape_hidden, made))
+        named = ", ".join(shown[:_MOST_NAMED])
+        more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+        note = f"note: it made {named}{more}, which other programs run unconfined"
+        content = "\n".join(filter(None, (self.content, f"{note}: look at it first")))
+        return replace(self, content=content, run_later=shown)
+
+    @property
+    def is_error(self) -> bool:
+        return self.outcome != "ok"
+
+    @property
+    def data(self) -> str:
+        """What a program that goes on with it is given."""
+        if not self.returned:
+            return self.stdout
+        if self.structured is None:  # null, or too much to be read as a value
+            return self.content
+        return self.structured if isinstance(self.structured, str) else json_text(self.structured)
+
+    def content_or_raise(self) -> str:
+        """Return the content, or raise what a failed call means to a caller."""
+        if self.outcome == "ok":
+            return self.content
+        if self.outcome == "timed_out":
+            raise ScriptTimeoutError(
+                self.script or self.tool, self.timeout_seconds or 0.0, self.stderr
+            )
+        said = self.stderr.strip() or self.content
+        ended = f"exit code {self.exit_code}" if self.exit_code is not None else self._ended_by()
+        exit_code = 1 if self.exit_code is None else self.exit_code
+        raise ScriptExecutionError(
+            f"Script execution failed with {ended}\n{said}", exit_code, self.stderr
+        )
+
+    def _ended_by(self) -> str:
+        return f"signal {self.signal}" if self.signal else self.code or self.outcome
+
+    @property
+    def output(self) -> str:
+        """The same as `content`."""
+        return self.content
+
+
+_FIELDS = tuple(each.name for each in fields(ToolResult))
+_values = attrgetter(*_FIELDS)
+_PUT = [getattr(ToolResult, name).__set__ for name in _FIELDS]
+_put_timings = _PUT[_FIELDS.index("timings")]

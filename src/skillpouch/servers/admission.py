@@ -1,0 +1,81 @@
+"""How many calls run at once, how many wait, and how a server that stops lets them finish."""
+
+import asyncio
+
+from skillpouch.servers.errors import ServerBusyError, ServerStoppingError
+
+
+class Admission:
+    """Counts calls. One more than `most_running` waits; one more than `most_waiting` is refused.
+
+    Belongs to the event loop that it is first used on.
+    """
+
+    def __init__(self, *, most_running: int = 64, most_waiting: int = 1_024) -> None:
+        self._most_waiting = most_waiting
+        self._free = asyncio.Semaphore(most_running)
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.running = 0
+        self.waiting = 0
+        self.is_stopping = False
+
+    def admitted(self) -> "Place":
+        """Wait for a place and hold it, in `async with`."""
+        return Place(self)
+
+    async def enter(self) -> None:
+        """Wait for a place.
+
+        Raises:
+            ServerBusyError: too many wait already.
+            ServerStoppingError: nothing new is taken.
+        """
+        if self.is_stopping:
+            raise ServerStoppingError
+        if self._free.locked() and self.waiting >= self._most_waiting:
+            raise ServerBusyError(self.running, self.waiting)
+        self.waiting += 1
+        self._idle.clear()
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+            self._settle()
+        self.running += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.running -= 1
+        self._free.release()
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self.running and not self.waiting:
+            self._idle.set()
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing new, and wait for what runs; False when time is over first."""
+        self.is_stopping = True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Place:
+    """One place while it is held: entered and left in every call, and so no generator."""
+
+    __slots__ = ("_admission",)
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    async def __aenter__(self) -> None:
+        await self._admission.enter()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._admission.leave()

@@ -1,0 +1,148 @@
+"""Results and tools as messages, and the fields of requests as values."""
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from skillpouch.call_limits import Deadline
+from skillpouch.problems import Problem
+from skillpouch.results import ToolResult
+from skillpouch.servers.grpc.errors import MessageError
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.shell.responses import ScriptCall, ToolResponse
+from skillpouch.text_skills.folders import path_in_text
+from skillpouch.tools import Tool
+
+# A tool that runs out of time before the client does can still say what it printed.
+_MOST_SECONDS_TO_ANSWER = 0.5
+_PART_TO_ANSWER = 0.1
+
+
+def arguments_of(text: str) -> Any:
+    """Read the arguments of a call; nothing is an empty object."""
+    try:
+        return json.loads(text, parse_constant=_no_constant) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise MessageError("args_json", f"that is no JSON: {reason}") from None
+
+
+def timeout_of(wanted: float, remaining: float | None) -> float | None:
+    """Return how long a call may take: what was asked for, and before the deadline.
+
+    A deadline may be later than the limit of a tool; what a field asks for may not.
+    """
+    if math.isnan(wanted) or wanted < 0:
+        raise MessageError("timeout_seconds", "that is no time")
+    asked = wanted or None
+    if remaining is None:
+        return asked
+    left = remaining - min(_MOST_SECONDS_TO_ANSWER, remaining * _PART_TO_ANSWER)
+    return Deadline(min(left, asked or left), asked=asked)
+
+
+def tool_message(tool: Tool) -> pb.Tool:
+    """Return a tool as clients see it."""
+    return pb.Tool(
+        id=_text(tool.id),
+        name=tool.name,
+        skill=_text(tool.skill),
+        description=_text(tool.description),
+        input_schema_json=_json(tool.input_schema),
+        output_schema_json=_json(tool.output_schema),
+        kind=tool.kind,
+        effects=tool.effects,
+        ready=tool.ready,
+        missing=[_text(each) for each in tool.missing],
+    )
+
+
+def problem_message(problem: Problem, roots: Iterable[Path]) -> pb.Problem:
+    """Return what was noticed about a skill; the folders of this machine stay here."""
+    path, message = path_in_text(problem.path), problem.message
+    for root in roots:
+        path = path.removeprefix(f"{root}/")
+        message = message.replace(f"{root}/", "")
+    return pb.Problem(
+        path=_text(path),
+        code=problem.code,
+        severity=problem.severity,
+        message=_text(message),
+        line=problem.line or 0,
+    )
+
+
+def result_message(result: ToolResult) -> pb.ToolResult:
+    """Return a result as clients see it; paths of this machine stay here."""
+    return pb.ToolResult(
+        tool=_text(result.tool),
+        outcome=result.outcome,
+        is_error=result.is_error,
+        content=_text(result.content),
+        structured_json=_json(result.structured),
+        exit_code=result.exit_code,
+        stdout=_text(result.stdout),
+        stderr=_text(result.stderr),
+        truncated=result.truncated,
+        duration_ms=result.duration_ms,
+        protections=dict(result.protections),
+        code=result.code or "",
+        files=[
+            pb.ChangedFile(
+                path=_text(file.path), type=file.type, size=file.size, change=file.change
+            )
+            for file in result.files
+        ],
+        files_complete=result.files_complete,
+        run_later=map(_text, result.run_later),
+        attachments=[
+            pb.Attachment(name=_text(each.name), type=each.type, data=each.data)
+            for each in result.attachments
+        ],
+    )
+
+
+def script_message(response: ToolResponse) -> pb.RunScriptResponse:
+    """Return what a script gave as clients see it."""
+    return pb.RunScriptResponse(
+        status=response.status,
+        stdout=_text(response.stdout),
+        stderr=_text(response.stderr),
+        exit_code=response.exit_code,
+        result_json=_json(response.result),
+        calls=[_call_message(call) for call in response.calls],
+        artifacts=[pb.Artifact(path=_text(a.path), data=a.data) for a in response.artifacts],
+        truncated=response.truncated,
+        duration_ms=response.duration_ms,
+        notes=[_text(note) for note in response.notes],
+        artifacts_left_out=response.artifacts_left_out,
+    )
+
+
+def _call_message(call: ScriptCall) -> pb.ScriptCall:
+    return pb.ScriptCall(
+        seq=call.seq,
+        tool=_text(call.tool),
+        params_json=_json(dict(call.params)),
+        outcome=call.outcome,
+        duration_ms=call.duration_ms,
+        started_ms=call.started_ms,
+        exit_code=call.exit_code,
+        error=_text(call.error),
+    )
+
+
+def _json(value: Any) -> str:
+    # A function of the host may return what JSON has no word for; its text is better than nothing.
+    return "" if value is None else json.dumps(value, default=str)
+
+
+def _text(text: str) -> str:
+    """Return text that protobuf takes: half a character, as in a file name, is none."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON has")

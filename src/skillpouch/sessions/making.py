@@ -1,0 +1,148 @@
+"""Makes what a session needs when it is first used; what can be shared is shared."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from skillpouch.added_tools import AddedTools, ToolSource
+from skillpouch.authoring.author import Author
+from skillpouch.authoring.tools import authoring_tools
+from skillpouch.backends.leftovers import forget_skill
+from skillpouch.by_identity import Shared
+from skillpouch.executor import ToolExecutor
+from skillpouch.house import House
+from skillpouch.loop_thread import run_blocking
+from skillpouch.policy.loading import load_policy
+from skillpouch.policy.policy import Policy
+from skillpouch.registry import ToolRegistry
+from skillpouch.results import ToolResult
+from skillpouch.secrets import Secrets, environment_secrets
+from skillpouch.sessions.errors import SessionPolicyError
+from skillpouch.sessions.session import Session
+from skillpouch.sessions.store import Row
+from skillpouch.trust.grants import Grants
+from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.workspace_tools.session import WorkspaceSession
+
+if TYPE_CHECKING:
+    from skillpouch.manager import SkillManager
+    from skillpouch.tools import Tool
+
+PolicyOf = Callable[[str], Policy | None]
+
+
+class _Sessions(Protocol):
+    async def execute(self, session_id: str, tool: str, args: Any = None) -> ToolResult: ...
+
+
+class SessionMaker:
+    """Knows what all sessions have in common, and the policies and secrets that they do not."""
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        sessions: _Sessions,
+        skills: "SkillManager | ToolSource | Iterable[Tool]",
+        *,
+        terms: Mapping[str, Any],
+        house: Mapping[str, Any],
+        policy: Policy | PolicyOf | None,
+        secrets: Secrets | None,
+        builtins: bool,
+        define_in: Path | None,
+    ) -> None:
+        self._sessions = sessions
+        self._shared = _source_of(skills)
+        self._terms = {**terms, "read_only": getattr(skills, "kept_in", ())}
+        self._house = house
+        self._policy = policy
+        self._secrets = secrets or environment_secrets
+        self._builtins = builtins
+        self._define_in = define_in
+        self._policies: dict[str, Policy] = {}
+        self._environments: dict[str, Mapping[str, str]] = {}
+
+    def remember(
+        self, session_id: str, policy: Policy | None, environment: Mapping[str, str] | None
+    ) -> None:
+        """Keep what is never written down, until the session ends or the process does."""
+        if policy is not None:
+            self._policies[session_id] = policy
+        if environment:
+            self._environments[session_id] = dict(environment)
+
+    def forget(self, session_id: str) -> None:
+        """Drop what is kept of a session that has ended."""
+        self._policies.pop(session_id, None)
+        self._environments.pop(session_id, None)
+
+    def make(self, row: Row) -> Session:
+        """Return a session without any skills yet."""
+        memory = WorkspaceSession()
+        own = built_in_tools(memory) if self._builtins else []
+        caller = _Caller(self._sessions, row.id)
+        added = AddedTools(self._shared, own, caller=caller, private=True)
+        session = Session(row, added, lambda tools: self._executor(tools, row), memory)
+        if self._define_in is not None:
+            author = Author(added, self._define_in / row.id / "skills", forget=forget_skill)
+            author.load()
+            added.put_own(authoring_tools(author))
+            session.at_end(author.close)
+        return session
+
+    def _executor(self, added: AddedTools, row: Row) -> ToolExecutor:
+        house = House(
+            **self._house,
+            policy=self._policy_of(row),
+            secrets=self._secret,
+            grants=self._grants,
+            session=row.id,
+        )
+        return ToolExecutor(added, workspace=row.workspace, **self._terms, house=house)
+
+    def _policy_of(self, row: Row) -> Policy:
+        own = self._policies.get(row.id)
+        if own is not None:
+            return own
+        if row.own_policy:
+            raise SessionPolicyError(row.id)
+        said = self._policy(row.id) if callable(self._policy) else self._policy
+        return said or self._default_policy
+
+    def _secret(self, session: str | None, name: str) -> str | None:
+        found = self._environments.get(session or "", {}).get(name)
+        return self._secrets(session, name) if found is None else found
+
+    @cached_property
+    def _default_policy(self) -> Policy:
+        return load_policy(Path.cwd())
+
+    @cached_property
+    def _grants(self) -> Grants:
+        return Grants()
+
+
+class _Caller(Shared):
+    """Runs the tools of a session that are called by themselves."""
+
+    def __init__(self, sessions: _Sessions, session_id: str) -> None:
+        self._sessions = sessions
+        self._id = session_id
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult:
+        return await self._sessions.execute(self._id, name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
+        return run_blocking(self.execute(name, args))
+
+
+def _source_of(skills: "SkillManager | ToolSource | Iterable[Tool]") -> ToolSource:
+    source: ToolSource | None = getattr(skills, "source", None)
+    if source is not None:
+        return source
+    if isinstance(skills, ToolRegistry) or not isinstance(skills, Iterable):
+        return skills  # type: ignore[return-value]  # a manager has a source
+    registry = ToolRegistry()
+    for tool in skills:
+        registry.register(tool)
+    return registry

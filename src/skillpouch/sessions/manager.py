@@ -1,0 +1,308 @@
+"""SessionManager: many conversations over the same skills, none of which sees another."""
+
+import asyncio
+import logging
+import os
+import re
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
+
+from skillpouch.calls import OnOutput
+from skillpouch.environment import state_directory
+from skillpouch.problems import Problem
+from skillpouch.results import ToolResult
+from skillpouch.sessions.errors import SessionError, SessionNameError, UnknownSessionError
+from skillpouch.sessions.making import SessionMaker
+from skillpouch.sessions.session import Session, SessionTools
+from skillpouch.sessions.store import Row, SessionStore
+from skillpouch.sessions.workspaces import new_workspace, remove_folder
+from skillpouch.skills import Skill
+from skillpouch.text_skills.errors import SkillTextError
+from skillpouch.tools import Tool, definition_of
+from skillpouch.workspace import check_workspace
+
+if TYPE_CHECKING:
+    from skillpouch.added_tools import ToolSource
+    from skillpouch.executor import ToolExecutor
+    from skillpouch.limits import Limits
+    from skillpouch.manager import SkillManager
+    from skillpouch.policy.approval import Approver
+    from skillpouch.policy.policy import Policy
+    from skillpouch.secrets import Secrets
+    from skillpouch.telemetry import Telemetry
+
+_log = logging.getLogger(__name__)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+
+
+class SessionManager:
+    """Sessions that survive a restart, each with a workspace, skills, environment and policy.
+
+    All of them see the tools of `skills`: a SkillManager, a registry or some tools. What one
+    session uses, defines or writes, no other sees. `policy` and `secrets` may differ by session:
+    both may be functions of its id. `workspaces` is where workspaces are made, `directory` where
+    sessions are remembered: the user's data and state directories unless told otherwise.
+    `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        skills: "SkillManager | ToolSource | Iterable[Tool]" = (),
+        *,
+        workspaces: str | os.PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        limits: "Limits | None" = None,
+        sandbox: Literal["on", "off"] = "on",
+        require: Iterable[str] = (),
+        policy: "Policy | Callable[[str], Policy | None] | None" = None,
+        approver: "Approver | None" = None,
+        secrets: "Secrets | None" = None,
+        journal: bool = True,
+        telemetry: "Telemetry | None" = None,
+        builtins: bool = False,
+        define_tools: bool = False,
+    ) -> None:
+        self._workspaces = None if workspaces is None else Path(workspaces).absolute()
+        kept = state_directory() if directory is None else Path(directory).absolute()
+        self._folders = kept / "sessions" if kept is not None else None
+        self._store = SessionStore(kept)
+        self._skills = skills
+        self._live: dict[str, Session] = {}
+        self._opening = threading.Lock()
+        self._swept = False
+        self._maker = SessionMaker(
+            self,
+            skills,
+            terms={"limits": limits, "sandbox": sandbox, "require": tuple(require)},
+            house={"approver": approver, "journal": journal, "telemetry": telemetry},
+            policy=policy,
+            secrets=secrets,
+            builtins=builtins,
+            define_in=self._folders if define_tools else None,
+        )
+
+    async def create_session(
+        self,
+        session_id: str = "",
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        policy: "Policy | None" = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Begin a session and return its id, which is made up unless it is given.
+
+        Without a `workspace` it gets a new, empty one, which goes when it is destroyed. A
+        `policy` of its own must be said again after a restart: until then its calls are refused.
+        `environment` holds its secrets by name; they are kept in memory only.
+        """
+        return await asyncio.to_thread(self._create, session_id, workspace, policy, environment)
+
+    async def use_skill(self, session_id: str, skill_name: str, skill_content: str) -> list[str]:
+        """Activate a skill, given as the text of its SKILL.md; return the names of its tools.
+
+        The same again changes nothing; another text takes the place of the earlier one.
+        """
+        name = normalize("NFC", skill_name)
+        return await asyncio.to_thread(self._use, session_id, name, skill_content)
+
+    async def remove_skill(self, session_id: str, skill_name: str) -> list[str]:
+        """Deactivate a skill; return the names of the tools that are gone with it."""
+        return await asyncio.to_thread(self._remove, session_id, normalize("NFC", skill_name))
+
+    async def list_active_skills(self, session_id: str) -> list[str]:
+        """Return the skills that a session uses, in the order in which they were activated."""
+        return (await self._open(session_id)).skills.names()
+
+    async def list_sessions(self) -> list[str]:
+        """Return every session there is, the oldest first."""
+        return await asyncio.to_thread(self._store.names)
+
+    async def set_policy(self, session_id: str, policy: "Policy") -> None:
+        """Give a session a policy of its own, from its next call on."""
+        await asyncio.to_thread(self._set_policy, session_id, policy)
+
+    async def workspace(self, session_id: str) -> Path:
+        """Return where the tools of a session work."""
+        return (await asyncio.to_thread(self._store.get, session_id)).workspace
+
+    async def tools(self, session_id: str) -> list[Tool]:
+        """Return the tools of a session: those that all have, and its own."""
+        session = await self._open(session_id)
+        return await asyncio.to_thread(list, session.added)
+
+    async def definitions(self, session_id: str) -> list[dict[str, Any]]:
+        """Return what a model is shown of each tool: name, description and parameters."""
+        return [definition_of(tool) for tool in await self.tools(session_id)]
+
+    async def problems(self, session_id: str, skill_name: str | None = None) -> list[Problem]:
+        """Return what was noticed about the skills that a session uses, or about one of them."""
+        session = await self._open(session_id)
+        if skill_name is None:
+            return session.problems()
+        return session.skills.problems(normalize("NFC", skill_name))
+
+    async def execute(
+        self,
+        session_id: str,
+        tool: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        """Run a tool of a session in its workspace; raises and returns what an executor does."""
+        session = await self._open(session_id)
+        result: ToolResult = await session.run(
+            lambda executor: executor.execute(
+                tool, args, stdin, timeout=timeout, on_output=on_output
+            )
+        )
+        return result
+
+    async def run(
+        self, session_id: str, start: "Callable[[ToolExecutor], Coroutine[Any, Any, Any]]"
+    ) -> Any:
+        """Run something with the executor of a session; it ends when the session does."""
+        return await (await self._open(session_id)).run(start)
+
+    def session(self, session_id: str) -> SessionTools:
+        """Return one session as `ScriptedTool.over` takes it."""
+        return SessionTools(self, session_id)
+
+    def shared_skills(self) -> list[Skill]:
+        """Return the skills that all sessions see, when they come from a SkillManager."""
+        listed: Callable[[], list[Skill]] | None = getattr(self._skills, "list_skills", None)
+        return [] if listed is None else listed()
+
+    async def destroy_session(self, session_id: str) -> None:
+        """End a session: its calls, its processes, its files, its rows. The journal stays."""
+        row = await asyncio.to_thread(self._store.get, session_id)
+        # To the end, also when whoever asked for it is cancelled.
+        await asyncio.shield(asyncio.ensure_future(self._destroy(row)))
+
+    async def close(self) -> None:
+        """End what runs, and let go of everything; the sessions themselves stay."""
+        while self._live:
+            await self._live.popitem()[1].end()
+        self._store.close()
+
+    async def _destroy(self, row: Row) -> None:
+        await asyncio.to_thread(self._store.begin_end, row.id)
+        live = self._live.pop(row.id, None)
+        if live is not None:
+            await live.end()
+        self._maker.forget(row.id)
+        await asyncio.to_thread(self._clear, row.id, row.workspace if row.owned else None)
+
+    def _clear(self, session_id: str, workspace: Path | None) -> None:
+        if workspace is not None:
+            remove_folder(workspace)
+        if self._folders is not None:
+            remove_folder(self._folders / session_id)
+        self._store.remove(session_id)
+
+    def _create(
+        self,
+        session_id: str,
+        workspace: str | os.PathLike[str] | None,
+        policy: "Policy | None",
+        environment: Mapping[str, str] | None,
+    ) -> str:
+        name = session_id or uuid.uuid4().hex
+        if not _NAME.match(name):
+            raise SessionNameError(name)
+        self._sweep()
+        own = workspace is None
+        made = Path(workspace).absolute() if workspace else new_workspace(self._workspaces, name)
+        try:
+            place = check_workspace(str(made))
+            self._store.add(name, place, owned=own, own_policy=policy is not None)
+        except BaseException:
+            if own:
+                remove_folder(made)
+            raise
+        self._maker.remember(name, policy, environment)
+        return name
+
+    def _sweep(self) -> None:
+        """Finish what a killed process began to destroy."""
+        if not self._swept:
+            self._swept = True
+            for name, workspace in self._store.ending().items():
+                try:
+                    self._clear(name, workspace)
+                except (SessionError, OSError) as error:
+                    # One session's leftovers are no reason to refuse another's beginning.
+                    _log.warning("session %s is not removed yet: %s", name, error)
+
+    def _use(self, session_id: str, name: str, text: str) -> list[str]:
+        session = self.opened(session_id)
+        with session.changing:
+            if name not in session.skills.names() and session.added.tools_of(name):
+                raise SkillTextError(name, "define_tool made a skill of that name")
+            before = session.skills.key_of(name)
+            names = session.skills.use(name, text)
+            if session.skills.key_of(name) == before:
+                return names
+            try:
+                version = self._store.put_skill(session_id, name, text)
+            except BaseException:
+                session.version = 0  # what is on disk holds: it is read again
+                raise
+            session.version = version if version == session.version + 1 else 0
+            return names
+
+    def _remove(self, session_id: str, name: str) -> list[str]:
+        session = self.opened(session_id)
+        with session.changing:
+            if name not in session.skills.names():
+                return []
+            version = self._store.drop_skill(session_id, name)
+            session.version = version if version == session.version + 1 else 0
+            return session.skills.remove(name)
+
+    def _set_policy(self, session_id: str, policy: "Policy") -> None:
+        session = self.opened(session_id)
+        with session.changing:
+            self._maker.remember(session_id, policy, None)
+            self._store.mark_policy(session_id)
+            session.forget_executor()
+
+    async def _open(self, session_id: str) -> Session:
+        """Return a session; the usual case, that nothing has changed, blocks for microseconds."""
+        row = self._row(session_id)
+        live = self._live.get(session_id)
+        if live is not None and live.version == row.version and _is_same(live.row, row):
+            return live
+        return await asyncio.to_thread(self.opened, session_id)
+
+    def opened(self, session_id: str) -> Session:
+        """Return what this process knows of a session; made when it is first asked for."""
+        row = self._row(session_id)
+        with self._opening:
+            live = self._live.get(session_id)
+            if live is None or not _is_same(live.row, row):
+                live = self._live[session_id] = self._maker.make(row)
+        if live.version != row.version:
+            # A new one always: a session that is being destroyed is found out here.
+            live.catch_up(self._row, self._store)
+        return live
+
+    def _row(self, session_id: str) -> Row:
+        try:
+            return self._store.get(session_id)
+        except UnknownSessionError:
+            gone = self._live.pop(session_id, None)
+            if gone is not None:  # destroyed by another process
+                gone.let_go()
+            raise
+
+
+def _is_same(one: Row, other: Row) -> bool:
+    """Tell whether two rows are of one session, not of two that had the same name."""
+    return (one.created_ns, one.workspace) == (other.created_ns, other.workspace)

@@ -1,0 +1,187 @@
+"""One session in use: its tools, the calls that run in it, and how it ends."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from itertools import chain
+from typing import Any, Protocol
+
+from skillpouch.added_tools import AddedTools, ToolSource
+from skillpouch.backends.leftovers import forget_skill, forget_workspace
+from skillpouch.calls import OnOutput
+from skillpouch.execution.shared import end_programs_in
+from skillpouch.executor import ToolExecutor
+from skillpouch.problems import Problem
+from skillpouch.results import ToolResult
+from skillpouch.sessions.errors import SessionEndedError
+from skillpouch.sessions.store import Row, SessionStore
+from skillpouch.skills import Skill
+from skillpouch.text_skills.active import ActiveSkills
+from skillpouch.text_skills.errors import SkillTextError
+from skillpouch.workspace_tools.session import WorkspaceSession
+
+MakeExecutor = Callable[[AddedTools], ToolExecutor]
+Running = dict["asyncio.Task[Any]", "Future[None]"]
+
+
+class SessionTools:
+    """One session as a ScriptedTool is given it: its tools, and what every call goes through."""
+
+    def __init__(self, sessions: "_Sessions", session_id: str) -> None:
+        self._sessions = sessions
+        self._id = session_id
+
+    @property
+    def source(self) -> AddedTools:
+        return self._sessions.opened(self._id).added
+
+    @property
+    def executor(self) -> "SessionExecutor":
+        return SessionExecutor(self._sessions, self._id)
+
+    def list_skills(self) -> list[Skill]:
+        return self._sessions.shared_skills()
+
+
+class SessionExecutor:
+    """Calls tools in a session; each call has the policy of that moment, and ends with it."""
+
+    def __init__(
+        self, sessions: "_Sessions", session_id: str, tools: ToolSource | None = None
+    ) -> None:
+        self._sessions = sessions
+        self._id = session_id
+        self._tools = tools
+
+    async def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+    ) -> ToolResult:
+        def start(executor: ToolExecutor) -> Coroutine[Any, Any, ToolResult]:
+            runs = executor if self._tools is None else executor.beside(self._tools)
+            return runs.execute(name, args, stdin, timeout=timeout, on_output=on_output)
+
+        result: ToolResult = await self._sessions.run(self._id, start)
+        return result
+
+    def beside(self, tools: ToolSource) -> "SessionExecutor":
+        """Return what calls other tools in the same session."""
+        return SessionExecutor(self._sessions, self._id, tools)
+
+
+class _Sessions(Protocol):
+    def opened(self, session_id: str) -> "Session": ...
+    def shared_skills(self) -> list[Skill]: ...
+    async def run(
+        self, session_id: str, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]
+    ) -> Any: ...
+
+
+class Session:
+    """What this process knows of a session; made when it is first used, never shared."""
+
+    def __init__(
+        self, row: Row, added: AddedTools, make: MakeExecutor, memory: WorkspaceSession
+    ) -> None:
+        self.row = row
+        self.version = 0  # of what is on disk, as far as it was read
+        self.added = added
+        self.skills = ActiveSkills(added, forget_skill)
+        self.changing = threading.RLock()
+        self._make = make
+        self._memory = memory
+        self._executor: ToolExecutor | None = None
+        self._running: Running = {}
+        self._lock = threading.Lock()
+        self._ended = False
+        self._lost: tuple[Problem, ...] = ()
+        self._at_end: list[Callable[[], None]] = [self.skills.close]
+
+    def at_end(self, close: Callable[[], None]) -> None:
+        """Have something done when the session ends, after its last call."""
+        self._at_end.append(close)
+
+    def forget_executor(self) -> None:
+        """Make another executor for the next call, because the policy is another."""
+        self._executor = None
+
+    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a call; it ends with the session, and then raises SessionEndedError."""
+        if self._executor is None:
+            self._executor = self._make(self.added)
+        task = asyncio.ensure_future(start(self._executor))
+        over: Future[None] = Future()
+        with self._lock:
+            if self._ended:
+                task.cancel()
+            self._running[task] = over
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not self._ended or (current is not None and current.cancelling()):
+                raise
+            raise SessionEndedError(self.row.id) from None
+        finally:
+            with self._lock:
+                del self._running[task]
+            over.set_result(None)
+
+    def catch_up(self, row: Callable[[str], Row], store: SessionStore) -> None:
+        """Use the skills that are on disk, and no others; raise when the session is gone."""
+        # Read while nobody changes anything: otherwise a newer skill would give way to an older.
+        with self.changing:
+            version = row(self.row.id).version
+            if version == self.version:
+                return
+            texts = store.skills(self.row.id)
+            for name in [name for name in self.skills.names() if name not in texts]:
+                self.skills.remove(name)
+            self._lost = tuple(chain.from_iterable(map(self._use, texts, texts.values())))
+            self.version = version
+
+    def problems(self) -> list[Problem]:
+        """Return what was noticed about its skills."""
+        return [*self.skills.problems(), *self._lost]
+
+    def _use(self, name: str, text: str) -> tuple[Problem, ...]:
+        try:
+            self.skills.use(name, text)
+        except SkillTextError as error:
+            # It could be used when it came; a session must not be lost with one of its skills.
+            return error.problems or (_unusable(name, error),)
+        return ()
+
+    async def end(self) -> None:
+        """End every call and every process; let go of every folder but the workspace."""
+        await self._end_calls()
+        await self._memory.jobs.end_all()
+        self.let_go()
+        await end_programs_in(self.row.workspace)
+        if self.row.owned:
+            forget_workspace(self.row.workspace)
+
+    def let_go(self) -> None:
+        """Let go of every folder that is kept for it."""
+        for close in self._at_end:
+            close()
+
+    async def _end_calls(self) -> None:
+        with self._lock:
+            self._ended = True
+            running = dict(self._running)
+        for task in running:
+            # From its own loop: a session may be used by several threads.
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        for over in running.values():
+            await asyncio.wrap_future(over)
+
+
+def _unusable(name: str, error: SkillTextError) -> Problem:
+    return Problem(path=name, code="skill-unreadable", severity="error", message=str(error))

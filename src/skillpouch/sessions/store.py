@@ -1,0 +1,218 @@
+"""Sessions on disk: which there are, where each works, and the texts of the skills it uses."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from skillpouch.environment import another_place
+from skillpouch.journal.lifetimes import watch
+from skillpouch.sessions.database import FILE_NAME, open_database
+from skillpouch.sessions.errors import SessionExistsError, SessionStoreError, UnknownSessionError
+
+_COLUMNS = "workspace, owned, own_policy, version, created_ns"
+_READ = f"SELECT {_COLUMNS} FROM sessions WHERE id = ? AND NOT ending"  # noqa: S608 - all ours
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A session as it is on disk. `version` changes with it; `owned`: its workspace is ours."""
+
+    id: str
+    workspace: Path
+    owned: bool
+    own_policy: bool
+    version: int
+    created_ns: int
+
+
+class SessionStore:
+    """One file, shared by threads and processes; nothing is opened before it is needed.
+
+    Each change is committed when its method returns.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        watch(self)
+
+    def add(self, session_id: str, workspace: Path, *, owned: bool, own_policy: bool) -> None:
+        """Add a session; raise SessionExistsError when there is one of that name."""
+        row = (session_id, time.time_ns(), str(workspace), owned, own_policy)
+        with self._change() as connection:
+            try:
+                connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, 1, 0)", row)
+            except sqlite3.IntegrityError:
+                raise SessionExistsError(session_id) from None
+
+    def get(self, session_id: str) -> Row:
+        """Return a session; raise UnknownSessionError when it is not there, or about to go."""
+        found = self._read(lambda c: c.execute(_READ, (session_id,)).fetchone())
+        if found is None:
+            raise UnknownSessionError(session_id)
+        workspace, owned, own_policy, version, created_ns = found
+        return Row(
+            id=session_id,
+            workspace=Path(workspace),
+            owned=bool(owned),
+            own_policy=bool(own_policy),
+            version=version,
+            created_ns=created_ns,
+        )
+
+    def names(self) -> list[str]:
+        """Return all sessions, the oldest first."""
+        query = "SELECT id FROM sessions WHERE NOT ending ORDER BY created_ns, id"
+        return [name for (name,) in self._read(lambda c: c.execute(query).fetchall())]
+
+    def skills(self, session_id: str) -> dict[str, str]:
+        """Return the skills that a session uses, with their texts, in the order of their use."""
+        query = (
+            "SELECT name, text FROM skills JOIN texts USING (hash) WHERE session = ?"
+            " ORDER BY skills.id"
+        )
+        return dict(self._read(lambda c: c.execute(query, (session_id,)).fetchall()))
+
+    def put_skill(self, session_id: str, name: str, text: str) -> int:
+        """Keep what a session uses; return its new version."""
+        key = sha256(text.encode()).hexdigest()
+        with self._change() as connection:
+            version = _next_version(connection, session_id)
+            before = _texts_of(connection, session_id, name)
+            connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (key, text))
+            connection.execute(
+                "INSERT INTO skills (session, name, hash) VALUES (?, ?, ?)"
+                " ON CONFLICT (session, name) DO UPDATE SET hash = excluded.hash",
+                (session_id, name, key),
+            )
+            _drop_unused(connection, before)
+        return version
+
+    def drop_skill(self, session_id: str, name: str) -> int:
+        """Forget a skill of a session; return its new version."""
+        with self._change() as connection:
+            version = _next_version(connection, session_id)
+            before = _texts_of(connection, session_id, name)
+            connection.execute(
+                "DELETE FROM skills WHERE session = ? AND name = ?", (session_id, name)
+            )
+            _drop_unused(connection, before)
+        return version
+
+    def mark_policy(self, session_id: str) -> int:
+        """Remember that a session has a policy of its own; return its new version."""
+        with self._change() as connection:
+            version = _next_version(connection, session_id)
+            connection.execute("UPDATE sessions SET own_policy = 1 WHERE id = ?", (session_id,))
+        return version
+
+    def begin_end(self, session_id: str) -> None:
+        """Let nobody find a session any more; what is left of it is removed before its row."""
+        with self._change() as connection:
+            connection.execute("UPDATE sessions SET ending = 1 WHERE id = ?", (session_id,))
+
+    def ending(self) -> dict[str, Path | None]:
+        """Return sessions whose end was begun, with the workspaces that go with them."""
+        query = "SELECT id, workspace, owned FROM sessions WHERE ending"
+        rows = self._read(lambda c: c.execute(query).fetchall())
+        return {name: Path(workspace) if owned else None for name, workspace, owned in rows}
+
+    def remove(self, session_id: str) -> None:
+        """Remove every row of a session."""
+        with self._change() as connection:
+            before = _texts_of(connection, session_id, "%")
+            connection.execute("DELETE FROM skills WHERE session = ?", (session_id,))
+            connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            _drop_unused(connection, before)
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        with self._lock:
+            self._disconnect()
+
+    def before_fork(self) -> None:
+        """Close the file: a connection that two processes have in common damages it."""
+        self._lock.acquire()
+        self._disconnect()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on after a fork."""
+        if child:
+            self._lock = threading.RLock()
+        else:
+            self._lock.release()
+
+    def _read(self, query: Callable[[sqlite3.Connection], _Value]) -> _Value:
+        with self._lock, self._explained():
+            return query(self._connected())
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._explained():
+            connection = self._connected()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        path = self._directory and self._directory / FILE_NAME
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self._disconnect()
+            hint = "move it away, with its -wal and -shm; sessions then begin anew"
+            raise SessionStoreError(path, str(error), hint=hint) from error
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise SessionStoreError(path, reason, hint=another_place("XDG_STATE_HOME")) from None
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._directory is None:
+                hint = "set XDG_STATE_HOME, or say where: SessionManager(directory=…)"
+                raise SessionStoreError(None, "there is no home directory", hint=hint)
+            self._connection = open_database(self._directory)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _next_version(connection: sqlite3.Connection, session_id: str) -> int:
+    query = (
+        "UPDATE sessions SET version = version + 1 WHERE id = ? AND NOT ending RETURNING version"
+    )
+    found = connection.execute(query, (session_id,)).fetchone()
+    if found is None:
+        raise UnknownSessionError(session_id)
+    return int(found[0])
+
+
+def _texts_of(connection: sqlite3.Connection, session_id: str, name: str) -> list[str]:
+    """Return the texts of one skill of a session, or with "%" of all."""
+    query = "SELECT hash FROM skills WHERE session = ? AND ? IN (name, '%')"
+    return [key for (key,) in connection.execute(query, (session_id, name))]
+
+
+def _drop_unused(connection: sqlite3.Connection, keys: list[str]) -> None:
+    query = (
+        "DELETE FROM texts WHERE hash = ?"
+        " AND NOT EXISTS (SELECT 1 FROM skills WHERE skills.hash = texts.hash)"
+    )
+    connection.executemany(query, [(key,) for key in keys])

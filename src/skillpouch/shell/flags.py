@@ -1,0 +1,227 @@
+"""The words after a command read as arguments: flags, JSON and plain words, typed by a schema.
+
+What is read here is only what the text means; whether it fits the schema is the executor's to say.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from skillpouch.json_values import NO_VALUE, json_value
+from skillpouch.shell.flag_errors import (
+    FlagError,
+    FlagValueError,
+    MissingFlagValueError,
+    NotAnObjectError,
+    SwitchValueError,
+    UnknownFlagError,
+    near_flags,
+    shown,
+)
+from skillpouch.shell.flag_names import is_short_flag, property_named
+from skillpouch.shell.parameters import Parameters, parameters_of
+from skillpouch.shell.plain_words import fill
+from skillpouch.shell.schema_shapes import resolved
+from skillpouch.shell.text_values import enum_hint, expected_by, simple_value, text_value
+from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.usage import usage_line
+
+__all__ = ["FlagError", "Flags", "read_flags"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What a command line asks for; `uses_stdin` when its arguments came from standard input."""
+
+    params: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    help: bool = False
+    uses_stdin: bool = False
+
+
+def read_flags(words: Sequence[str], tool: ToolDef, stdin: str | None) -> Flags:
+    """Return the arguments that words spell for a tool; raise FlagError when they spell none."""
+    parameters = parameters_of(tool.input_schema)
+    pairs = parameters.pairs(words)
+    if pairs is not None:
+        return Flags(params=pairs)
+    reader = _Reader(tool, stdin, parameters)
+    reader.read(words)
+    return reader.flags()
+
+
+class _Reader:
+    """Takes words one by one; a flag counts more than `--json`, a plain word comes last."""
+
+    def __init__(self, tool: ToolDef, stdin: str | None, parameters: Parameters) -> None:
+        self._tool = tool
+        self._stdin = stdin
+        self._root = tool.input_schema
+        self._parameters = parameters
+        self._properties = parameters.properties
+        self._is_raw = parameters.are_raw
+        self._objects: dict[str, Any] = {}
+        self._given: dict[str, Any] = {}
+        self._plain: list[str] = []
+        self._notes: list[str] = []
+        self._help = False
+        self._uses_stdin = False
+
+    def flags(self) -> Flags:
+        if self._help:
+            return Flags(help=True)
+        params = {**self._objects, **self._given}
+        if self._plain:
+            fill(params, self._plain, self._tool, self._properties)
+        return Flags(params=params, notes=tuple(self._notes), uses_stdin=self._uses_stdin)
+
+    def read(self, words: Sequence[str]) -> None:
+        rest = deque(words)
+        while rest and not self._help:
+            word = rest.popleft()
+            if word == "--":
+                self._plain += rest
+                return
+            if word.startswith("--"):
+                self._flag(word, rest)
+            elif is_short_flag(word):
+                self._short(word, rest)
+            else:
+                self._plain.append(word)
+
+    def _flag(self, word: str, rest: deque[str]) -> None:
+        written, equals, text = word[2:].partition("=")
+        value = text if equals else None
+        name = property_named(written, self._properties)
+        if name is not None:
+            self._put(f"--{written}", name, value, rest)
+        elif written in ("help", "json", "stdin-json"):
+            self._own(written, value, rest)
+        elif not self._switched_off(written, value):
+            self._unknown(word, value, rest)
+
+    def _short(self, word: str, rest: deque[str]) -> None:
+        if word[1:] in self._properties:
+            self._put(word, word[1:], None, rest)
+        elif self._is_raw:
+            self._plain.append(word)
+        elif word == "-h":
+            self._help = True
+        else:
+            raise UnknownFlagError(word, known=self._properties, usage=usage_line(self._tool))
+
+    def _own(self, name: str, value: str | None, rest: deque[str]) -> None:
+        if name == "json":
+            text = value if value is not None else rest.popleft() if rest else ""
+            self._add_object("--json", text)
+        elif value is not None:
+            raise SwitchValueError(f"--{name}")
+        elif name == "help":
+            self._help = True
+        else:
+            self._uses_stdin = True
+            self._add_object("--stdin-json", self._stdin or "")
+
+    def _add_object(self, flag: str, text: str) -> None:
+        value = json_value(text)
+        if not isinstance(value, dict):
+            raise NotAnObjectError(flag, text)
+        self._objects.update(value)
+
+    def _put(self, flag: str, name: str, text: str | None, rest: deque[str]) -> None:
+        if text is None:
+            text = self._next(flag, name, rest)
+        if text is None:
+            self._set(flag, name, True)
+            return
+        value = simple_value(text, self._parameters.simple(name)[0], self._root)
+        if value is NO_VALUE:
+            self._refuse(flag, text, self._properties[name])
+        self._set(flag, name, value)
+
+    def _next(self, flag: str, name: str, rest: deque[str]) -> str | None:
+        """Take the value of a flag from the words after it; None for a switch, which needs none."""
+        kinds = self._parameters.simple(name)[1]
+        if kinds <= {"boolean", "null"}:
+            return rest.popleft() if rest and rest[0].lower() in ("true", "false") else None
+        if "boolean" in kinds and (not rest or rest[0].startswith("--")):
+            return None
+        if not rest:
+            raise MissingFlagValueError(flag, expected_by(self._properties[name], self._root))
+        # Whatever it looks like: a value from a variable must never become a flag.
+        text = rest.popleft()
+        if text.startswith("--") and self._is_known(text):
+            self._notes.append(f"{flag} took {shown(text)} for its value")
+        return text
+
+    def _is_known(self, word: str) -> bool:
+        return property_named(word[2:].partition("=")[0], self._properties) is not None
+
+    def _value(self, flag: str, text: str, schema: Any) -> Any:
+        value = text_value(text, schema, self._root)
+        if value is NO_VALUE:
+            self._refuse(flag, text, schema)
+        return value
+
+    def _refuse(self, flag: str, text: str, schema: Any) -> NoReturn:
+        expected = expected_by(schema, self._root)
+        if text.startswith("--"):
+            raise MissingFlagValueError(flag, expected)
+        hint = enum_hint(text, schema, self._root) or f"usage: {usage_line(self._tool)}"
+        raise FlagValueError(flag, text, expected, hint=hint)
+
+    def _set(self, flag: str, name: str, value: Any) -> None:
+        before = self._given.get(name)
+        if isinstance(before, list) and isinstance(value, list):
+            before.extend(value)
+            return
+        if name in self._given:
+            self._notes.append(f"{flag} is given more than once; the last one counts")
+        self._given[name] = list(value) if isinstance(value, list) else value
+
+    def _switched_off(self, written: str, value: str | None) -> bool:
+        """Read `--no-flag`: false for a switch, null or an empty list for what can be that."""
+        name = property_named(written[3:], self._properties) if _says_no(written) else None
+        if name is None:
+            return False
+        kinds = self._parameters.simple(name)[1]
+        found = [off for kind, off in _OFF.items() if kind in kinds]
+        if not found:
+            return False
+        if value is not None:
+            raise SwitchValueError(f"--{written}")
+        self._set(f"--{written}", name, found[0])
+        return True
+
+    def _unknown(self, word: str, value: str | None, rest: deque[str]) -> None:
+        if self._is_raw:
+            self._plain.append(word)
+            return
+        flag, name = word.partition("=")[0], word[2:].partition("=")[0]
+        schema = self._schema_of_others(flag, name)
+        if value is None and rest and not rest[0].startswith("--"):
+            value = rest.popleft()
+        self._set(flag, name, True if value is None else self._value(flag, value, schema))
+
+    def _schema_of_others(self, flag: str, name: str) -> Any:
+        """Return the schema of properties that have no name in it; refuse when there are none."""
+        root = resolved(self._root, self._root)
+        others = root.get("additionalProperties", root.get("unevaluatedProperties"))
+        if not name or (others is False and not root.get("patternProperties")):
+            raise UnknownFlagError(flag, known=self._properties, usage=usage_line(self._tool))
+        near = near_flags(flag, self._properties)
+        if near:
+            self._notes.append(
+                f"no flag {shown(flag)[1:-1]}, kept as text; did you mean {near[0]}?"
+            )
+        elif self._properties and others is None:
+            self._notes.append(f"no flag {shown(flag)[1:-1]}, kept as text")
+        return others
+
+
+def _says_no(written: str) -> bool:
+    return written.startswith(("no-", "no_"))
+
+
+_OFF: dict[str, Any] = {"boolean": False, "null": None, "array": []}

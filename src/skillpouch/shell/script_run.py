@@ -1,0 +1,295 @@
+"""One script from its first command to its response: the clock, its output, its commands."""
+
+import asyncio
+import logging
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from skillpouch.clocks import PatientClock, PatientWait
+from skillpouch.shell.aside import Words
+from skillpouch.shell.calling import Calling
+from skillpouch.shell.cancelling import Cancellation
+from skillpouch.shell.command_names import OWN_COMMANDS
+from skillpouch.shell.engine import Crash, EngineCrashedError, Job, ShellEngine
+from skillpouch.shell.events import OnStatus, ScriptEvent, Watchers
+from skillpouch.shell.inproc_engine import InprocEngine
+from skillpouch.shell.kept_text import KeptText
+from skillpouch.shell.ledger import Ledger
+from skillpouch.shell.limits import ExecutionLimits
+from skillpouch.shell.own_commands import STUBS, ResultBox, discovered, help_for
+from skillpouch.shell.pmap import run_pmap
+from skillpouch.shell.preflight import notes_on, refusal_of
+from skillpouch.shell.responses import Artifact, ToolResponse
+from skillpouch.shell.toolbox import Toolbox
+from skillpouch.shell.verdicts import Facts, Stopped, Verdict, verdict
+from skillpouch.shell.worker.order import Answer, Command, Done, Order
+
+_log = logging.getLogger(__name__)
+
+_NEVER_WAIT = frozenset(("help", "discover", "result"))
+_DOTTED = re.compile(r"(?<![\w./:$-])[^\W\d][\w:-]*(?:\.[\w:-]+)+(?![\w./])")
+_MOST_DOTTED = 256
+_MOST_PRINTED_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What one run has of its own."""
+
+    state: bytes | None = None
+    keep_state: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    dry_run: bool = False
+    on_status: OnStatus | None = None
+    cancellation: Cancellation | None = None
+    aside: Words | None = None  # of a thread that waits for it, and does nothing else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all runs of one tool have in common."""
+
+    name: str
+    about: str
+    toolbox: Toolbox
+    engine: ShellEngine
+    limits: ExecutionLimits
+    env: Mapping[str, str] = field(default_factory=dict)
+    on_status: OnStatus | None = None
+
+    @property
+    def may_do_without_loop(self) -> bool:
+        """Whether scripts need none themselves: nobody is asked, or told, or reads files."""
+        if self.on_status is not None or not self.toolbox.immediate or not self.toolbox.is_bare:
+            return False
+        return isinstance(self.engine, InprocEngine)
+
+    def needs_no_loop(self, script: Any) -> bool:
+        """Tell whether nothing in a script waits; not on a thread on which the engine runs."""
+        from skillpouch.shell.worker.script import is_mentioned_only
+
+        if not isinstance(script, str) or refusal_of(script):
+            return False
+        order = Order(script=script, commands=self.commands)
+        return is_mentioned_only(self.toolbox.immediate | _NEVER_WAIT, order)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """All that scripts can call."""
+        return (*self.toolbox.definitions, *OWN_COMMANDS)
+
+
+class ScriptRun:
+    """Runs one script; made for each anew, so that any number can run at once."""
+
+    def __init__(self, around: Surroundings, options: RunOptions) -> None:
+        self._around = around
+        self._options = options
+        self._watchers = Watchers(around.on_status, options.on_status)
+        self._ledger = Ledger(around.limits, self._watchers)
+        self._calling = Calling(
+            around.toolbox, self._ledger, around.limits, dry_run=options.dry_run
+        )
+        self._result = ResultBox()
+        self._stdout = KeptText(around.limits.output_bytes)
+        self._stderr = KeptText(around.limits.output_bytes)
+        self._hearing = threading.Lock()
+        self._loop = asyncio.get_running_loop() if options.aside is None else None
+        self._stopped: Stopped = ""
+        self._open = self._open_at_once = 0
+        self._known: set[str] = set()  # the commands that its shell has
+        self._last_offered: object = None
+
+    async def run(self, script: str, timeout_seconds: float) -> tuple[ToolResponse, bytes | None]:
+        """Return the response, and the state that the script left if it was to be kept."""
+        self._started = time.monotonic()
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="started"))
+        refusal = refusal_of(script)
+        ending = Done(2) if refusal else await self._hold(script, timeout_seconds)
+        found = self._verdict(script, ending, timeout_seconds)
+        if refusal:
+            found = Verdict(status="syntax", exit_code=2, notes=(refusal,))
+        done = ending if isinstance(ending, Done) else Done(found.exit_code)
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
+        return self._response(script, done, found), done.state
+
+    async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:
+        """Run the script until it ends, or somebody or something ends it: then None."""
+        order = await self._order(script)
+        job = Job(
+            order=order,
+            on_command=self._answer,
+            on_text=self._hear,
+            immediate=self._around.toolbox.immediate | _NEVER_WAIT,
+        )
+        if self._options.aside is not None:
+            return self._hold_aside(self._options.aside, job, timeout_seconds)
+        clock = PatientClock(timeout_seconds, lambda: self._stop("timed_out"))
+        with ExitStack() as stack:
+            stack.enter_context(clock.heard())
+            self._running = asyncio.ensure_future(self._around.engine.run(job))
+            if self._options.cancellation is not None:
+                ended = self._options.cancellation.heard(lambda: self._stop("cancelled"))
+                stack.enter_context(ended)
+            try:
+                return await self._running
+            except EngineCrashedError as error:
+                return error.crash
+            except asyncio.CancelledError:
+                if not self._stopped:
+                    self._running.cancel()
+                    raise
+                return None
+
+    def _hold_aside(self, words: Words, job: Job, timeout_seconds: float) -> Done | None:
+        engine = self._around.engine
+        assert isinstance(engine, InprocEngine)
+        with PatientWait(timeout_seconds) as wait:
+            script = engine.begin(job, partial(words.put, ""))
+            why = wait.word(words)
+        if why == "":
+            return script.end()
+        script.cancel()
+        if why == "cancelled":
+            raise asyncio.CancelledError
+        self._stopped = why or "timed_out"
+        return None
+
+    def _stop(self, why: Stopped) -> None:
+        if not self._stopped and not self._running.done():
+            self._stopped = why
+            self._running.cancel()
+
+    async def _order(self, script: str) -> Order:
+        toolbox, options = self._around.toolbox, self._options
+        folders = await toolbox.folders_for(script)
+        self._last_offered = toolbox.definitions
+        commands = self._around.commands
+        if toolbox.changes:
+            commands += tuple(_words_that_may_come(script, commands))
+            self._known.update(commands)
+        if options.files:
+            folders = {**folders, "/in": dict(options.files)}
+        return Order(
+            script=script,
+            commands=commands,
+            stubs=STUBS,
+            env=dict(self._around.env),
+            limits=self._around.limits.for_engine(),
+            folders=folders,
+            state=options.state,
+            keeps_state=options.keep_state,
+        )
+
+    def _hear(self, stdout: str, stderr: str) -> None:
+        with self._hearing:
+            self._stdout.add(stdout)
+            self._stderr.add(stderr)
+        if self._watchers:
+            self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
+        if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
+            if self._options.aside is not None:
+                self._options.aside.put("output")
+            elif self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stop, "output")
+
+    async def _answer(self, command: Command) -> Answer:
+        self._open += 1
+        self._open_at_once = max(self._open_at_once, self._open)
+        try:
+            name, words, stdin = command
+            if name in OWN_COMMANDS:
+                answer = await self._own(name, words, stdin)
+            else:
+                answer = await self._calling.call(name, words, stdin)
+            return self._with_new(answer) if self._around.toolbox.changes else answer
+        except Exception:  # noqa: BLE001 - it is logged, and the script goes on
+            # A command without an answer would wait until the time is up.
+            _log.exception("the command %s of a script failed", command.name)
+            return Answer("", f"{command.name}: internal error\n", 1)
+        finally:
+            self._open -= 1
+
+    def _with_new(self, answer: Answer) -> Answer:
+        """Tell the shell of commands that have come since it was last told."""
+        offered = self._around.toolbox.definitions
+        if offered is self._last_offered:
+            return answer
+        self._last_offered = offered
+        new = tuple(name for name in offered if name not in self._known)
+        self._known.update(new)
+        return answer._replace(new=new)
+
+    async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> Answer:
+        """Answer a command that every script has."""
+        tools = self._around.toolbox.definitions
+        match name:
+            case "result":
+                return self._result.set(words, stdin)
+            case "help":
+                return help_for(words, self._around.name, tools, self._around.about)
+            case "discover":
+                return discovered(words, tools)
+            case _:
+                return await run_pmap(words, stdin, self._calling, tuple(tools))
+
+    def _verdict(self, script: str, ending: Done | Crash | None, timeout_seconds: float) -> Verdict:
+        after = f"{timeout_seconds:g} s"
+        if self._stopped == "output":
+            after = f"{_MOST_PRINTED_BYTES:,} bytes"
+        return verdict(
+            Facts(
+                ending=ending,
+                stopped=self._stopped,
+                stopped_after=after,
+                script=script,
+                stderr=self._stderr.text,
+                open_at_once=self._open_at_once,
+                refusals=tuple(self._ledger.refusals),
+                was_denied=self._ledger.was_denied,
+            )
+        )
+
+    def _response(self, script: str, done: Done, found: Verdict) -> ToolResponse:
+        notes = (*found.notes, *(f"note: {note}" for note in notes_on(script)))
+        stderr = self._stderr.text
+        if notes:
+            stderr = _line(stderr) + "".join(f"{note}\n" for note in notes)
+        return ToolResponse(
+            stdout=self._stdout.text,
+            stderr=stderr,
+            exit_code=found.exit_code,
+            status=found.status,
+            result=self._result.value,
+            calls=self._ledger.calls,
+            artifacts=tuple(Artifact(path=p, data=d) for p, d in sorted(done.files.items())),
+            artifacts_left_out=done.files_left_out,
+            truncated=done.truncated or self._stdout.truncated or self._stderr.truncated,
+            duration_ms=round((time.monotonic() - self._started) * 1000, 3),
+            notes=notes,
+            protections=dict(self._around.engine.protections),
+        )
+
+
+def _words_that_may_come(script: str, commands: Sequence[str]) -> Iterator[str]:
+    """Yield words like `skill.tool` that are no commands yet, and may be when they are reached.
+
+    A shell asks for a command that it was told of; of another it says that there is none.
+    """
+    known = set(commands)
+    for word in dict.fromkeys(islice(_DOTTED.findall(script), _MOST_DOTTED)):
+        if word not in known:
+            yield word
+
+
+def _line(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

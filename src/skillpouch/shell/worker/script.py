@@ -1,0 +1,234 @@
+"""Runs one script in a shell as new: what is in it before, and what it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bashkit import BuiltinContext, BuiltinResult, ExecResult, FileSystem
+
+from skillpouch.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
+from skillpouch.shell.worker.reading import never_waits, says_all
+from skillpouch.shell.worker.rooms import CANCELLED, clear_away, is_used_again, room_for
+
+
+class Immediate(NamedTuple):
+    """Commands that are answered on the thread of the engine: none of them ever waits."""
+
+    names: frozenset[str]
+    answer: Callable[[Command], Answer]
+    in_thread: Callable[[Callable[[], None]], None]
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_OUT = "/out"
+_MOST_FILES, _MOST_BYTES = 200, 8 * 1024 * 1024
+_MOST_STATE_BYTES = 16 * 1024 * 1024
+
+
+async def run_script(
+    order: Order, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
+) -> Done:
+    """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
+    shell = Shell(order, on_command, immediate, asyncio.get_running_loop())
+    return await shell.run(on_text)
+
+
+class Shell:
+    """One script in a room: what is before it, what it leaves. Commands that wait use the loop."""
+
+    def __init__(
+        self,
+        order: Order,
+        on_command: OnCommand,
+        immediate: Immediate | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._order = order
+        self._on_command = on_command
+        self._immediate = immediate
+        self._loop = loop
+        self._over = False
+        self._is_alone = False  # on a thread of its own, where no command waits for the loop
+        self._is_whole = False  # it came to its end by itself
+        self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
+        self._room = room_for(order, immediate.names if immediate else frozenset())
+        self._room.tenant = self
+        self._bash = self._room.bash
+        self._files = self._bash.fs()
+        for place, files in order.folders.items():
+            self._bash.mount(place, _folder(files), read_only=True)
+        if not self._files.exists(_OUT):
+            self._files.mkdir(_OUT)
+        self._before = _tree(self._files)[0] if order.state is not None else {}
+
+    async def run(self, on_text: OnText) -> Done:
+        try:
+            ran = await self._execute(on_text)
+        except BaseException:
+            self.cancel()
+            self._loop.call_soon(self.leave)
+            raise
+        done = self._done(ran)
+        self._is_whole = never_waits(self._order)
+        self._loop.call_soon(self.leave)
+        return done
+
+    def run_alone(self, on_text: OnText) -> Done:
+        """Run a script that waits for no loop."""
+        self._is_alone = True
+        ran = self._bash.execute_sync(self._order.script, on_text)
+        with self._ending:
+            self._is_whole, self._over = not self._over, True
+        return self._done(ran)
+
+    def leave(self) -> None:
+        """Clear the room for the next script, unless something of this one may be left in it.
+
+        Else let go of it: a room and its script hold each other where no collector looks.
+        """
+        room, self._room.tenant = self._room, None
+        del self._room, self._bash, self._files
+        if not (self._is_whole and clear_away(room)):
+            del room.bash
+
+    def cancel(self) -> None:
+        with self._ending:
+            if self._over:
+                return  # its room may be another's by now
+            # Both ways: a task that is cancelled alone leaves its script running.
+            self._over = True
+            self._bash.cancel()
+
+    def _done(self, ran: ExecResult) -> Done:
+        self._over = True
+        found, left_out = _tree(self._files)
+        state = self._bash.snapshot() if self._order.keeps_state else None
+        return Done(
+            exit_code=ran.exit_code & 255,
+            error=ran.error,
+            truncated=ran.stdout_truncated or ran.stderr_truncated,
+            state=state if state is not None and len(state) <= _MOST_STATE_BYTES else None,
+            files={path: data for path, data in found.items() if self._before.get(path) != data},
+            files_left_out=left_out,
+            peak_bytes=_peak_bytes(),
+        )
+
+    async def _execute(self, on_text: OnText) -> ExecResult:
+        script, immediate = self._order.script, self._immediate
+        if immediate is None or not is_mentioned_only(immediate.names, self._order):
+            return await self._bash.execute(script, on_text)
+        # Nothing in it waits for this loop: on one thread it takes a tenth less.
+        self._is_alone = True
+        ended: asyncio.Future[ExecResult] = self._loop.create_future()
+        bash = self._bash  # this may be cancelled, and have left, before the thread begins
+
+        def run() -> None:
+            ran: ExecResult | BaseException
+            try:
+                ran = bash.execute_sync(script, on_text)
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                ran = error
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                self._loop.call_soon_threadsafe(_settle, ended, ran)
+
+        immediate.in_thread(run)
+        return await ended
+
+    async def forward(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over:
+            return CANCELLED
+        answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
+        if asyncio.get_running_loop() is self._loop:
+            return self._given(await answer)
+        there = asyncio.run_coroutine_threadsafe(answer, self._loop)
+        return self._given(await asyncio.wrap_future(there))
+
+    def now(self, context: BuiltinContext) -> BuiltinResult:
+        if self._over or self._immediate is None:
+            return CANCELLED
+        command = Command(context.name, tuple(context.argv), context.stdin)
+        return self._given(self._immediate.answer(command))
+
+    def _given(self, answer: Answer) -> BuiltinResult:
+        stdout, stderr, exit_code, new = answer
+        if new and not self._over:
+            self._room.add(new, now=self._is_alone)
+        return BuiltinResult(stdout, stderr, exit_code)
+
+
+def is_mentioned_only(names: frozenset[str], order: Order) -> bool:
+    """Tell whether a script names no other commands, and nothing that waits by itself."""
+    return says_all(order) and not any(
+        name in order.script for name in order.commands if name not in names
+    )
+
+
+def is_serial(order: Order) -> bool:
+    """Tell whether a script may run without a loop, in a room that is used again.
+
+    Each new room would leave a thread behind for a while.
+    """
+    return says_all(order) and is_used_again(order)
+
+
+def _settle(ended: asyncio.Future[ExecResult], ran: ExecResult | BaseException) -> None:
+    if ended.done():
+        return
+    if isinstance(ran, BaseException):
+        ended.set_exception(ran)
+    else:
+        ended.set_result(ran)
+
+
+def _folder(files: dict[str, bytes]) -> FileSystem:
+    folder = FileSystem()
+    for entry in folder.read_dir("/"):  # a new one is not empty
+        folder.remove(f"/{entry['name']}", recursive=True)
+    made: set[str] = set()
+    for path, data in files.items():
+        above = path.rpartition("/")[0]
+        if above and above not in made:
+            folder.mkdir(f"/{above}", recursive=True)
+            made.add(above)
+        folder.write_file(f"/{path}", data)
+    return folder
+
+
+def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
+    """Return the files below /out, as far as there is room, and how many there was none for."""
+    found: dict[str, bytes] = {}
+    room, left_out = _MOST_BYTES, 0
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(files, f"{_OUT}/{below}"):
+            path, kind = f"{below}{entry['name']}", entry["metadata"]["file_type"]
+            if kind == "directory":
+                waiting.append(f"{path}/")
+            elif kind == "file":
+                size = entry["metadata"]["size"]
+                if len(found) >= _MOST_FILES or size > room:
+                    left_out += 1
+                    continue
+                room -= size
+                found[path] = files.read_file(f"{_OUT}/{path}")
+    return found, left_out
+
+
+def _entries(files: FileSystem, folder: str) -> list[dict[str, Any]]:
+    try:
+        return sorted(files.read_dir(folder), key=lambda entry: str(entry["name"]))
+    except Exception:  # noqa: BLE001 - the engine's own; the script removed it, or made it a file
+        return []
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,52 @@
+"""What a script says about itself, read without running it."""
+
+from skillpouch.languages import Language
+from skillpouch.signatures.signature import Signature
+
+
+def read_signature(text: str, language: Language, *, filename: str = "") -> Signature:
+    """Read a script of any language; any text gives a signature, never an exception."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _READERS[language](text, filename)
+
+
+# Each reader is imported when first needed: a folder of shell scripts must not pay for the others.
+def _read_python(text: str, filename: str) -> Signature:
+    from skillpouch.signatures.python.reading import read_python
+
+    return read_python(text, filename=filename)
+
+
+def _read_shell(text: str, filename: str) -> Signature:
+    from skillpouch.signatures.shell.reading import read_shell
+
+    return read_shell(text, filename=filename)
+
+
+def _read_javascript(text: str, filename: str) -> Signature:
+    from skillpouch.signatures.javascript.reading import read_javascript
+
+    return read_javascript(text, filename=filename)
+
+
+def _read_ruby(text: str, filename: str) -> Signature:
+    from skillpouch.signatures.ruby import read_ruby
+
+    return read_ruby(text, filename=filename)
+
+
+def _read_perl(text: str, filename: str) -> Signature:
+    from skillpouch.signatures.perl import read_perl
+
+    return read_perl(text, filename=filename)
+
+
+_READERS = {
+    "python": _read_python,
+    "shell": _read_shell,
+    "javascript": _read_javascript,
+    "typescript": _read_javascript,
+    "ruby": _read_ruby,
+    "perl": _read_perl,
+}

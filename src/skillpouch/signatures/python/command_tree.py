@@ -1,0 +1,110 @@
+"""A command line with its parameters and sub-commands, and the interfaces that follow from it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skillpouch.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.signature import Interface, JsonSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One property, its schema, and the words it turns into."""
+
+    name: str
+    argument: Argument
+    schema: JsonSchema
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command or sub-command.
+
+    `alone` tells whether it can be called without one of its own sub-commands; `constrain` adds
+    to a schema what its parameters mean for each other.
+    """
+
+    description: str = ""
+    parameters: Sequence[Parameter] = ()
+    commands: Mapping[str, "Command"] = field(default_factory=dict)
+    alone: bool = True
+    constrain: Callable[[JsonSchema, Sequence[Parameter]], None] | None = None
+
+
+# The commands on the way to a sub-command, each with the word that leads to it.
+Path = tuple[tuple[str, Command], ...]
+
+
+def interfaces_of(command: Command) -> tuple[Interface, dict[str, Interface]]:
+    """Return the interface of a command, and one for each sub-command: `remote.add`.
+
+    A command that needs a sub-command keeps its description, but neither schema nor plan.
+    """
+    root: Path = (("", command),)
+    commands = {
+        ".".join(word for word, _ in path[1:]): _interface(path)
+        for path in _paths(root)
+        if len(path) > 1
+    }
+    if command.alone:
+        return _interface(root), commands
+    description = first_paragraph(command.description)
+    return Interface(convention="argv", description=description), commands
+
+
+def object_schema(properties: JsonSchema, required: Sequence[str]) -> JsonSchema:
+    """Return the schema of an object with these properties and no others."""
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return schema | {"required": list(required)} if required else schema
+
+
+def _paths(path: Path) -> Iterator[Path]:
+    _, command = path[-1]
+    if command.alone:
+        yield path
+    for word, inner in command.commands.items():
+        yield from _paths((*path, (word, inner)))
+
+
+def _interface(path: Path) -> Interface:
+    plan: ArgvPlan = ()
+    levels: list[list[Parameter]] = []
+    for depth, (word, command) in enumerate(path):
+        # A name that a later level uses again belongs to that level.
+        later = {one.name for _, inner in path[depth + 1 :] for one in inner.parameters}
+        own = [one for one in command.parameters if one.name not in later]
+        plan += (Word(text=word),) if word else ()
+        plan += tuple(one.argument for one in own)
+        levels.append(own)
+    parameters = [one for level in levels for one in level]
+    schema = object_schema(
+        {one.name: dict(one.schema) for one in parameters},
+        [one.name for one in parameters if one.required],
+    )
+    for level, (_, command) in zip(levels, path, strict=True):
+        _order(schema, level)
+        if command.constrain:
+            command.constrain(schema, level)
+    return Interface(
+        convention="argv",
+        description=first_paragraph(path[-1][1].description),
+        input_schema=schema,
+        plan=plan,
+    )
+
+
+def _order(schema: JsonSchema, level: Sequence[Parameter]) -> None:
+    """A positional that may be left out can only be given after the ones before it."""
+    before: list[str] = []
+    for one in level:
+        if one.argument.flag is None and one.argument.nargs in ("?", "*", "..."):
+            if before:
+                schema.setdefault("dependentRequired", {})[one.name] = list(before)
+            if one.argument.nargs == "?":
+                before.append(one.name)

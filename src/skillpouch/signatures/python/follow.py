@@ -1,0 +1,264 @@
+"""Follows a script statement by statement, without running it.
+
+A branch is left out only when its condition is known; a loop over known items is unrolled.
+Statements on lines that cannot matter are skipped, because most of a script does not.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillpouch.signatures.python.calls import Call
+from skillpouch.signatures.python.follow_calls import Calls, Maker, Unfollowed
+from skillpouch.signatures.python.literals import items_of, unpack
+from skillpouch.signatures.python.outline import Outline
+from skillpouch.signatures.python.relevance import Relevance
+from skillpouch.signatures.python.scopes import Scope
+from skillpouch.signatures.python.tracked import Instance, Tracked, holds_tracked
+from skillpouch.signatures.python.values import UNKNOWN, Class, Function, FunctionNode, is_plain
+
+_MOST_ROUNDS = 300
+_LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise)
+
+# How a block ends when it is certain that nothing after it is reached.
+Ending = type[ast.stmt] | None
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """The function being followed; `unrolled` counts the loops in which every statement counts."""
+
+    scope: Scope
+    returned: list[Any] = field(default_factory=list)
+    unrolled: int = 0
+
+
+class Follower:
+    """Follows one script; `makers` make the objects that are followed, `words` say where.
+
+    `on_unfollowed` hears of methods called on what came from elsewhere.
+    """
+
+    def __init__(
+        self,
+        outline: Outline,
+        *,
+        words: Sequence[str],
+        makers: Mapping[str, Maker],
+        on_unfollowed: Unfollowed,
+    ) -> None:
+        self.relevance = Relevance(outline, words)
+        self.calls = Calls(makers, self._run_function, on_unfollowed)
+        self.module = Scope(outline, outline.tree.body, call=self.calls)
+
+    def run_module(self) -> None:
+        """Follow the statements at the top level, and whatever they call."""
+        self._run(self.module.outline.tree.body, Frame(self.module))
+
+    def run_definition(self, name: str) -> None:
+        """Follow a function, or a class and its methods, unless something already led there."""
+        value = self.module.lookup(name)
+        if not isinstance(value, Class | Function) or value.node in self.calls.reached:
+            return
+        nothing = Call(line=value.node.lineno)
+        made = self.calls.apply(value, nothing)
+        if isinstance(value, Class):
+            for node in value.node.body:
+                if isinstance(node, FunctionNode) and node not in self.calls.reached:
+                    self.calls.use(made, node.name, nothing)
+
+    def release(self) -> None:
+        """Let go of the script: in circles, its whole tree would wait for the collector."""
+        self.module.release()
+        del self.calls
+
+    def _run(self, body: Sequence[ast.stmt], frame: Frame) -> Ending:
+        for node in body:
+            if frame.unrolled or self.relevance.covers(node):
+                ending = self._run_statement(node, frame)
+                if ending:
+                    return ending
+            if isinstance(node, _LEAVING):
+                return type(node)
+        return None
+
+    def _run_statement(self, node: ast.stmt, frame: Frame) -> Ending:
+        statement = _STATEMENTS.get(type(node))
+        if statement:
+            return statement(self, node, frame)
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.expr):
+                frame.scope.value(part)
+        return None
+
+    def _run_function(self, node: FunctionNode, scope: Scope) -> Any:
+        frame = Frame(scope)
+        self._run(node.body, frame)
+        if not frame.returned and isinstance(node.body[-1], ast.Return):
+            self.on_return(node.body[-1], frame)  # a line that did not matter until now
+        first = frame.returned[0] if frame.returned else UNKNOWN
+        tracked = [value for value in frame.returned if holds_tracked(value)]
+        if len(frame.returned) == 1 or all(value is first for value in frame.returned):
+            return first
+        return tracked[0] if len(tracked) == 1 else UNKNOWN
+
+    def on_assignment(self, node: ast.Assign | ast.AnnAssign, frame: Frame) -> Ending:
+        if node.value:
+            value = frame.scope.value(node.value)
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                self._assign(target, value, frame)
+        return None
+
+    def _assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+        if isinstance(target, ast.Attribute):
+            owner = frame.scope.value(target.value)
+            if isinstance(owner, Instance | Class):
+                owner.attributes[target.attr] = value
+                self._watch(target.attr, value)
+            elif isinstance(owner, Tracked):
+                owner.assign(target.attr, value)
+        elif isinstance(target, ast.Subscript):
+            self._assign_item(target, value, frame)
+        else:
+            for name, part in unpack(target, value).items():
+                self._bind(name, part, frame)
+
+    def _assign_item(self, target: ast.Subscript, value: Any, frame: Frame) -> None:
+        key = frame.scope.value(target.slice)
+        if not isinstance(target.value, ast.Name) or not isinstance(key, str | int):
+            return
+        name = target.value.id
+        if holds_tracked(value):
+            container = frame.scope.bound.setdefault(name, {})
+            if isinstance(container, dict):
+                container[key] = value
+                self.relevance.add(name)
+
+    def _bind(self, name: str, value: Any, frame: Frame) -> None:
+        scope, outline = frame.scope, frame.scope.outline
+        if frame.unrolled or name in scope.bound or self._watch(name, value):
+            scope.bound[name] = value
+            if name in outline.global_names:
+                self.module.bound[name] = value
+
+    def _watch(self, name: str, value: Any) -> bool:
+        watched = holds_tracked(value) or isinstance(value, Instance | Function)
+        if watched:
+            self.relevance.add(name)
+        return watched
+
+    def on_return(self, node: ast.Return, frame: Frame) -> Ending:
+        if node.value:
+            frame.returned.append(frame.scope.value(node.value))
+        return ast.Return
+
+    def on_if(self, node: ast.If, frame: Frame) -> Ending:
+        test = frame.scope.value(node.test)
+        if is_plain(test) or isinstance(test, Tracked):
+            return self._run(node.body if test else node.orelse, frame)
+        before = dict(frame.scope.bound)
+        self._run(node.body, frame)
+        if node.orelse:
+            after_body, frame.scope.bound = frame.scope.bound, dict(before)
+            self._run(node.orelse, frame)
+            frame.scope.bound = _joined(before, after_body, frame.scope.bound)
+        return None
+
+    def on_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Ending:
+        items = items_of(frame.scope.value(node.iter))
+        if not frame.unrolled and not self.relevance.is_called_in(node):
+            return None
+        if items is None or len(items) > _MOST_ROUNDS:
+            frame.scope.bound |= unpack(node.target, UNKNOWN)
+            self._run([*node.body, *node.orelse], frame)
+            return None
+        frame.unrolled += 1
+        for item in items:
+            self._assign(node.target, item, frame)
+            if self._run(node.body, frame) in (ast.Break, ast.Return):
+                break
+        frame.unrolled -= 1
+        self._run(node.orelse, frame)
+        return None
+
+    def on_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> Ending:
+        for item in node.items:
+            value = frame.scope.value(item.context_expr)
+            if item.optional_vars:
+                self._assign(item.optional_vars, value, frame)
+        return self._run(node.body, frame)
+
+    def on_try(self, node: ast.Try | ast.TryStar, frame: Frame) -> Ending:
+        self._run([*node.body, *node.orelse], frame)
+        after = dict(frame.scope.bound)
+        for handler in node.handlers:
+            self._run(handler.body, frame)
+        frame.scope.bound |= after
+        self._run(node.finalbody, frame)
+        return None
+
+    def on_while(self, node: ast.While, frame: Frame) -> Ending:
+        frame.scope.value(node.test)
+        self._run([*node.body, *node.orelse], frame)
+        return None
+
+    def on_match(self, node: ast.Match, frame: Frame) -> Ending:
+        for case in node.cases:
+            self._run(case.body, frame)
+        return None
+
+    def on_definition(self, node: FunctionNode, frame: Frame) -> Ending:
+        function = Function(node, frame.scope)
+        if frame.scope is not self.module or node.name not in frame.scope.outline.functions:
+            frame.scope.bound[node.name] = function
+        for decorator in node.decorator_list:
+            if self.relevance.covers(decorator):
+                value = frame.scope.value(decorator)
+                if isinstance(value, Function):
+                    self.calls.apply(value, Call(line=node.lineno, arguments=[function]))
+        return None
+
+    def on_class(self, node: ast.ClassDef, frame: Frame) -> Ending:
+        value = self.module.lookup(node.name) if frame.scope is self.module else UNKNOWN
+        inner = Frame(Scope(frame.scope.outline, node.body, outer=frame.scope))
+        self._run(node.body, inner)
+        if isinstance(value, Class):
+            value.attributes.update(inner.scope.bound)
+        else:
+            frame.scope.bound[node.name] = Class(node, frame.scope, inner.scope.bound)
+        return None
+
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[Follower, Any, Frame], Ending]] = {
+    ast.Assign: Follower.on_assignment,
+    ast.AnnAssign: Follower.on_assignment,
+    ast.Return: Follower.on_return,
+    ast.If: Follower.on_if,
+    ast.For: Follower.on_for,
+    ast.AsyncFor: Follower.on_for,
+    ast.With: Follower.on_with,
+    ast.AsyncWith: Follower.on_with,
+    ast.Try: Follower.on_try,
+    ast.TryStar: Follower.on_try,
+    ast.While: Follower.on_while,
+    ast.Match: Follower.on_match,
+    ast.FunctionDef: Follower.on_definition,
+    ast.AsyncFunctionDef: Follower.on_definition,
+    ast.ClassDef: Follower.on_class,
+}
+
+
+def _joined(
+    before: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what names stand for after one of two branches: unknown where both changed them."""
+    names = {}
+    for name in {**one, **other}:
+        old = before.get(name)
+        changed = [branch[name] for branch in (one, other) if branch.get(name, old) is not old]
+        names[name] = old if not changed else changed[0]
+        if len(changed) > 1 and changed[0] is not changed[1]:
+            names[name] = UNKNOWN
+    return names

@@ -1,0 +1,131 @@
+"""Reads scripts that are called as a function: `handler(args)`, or a typed `main(name: type)`."""
+
+import ast
+from typing import Any
+
+from skillpouch.signatures.python.annotations import schema_of
+from skillpouch.signatures.python.command_tree import object_schema
+from skillpouch.signatures.python.docstrings import Documented, documented_parameters
+from skillpouch.signatures.python.entry import mentions_when_run
+from skillpouch.signatures.python.handler_keys import Key, keys_of, uses_attributes
+from skillpouch.signatures.python.outline import Outline
+from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of
+from skillpouch.signatures.python.values import FunctionNode, UncertainError, is_plain
+from skillpouch.signatures.signature import Interface, JsonSchema, Signature
+
+_JSON_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+# A lone parameter with one of these names is a command line, not an argument.
+_COMMAND_LINES = ("argv", "args", "_argv", "sys_argv")
+
+
+def read_handler(outline: Outline) -> Signature | None:
+    """Return the interface of a `handler(args)`, None when there is none."""
+    node = outline.functions.get("handler")
+    if node is None or not _takes_one(node):
+        return None
+    parameter = parameters_of(node)[0]
+    if uses_attributes(node, parameter.arg):
+        return None  # the handler of an argparse sub-command, or of a signal
+    scope = Scope(outline, outline.tree.body)
+    return Signature(
+        reader="handler",
+        interface=Interface(
+            convention="handler", input_schema=_handler_schema(node, parameter, scope)
+        ),
+    )
+
+
+def read_main(outline: Outline) -> Signature | None:
+    """Return the interface of a `main(name: type, …)` that nothing in the file calls."""
+    node = outline.functions.get("main")
+    if node is None or mentions_when_run(outline, "main"):
+        return None
+    parameters = parameters_of(node)
+    if len(parameters) == 1 and parameters[0].arg in _COMMAND_LINES:
+        return None
+    if node.args.vararg or node.args.kwarg:
+        raise UncertainError("main takes any number of arguments", node.lineno)
+    scope = Scope(outline, outline.tree.body)
+    return Signature(
+        reader="main",
+        interface=Interface(convention="main", input_schema=_main_schema(node, scope)),
+    )
+
+
+def _takes_one(node: FunctionNode) -> bool:
+    required = [one.arg for one in parameters_of(node) if one.arg not in defaults_of(node)]
+    return bool(parameters_of(node)) and len(required) <= 1 and not node.args.kwonlyargs
+
+
+def _handler_schema(node: FunctionNode, parameter: ast.arg, scope: Scope) -> JsonSchema | None:
+    documented = documented_parameters(ast.get_docstring(node))
+    documented.pop(parameter.arg, None)
+    annotated = schema_of(parameter.annotation, scope)
+    if "properties" in annotated:
+        return _described(annotated, documented) | {"additionalProperties": False}
+    keys = keys_of(node, parameter.arg)
+    if documented:
+        return _documented_schema(documented, keys or [], scope)
+    return _keys_schema(keys) if keys else None
+
+
+def _described(schema: JsonSchema, documented: dict[str, Documented]) -> JsonSchema:
+    for name, one in documented.items():
+        if name in schema["properties"] and one.description:
+            schema["properties"][name].setdefault("description", one.description)
+    return schema
+
+
+def _documented_schema(
+    documented: dict[str, Documented], keys: list[Key], scope: Scope
+) -> JsonSchema:
+    used = {key.name: key for key in keys}
+    properties: JsonSchema = {}
+    for name, one in documented.items():
+        properties[name] = one.schema(scope)
+        if one.description:
+            properties[name]["description"] = one.description
+    required = [
+        name
+        for name, one in documented.items()
+        if not one.optional and (name not in used or used[name].required)
+    ]
+    return object_schema(properties, required)
+
+
+def _keys_schema(keys: list[Key]) -> JsonSchema:
+    properties: JsonSchema = {}
+    for key in keys:
+        kind = _JSON_TYPES.get(type(key.default))
+        properties[key.name] = {"type": kind} if kind else {}
+        if kind and is_plain(key.default):
+            properties[key.name]["default"] = key.default
+    return object_schema(properties, [key.name for key in keys if key.required])
+
+
+def _main_schema(node: FunctionNode, scope: Scope) -> JsonSchema:
+    documented = documented_parameters(ast.get_docstring(node))
+    defaults = defaults_of(node)
+    properties: JsonSchema = {}
+    for parameter in parameters_of(node):
+        about = documented.get(parameter.arg, Documented(name=parameter.arg))
+        schema = schema_of(parameter.annotation, scope) or about.schema(scope)
+        if about.description:
+            schema = {"description": about.description} | schema
+        default = scope.value(defaults[parameter.arg]) if parameter.arg in defaults else None
+        properties[parameter.arg] = schema | _default(default)
+    required = [one.arg for one in parameters_of(node) if one.arg not in defaults]
+    return object_schema(properties, required)
+
+
+def _default(value: Any) -> JsonSchema:
+    if value is None or not is_plain(value):
+        return {}
+    return {"default": list(value) if isinstance(value, tuple) else value}

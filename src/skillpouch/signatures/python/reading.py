@@ -1,0 +1,162 @@
+"""Reads a Python script without running it: how it is called, what it needs, what it is for."""
+
+import ast
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+from skillpouch.signatures.argument_list import argument_list, planned
+from skillpouch.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.own_usage import own_usage
+from skillpouch.signatures.python.argparse_calls import read_argparse
+from skillpouch.signatures.python.argv_positionals import read_argv_positionals
+from skillpouch.signatures.python.click_commands import read_click
+from skillpouch.signatures.python.entry import has_entry
+from skillpouch.signatures.python.functions import read_handler, read_main
+from skillpouch.signatures.python.leading_comment import leading_comment, leading_docstring
+from skillpouch.signatures.python.outline import Outline, outline_of
+from skillpouch.signatures.python.pep723 import read_dependencies
+from skillpouch.signatures.python.surroundings import Surroundings, surroundings_of
+from skillpouch.signatures.python.typer_commands import read_typer
+from skillpouch.signatures.python.values import UncertainError
+from skillpouch.signatures.signature import Interface, Signature
+
+# No script a person wrote is larger; a tree of it would fill the memory.
+_LONGEST_TEXT = 1_000_000
+# Python's own parser takes minutes over `import a.a.a…`, longer with every part squared.
+_LONGEST_NAME = 1_000
+_DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
+_TESTING = frozenset({"pytest", "unittest"})
+
+# Libraries that make an interface out of a program in ways that cannot be read from it.
+_NOT_READ = ("fire", "optparse", "docopt", "absl.flags", "absl", "tap", "plac", "cyclopts")
+
+# "Main entry point." describes every script, and none.
+_SAYS_NOTHING = re.compile(
+    r"(?:(?:the|main|cli|script|command[- ]?line|program|entry|point|function|interface|run|for)"
+    r"[\s.-]*)*",
+    re.IGNORECASE,
+)
+
+_READERS: tuple[Callable[[Outline], Signature | None], ...] = (
+    read_handler,
+    read_argparse,
+    read_click,
+    read_typer,
+    read_main,
+)
+
+
+def read_python(text: str, *, filename: str = "") -> Signature:
+    """Return what a script says about itself; any text gives an answer, none an exception."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if len(text) > _LONGEST_TEXT:
+        return _unreadable(text, f"too long to read: {len(text):,} characters", None)
+    if _has_endless_name(text):
+        return _unreadable(text, f"a name of more than {_LONGEST_NAME:,} parts", None)
+    try:
+        tree = _parse(text)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        return _unreadable(text, f"line {line}: not valid Python ({error.msg})", line)
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) or "nested too deeply"
+        return _unreadable(text, f"line 1: not valid Python ({reason})", 1)
+    try:
+        return _read(text, tree, filename)
+    except RecursionError:
+        return _unreadable(text, "its definitions are nested too deeply to follow", None)
+
+
+def _has_endless_name(text: str) -> bool:
+    if text.count(".") <= _LONGEST_NAME:
+        return False
+    return any(name[0].count(".") > _LONGEST_NAME for name in _DOTTED_NAME.finditer(text))
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        # An escape that Python frowns upon is its author's business.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def _read(text: str, tree: ast.Module, filename: str) -> Signature:
+    outline = outline_of(text, tree)
+    surroundings = surroundings_of(outline)
+    signature = _interface(outline, surroundings, filename)
+    description = _description(outline) or signature.interface.description or leading_comment(text)
+    return replace(
+        signature,
+        interface=replace(signature.interface, description=description),
+        variables=surroundings.variables,
+        dependencies=read_dependencies(text),
+        imports=frozenset(outline.imports),
+        has_entry=has_entry(outline),
+        is_test=bool(_TESTING & {name.partition(".")[0] for name in outline.imports}),
+        reads_input=surroundings.reads_input,
+    )
+
+
+def _interface(outline: Outline, surroundings: Surroundings, filename: str) -> Signature:
+    reader = ""
+    try:
+        for read in _READERS:
+            reader = read.__name__.removeprefix("read_")
+            if signature := read(outline):
+                return signature
+    except UncertainError as error:
+        return Signature(
+            reader=reader,
+            interface=Interface(convention="stdin"),
+            uncertain=error.reason,
+            uncertain_line=error.line,
+        )
+    library = next((name for name in _NOT_READ if name in outline.imports), None)
+    if library:
+        return Signature(
+            reader="comments",
+            interface=Interface(convention="stdin"),
+            uncertain=f"its command line is read by {library}",
+        )
+    return (
+        _words(outline, filename)
+        if surroundings.reads_argv
+        else Signature(reader="comments", interface=Interface(convention="stdin"))
+    )
+
+
+def _words(outline: Outline, filename: str) -> Signature:
+    """Return the interface of a script that takes the words of its command line by number."""
+    usage = own_usage(outline.text, filename)
+    known = read_argv_positionals(outline, usage)
+    return Signature(
+        reader="argv", interface=planned("", known) if known else argument_list("", usage)
+    )
+
+
+def _description(outline: Outline) -> str:
+    functions = (outline.functions.get(name) for name in ("handler", "main"))
+    documented = [outline.tree, *(node for node in functions if node)]
+    texts = (first_paragraph(ast.get_docstring(node) or "") for node in documented)
+    return next((text for text in texts if not _SAYS_NOTHING.fullmatch(text)), "")
+
+
+def _unreadable(text: str, reason: str, line: int | None) -> Signature:
+    head = text[:_LONGEST_TEXT]
+    description = first_paragraph(leading_docstring(head)) or leading_comment(head)
+    return Signature(
+        reader="comments",
+        interface=_doubtful(head, description),
+        uncertain=reason,
+        uncertain_line=line,
+        dependencies=read_dependencies(head),
+    )
+
+
+def _doubtful(text: str, description: str) -> Interface:
+    """Return the likelier way to call what cannot be read: with words where it names them."""
+    if "argparse" in text or "sys.argv" in text:
+        return argument_list(description, own_usage(text))
+    return Interface(convention="stdin", description=description)

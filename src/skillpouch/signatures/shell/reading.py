@@ -1,0 +1,127 @@
+"""Shell scripts: the words they read, the variables they need, what they do."""
+
+import re
+
+from skillpouch.signatures.argument_list import argument_list, planned
+from skillpouch.signatures.comments import first_comment
+from skillpouch.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.own_usage import own_usage
+from skillpouch.signatures.shell.facts import Read, ShellFacts
+from skillpouch.signatures.shell.positionals import read_positionals
+from skillpouch.signatures.shell.scan import scan_shell
+from skillpouch.signatures.signature import Interface, Signature
+from skillpouch.signatures.standard_variables import is_standard
+
+_LONGEST = 120_000  # longer ones carry their data with them
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
+_PASSIVE = frozenset(
+    {
+        *("set", "shopt", "setopt", "source", ".", "export", "readonly", "declare", "typeset"),
+        *("local", "alias", "umask", "trap", ":", "true", "unset", "return"),
+    }
+)
+_PROMPT = re.compile(r"read(?:[ \t]+-[A-Za-z]+(?:[ \t]+\d+)?){0,5}?[ \t]+-[A-Za-z]*p\b")
+_VARIABLE_PART = re.compile(r"\$\{[^{}]*\}|\$\w+")
+_COMMAND_PART = re.compile(r"\$\([^()]*\)")
+_SOURCED = re.compile(r"(?:source|\.)[ \t]+[\"']?(\$?)(~?[\w./-]+)")
+_CALL_BEFORE = re.compile(r"([\w:.-]{1,100})[ \t]+\"?$")
+_LONGEST_LINE = 1_000
+_ARGUMENT = r"""[ \t]+(?:"[^"\n]{0,300}+"|'[^'\n]{0,300}+'|[^\s"'\#]++)"""
+
+
+def read_shell(text: str, *, filename: str = "") -> Signature:
+    """Read a script without running it; any text gives a signature."""
+    description = first_paragraph(first_comment(text, "shell", filename))
+    if len(text) > _LONGEST:
+        reason = f"the script is longer than {_LONGEST:,} characters"
+        return Signature(reader="argv", interface=argument_list(description), uncertain=reason)
+    facts = scan_shell(text)
+    interface = _read_interface(text, facts, description, filename)
+    return Signature(
+        reader="argv" if interface.convention == "argv" else "comments",
+        interface=interface,
+        variables=_variables(text, facts),
+        imports=_imports(text, facts),
+        has_entry=interface.convention == "argv" or _does_something(facts),
+        reads_input=any(_asks(text, command.name, command.start) for command in facts.commands),
+    )
+
+
+def _read_interface(text: str, facts: ShellFacts, description: str, filename: str) -> Interface:
+    scope = _main_function(text, facts)
+    if named := read_positionals(text, facts, scope):
+        return planned(description, named)
+    if _word_reads(facts, scope) or _calls(facts, scope, {"shift", "getopts"}):
+        return argument_list(description, own_usage(text, filename))
+    return Interface(convention="stdin", description=description)
+
+
+def _word_reads(facts: ShellFacts, scope: str) -> list[Read]:
+    """Inside a function, `$1` is the function's own: only one scope holds the script's words."""
+    return [
+        read
+        for read in facts.reads
+        if read.scope == scope and (read.name in {"@", "*", "#"} or read.name.strip("0").isdigit())
+    ]
+
+
+def _calls(facts: ShellFacts, scope: str, names: set[str]) -> bool:
+    return any(each.scope == scope and each.name in names for each in facts.commands)
+
+
+def _main_function(text: str, facts: ShellFacts) -> str:
+    """The function that is given all words by `main "$@"`, when nothing else reads them."""
+    reads = _word_reads(facts, "")
+    if len(reads) != 1 or reads[0].name != "@":
+        return ""
+    before = text[max(0, reads[0].start - _LONGEST_LINE) : reads[0].start]
+    match = _CALL_BEFORE.search(before)
+    return match.group(1) if match and match.group(1) in facts.functions else ""
+
+
+def _does_something(facts: ShellFacts) -> bool:
+    """Whether it runs anything itself, outside functions and beyond computing a value."""
+    return any(
+        not (command.scope or command.for_value) and command.name not in _PASSIVE
+        for command in facts.commands
+    )
+
+
+def _variables(text: str, facts: ShellFacts) -> tuple[str, ...]:
+    """The environment variables it reads: `X="${X:-default}"` reads one before it sets it."""
+    assigned = {
+        each.name
+        for each in facts.assignments
+        if not re.compile(rf'"?\$\{{?{each.name}\b').match(text, each.value)
+    }
+    read = {each.name for each in facts.reads if _VARIABLE.fullmatch(each.name)}
+    unset = (name for name in read - assigned if not is_standard(name))
+    return tuple(sorted(name for name in unset if not _is_set_by_name(text, facts, name)))
+
+
+def _is_set_by_name(text: str, facts: ShellFacts, name: str) -> bool:
+    """`printf -v NAME`, and `ask "Title:" NAME`, where a function of the script sets it."""
+    if name not in text.replace(f"${name}", ""):
+        return False
+    setters = "|".join([r"printf[ \t]+-v", *map(re.escape, sorted(facts.functions))])
+    call = rf"^[ \t]*(?:{setters})(?:{_ARGUMENT}){{0,10}}?[ \t]+{name}(?![\w=])"
+    return re.search(call, text, re.MULTILINE) is not None
+
+
+def _imports(text: str, facts: ShellFacts) -> frozenset[str]:
+    """The files it sources; what stands below a folder only known at run time is its neighbour."""
+    found: set[str] = set()
+    for command in facts.commands:
+        if command.name not in {"source", "."}:
+            continue
+        line = text[command.start : command.start + _LONGEST_LINE].partition("\n")[0]
+        line = _COMMAND_PART.sub("$", _COMMAND_PART.sub("$", _VARIABLE_PART.sub("$", line)))
+        if match := _SOURCED.match(line):
+            folder, path = match.groups()
+            absolute = not folder and path[0] in "/~"
+            found.add(path if absolute or path[0] == "." else f"./{path.lstrip('/')}")
+    return frozenset(found)
+
+
+def _asks(text: str, command: str, start: int) -> bool:
+    return command == "select" or bool(command == "read" and _PROMPT.match(text, start))

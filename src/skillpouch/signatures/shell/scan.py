@@ -1,0 +1,285 @@
+"""A shell script walked once: what it reads, assigns and calls outside quotes and comments.
+
+It does not know every corner of the language; it never takes text in single quotes, in a
+here-document or in a comment for the script's own words.
+"""
+
+import re
+from collections.abc import Callable
+
+from skillpouch.signatures.shell.facts import Assignment, Command, Read, ShellFacts
+from skillpouch.signatures.shell.frames import BEGIN, Frame, Place
+from skillpouch.signatures.shell.lexemes import (
+    ASSIGN_NAMES,
+    ASSIGNMENT,
+    BEFORE_COMMAND,
+    CLOSES,
+    CODE,
+    FUNCTION,
+    IN_HERE_DOCUMENT,
+    KEYWORDS,
+    NAME,
+    OPENS,
+    SURROUNDINGS,
+)
+
+_DEEPEST = 500  # quotes in braces in quotes …; nothing deeper is a script, and reading ends
+_LONGEST_DEFAULT = 500  # copying longer ones out of each other would take quadratic time
+
+
+_Taker = Callable[[re.Match[str]], int]  # returns where to go on
+
+
+def scan_shell(text: str) -> ShellFacts:
+    """Walk any text, in time proportional to its length."""
+    scanner = _Scanner(text)
+    scanner.scan()
+    return scanner.facts
+
+
+class _Scanner:
+    """One method `take_…` for each named piece of the patterns; the others are skipped."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.facts = ShellFacts()
+        self.frames = [Frame("code", is_body=True)]
+        self.place = BEGIN
+        self.nesting = 0
+        self.function = ""  # named, but its body has not begun
+        self.here_documents: list[tuple[str, bool]] = []
+        self.takers: dict[str | None, _Taker] = {
+            name.removeprefix("take_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("take_")
+        }
+
+    def scan(self) -> None:
+        position = 0
+        while position < len(self.text):
+            pattern = SURROUNDINGS.get(self.frames[-1].kind, CODE)
+            match = pattern.match(self.text, position)
+            assert match, "every pattern matches any character"
+            taker = self.takers.get(match.lastgroup)
+            position = taker(match) if taker else match.end()
+
+    def push(self, kind: str, match: re.Match[str], read: int = -1) -> int:
+        if len(self.frames) > _DEEPEST:
+            return len(self.text)
+        scope, is_body = self.frames[-1].scope, False
+        if self.function and kind in {"group", "paren"}:
+            scope, is_body, self.function = self.function, True, ""
+        frame = Frame(
+            kind=kind,
+            scope=scope,
+            is_body=is_body,
+            for_value=self.frames[-1].for_value or kind in {"substitution", "backtick"},
+            nesting=self.nesting,
+            read=read,
+            start=match.end(),
+            outer=self.place,
+        )
+        self.frames.append(frame)
+        self.place = Place(at_command=kind != "array")
+        return match.end()
+
+    def pop(self) -> None:
+        frame = self.frames.pop()
+        self.place, self.nesting = frame.outer, frame.nesting
+
+    def begin_word(self, start: int) -> None:
+        """A word begins that is no plain text: as a command, it could be any."""
+        if self.frames[-1].kind in SURROUNDINGS or self.place.in_word:
+            return
+        if self.place.at_command:
+            self.call("", start)
+        self.place = self.place._replace(at_command=False, in_word=True)
+
+    def call(self, name: str, start: int) -> None:
+        frame = self.frames[-1]
+        self.facts.commands.append(Command(name, start, frame.scope, frame.for_value))
+
+    def take_blank(self, match: re.Match[str]) -> int:
+        self.place = self.place._replace(in_word=False)
+        return match.end()
+
+    def take_separator(self, match: re.Match[str]) -> int:
+        self.place = Place(at_command=self.frames[-1].kind != "array")
+        return match.end()
+
+    def take_newline(self, match: re.Match[str]) -> int:
+        self.take_separator(match)
+        position = match.end()
+        for delimiter, is_literal in self.here_documents:
+            position = self.skip_here_document(position, delimiter, is_literal=is_literal)
+        self.here_documents.clear()
+        return position
+
+    def take_redirection(self, match: re.Match[str]) -> int:
+        return self.take_blank(match)
+
+    def take_hash(self, match: re.Match[str]) -> int:
+        if self.place.in_word:
+            return match.end()
+        end = self.text.find("\n", match.end())
+        return len(self.text) if end < 0 else end
+
+    def take_single(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        return match.end()
+
+    take_escape = take_single
+
+    def take_double(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        return self.push("double", match)
+
+    def take_end_double(self, match: re.Match[str]) -> int:
+        self.pop()
+        return match.end()
+
+    def take_quote(self, match: re.Match[str]) -> int:
+        """Single quotes in `${1:-'x'}`; inside double quotes they are plain characters."""
+        if any(frame.kind == "double" for frame in self.frames[-2:]):
+            return match.end()
+        end = self.text.find("'", match.end())
+        return match.end() if end < 0 else end + 1
+
+    def take_variable(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        scope = self.frames[-1].scope
+        self.facts.reads.append(Read(match.group()[1:], match.start(), match.end(), scope))
+        return match.end()
+
+    def take_expansion(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        read = Read(
+            name=match["name"] or "#",  # ${#} is $#
+            start=match.start(),
+            end=len(self.text),
+            scope=self.frames[-1].scope,
+            operator=match["operator"],
+        )
+        self.facts.reads.append(read)
+        return self.push("brace", match, read=len(self.facts.reads) - 1)
+
+    def take_end_brace(self, match: re.Match[str]) -> int:
+        frame = self.frames[-1]
+        short = match.start() - frame.start <= _LONGEST_DEFAULT
+        word = self.text[frame.start : match.start()] if short else "$"
+        read = self.facts.reads[frame.read]
+        self.facts.reads[frame.read] = read._replace(end=match.end(), word=word)
+        self.pop()
+        return match.end()
+
+    def take_substitution(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        return self.push("substitution", match)
+
+    def take_backtick(self, match: re.Match[str]) -> int:
+        if self.frames[-1].kind == "backtick":
+            self.pop()
+            return match.end()
+        self.begin_word(match.start())
+        return self.push("backtick", match)
+
+    def take_arithmetic(self, match: re.Match[str]) -> int:
+        self.begin_word(match.start())
+        return self.push("arithmetic", match)
+
+    def take_inner(self, match: re.Match[str]) -> int:
+        return self.push("inner", match)
+
+    def take_end_arithmetic(self, match: re.Match[str]) -> int:
+        kind = self.frames[-1].kind
+        self.pop()
+        return match.start() + 1 if kind == "inner" else match.end()
+
+    def take_open(self, match: re.Match[str]) -> int:
+        if self.place.in_word and self.text[match.start() - 1] == "=":
+            return self.push("array", match)
+        command = self.place.at_command and not self.place.in_word
+        if command and self.text.startswith("((", match.start()):
+            self.begin_word(match.start())
+            return self.push("arithmetic", match) + 1
+        self.place = self.place._replace(at_command=False)
+        return self.push("paren", match)
+
+    def take_close(self, match: re.Match[str]) -> int:
+        frame = self.frames[-1]
+        if frame.kind in {"paren", "array", "substitution"} and not frame.cases:
+            self.pop()
+            return match.end()
+        return self.take_separator(match)  # the end of a pattern of `case`
+
+    def take_here_document(self, match: re.Match[str]) -> int:
+        delimiter = match["delimiter"]
+        is_literal = delimiter[0] in "\\'\""
+        self.here_documents.append((delimiter.strip("\\'\""), is_literal))
+        return match.end()
+
+    def skip_here_document(self, position: int, delimiter: str, *, is_literal: bool) -> int:
+        end = re.compile(rf"^\t*{re.escape(delimiter)}$", re.MULTILINE).search(self.text, position)
+        stop = end.start() if end else len(self.text)
+        if not is_literal:
+            scope = self.frames[-1].scope
+            for found in IN_HERE_DOCUMENT.finditer(self.text, position, stop):
+                if name := found["name"]:
+                    read = Read(name, found.start(), found.end(), scope, found["operator"] or "")
+                    self.facts.reads.append(read)
+        return end.end() if end else len(self.text)
+
+    def take_word(self, match: re.Match[str]) -> int:
+        place = self.place
+        self.place = place._replace(in_word=True)
+        if place.in_word:
+            return match.end()
+        if place.assigning:
+            return self.assigned_word(match, place.assigning)
+        return self.first_word(match) if place.at_command else match.end()
+
+    def assigned_word(self, match: re.Match[str], command: str) -> int:
+        if assignment := ASSIGNMENT.match(self.text, match.start()):
+            self.assign(assignment.group(1), assignment.end())
+            return assignment.end()
+        if command != "export" and NAME.fullmatch(match.group()):
+            self.assign(match.group(), match.end())
+        if command in {"for", "select"}:  # what follows the one name are values
+            self.place = self.place._replace(assigning="")
+        return match.end()
+
+    def assign(self, name: str, value: int) -> None:
+        frame = self.frames[-1]
+        plain = frame.is_body and self.nesting == frame.nesting
+        self.facts.assignments.append(Assignment(name, value, frame.scope, plain))
+
+    def first_word(self, match: re.Match[str]) -> int:
+        word = match.group()
+        if function := FUNCTION.match(self.text, match.start()):
+            self.function = function.group(1) or function.group(2)
+            self.facts.functions.add(self.function)
+            self.place = Place()
+            return function.end()
+        if assignment := ASSIGNMENT.match(self.text, match.start()):
+            self.assign(assignment.group(1), assignment.end())
+            return assignment.end()
+        if word in KEYWORDS:
+            return self.keyword(word, match)
+        self.call(word, match.start())
+        assigning = word if word in ASSIGN_NAMES else ""
+        self.place = Place(at_command=False, in_word=True, assigning=assigning)
+        return match.end()
+
+    def keyword(self, word: str, match: re.Match[str]) -> int:
+        frame = self.frames[-1]
+        if word == "{":
+            return self.push("group", match)
+        if word == "}" and frame.kind == "group":
+            self.pop()
+        self.nesting = max(0, self.nesting + (word in OPENS) - (word in CLOSES))
+        frame.cases = max(0, frame.cases + (word == "case") - (word == "esac"))
+        if word in {"case", "select"}:
+            self.call(word, match.start())
+        assigning = word if word in {"for", "select"} else ""
+        self.place = Place(at_command=word in BEFORE_COMMAND, assigning=assigning)
+        return match.end()

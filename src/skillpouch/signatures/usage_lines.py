@@ -1,0 +1,153 @@
+"""The command lines that a SKILL.md shows for one of its scripts, and whether they fit its plan."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import lru_cache
+
+from skillpouch.argv import Argument, ArgvPlan, Word
+
+_MOST_LINES = 5
+_LONGEST_LINE = 400
+_LONGEST_BODY = 500_000
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
+_SHELLS = frozenset({"", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"})
+_CODE_SPAN = re.compile(r"`([^`\n]{3,600})`")
+_PROMPT = re.compile(r"^[$%>][ \t]+")
+_QUOTING = "\"'`(){}[]$"
+_RUNNERS = frozenset(
+    {
+        *("python", "python3", "node", "bash", "sh", "zsh", "ruby", "perl", "bun", "deno", "tsx"),
+        *("uv", "uvx", "npx", "pnpm", "poetry", "pipenv", "source", "exec"),
+    }
+)
+_BEFORE_COMMAND = frozenset({"sudo", "time", "env", "then", "do", "else", "!"})
+_OPERATORS = frozenset({"|", "||", "&&", ";", "&"})
+_REDIRECTIONS = ("<", ">", "2>", "&>", "#")
+_ASKS_FOR_TEXT = frozenset({"--help", "--version"})
+
+
+def usage_lines(body: str, script: str) -> tuple[str, ...]:
+    """The commands that run this script (`scripts/extract.py`), as they are shown, each once."""
+    base = script.rpartition("/")[2]
+    shown = [(line, is_span) for line, is_span in _shown(body) if base in line]
+    names = _Names("\n".join(line for line, _ in shown), script)
+    found: dict[str, None] = {}
+    for line, is_span in shown:
+        if len(found) == _MOST_LINES:
+            break
+        position = names.position(line.split())
+        if position is not None and not (is_span and len(line.split()) == 1):
+            found[line[:_LONGEST_LINE]] = None
+    return tuple(found)
+
+
+@lru_cache(maxsize=2)
+def _shown(body: str) -> tuple[tuple[str, bool], ...]:
+    """What one body shows, read once however many scripts its skill has."""
+    return tuple(_commands(body[:_LONGEST_BODY]))
+
+
+def usage_fits(line: str, plan: ArgvPlan, script: str) -> str:
+    """What in a usage line the plan does not know, in words; "" when it fits or nobody can tell.
+
+    Only long flags are compared: a plan holds one flag for each argument, not its abbreviations.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:  # a quote that is never closed
+        return ""
+    position = _Names("", script).position(words)
+    if position is None or _takes_anything(plan):
+        return ""
+    given = list(_arguments(words[position + 1 :]))
+    if any(isinstance(part, Word) and part.text not in given for part in plan):
+        return ""  # the line shows another sub-command
+    known = _flags(plan)
+    for word in given:
+        flag = word.strip("[]").partition("=")[0]
+        is_known = any(each.startswith(flag) for each in known) or flag in _ASKS_FOR_TEXT
+        if flag.startswith("--") and len(flag) > len("--") and not is_known:
+            return f"SKILL.md shows the flag {flag}, which the script does not have"
+    return ""
+
+
+class _Names:
+    """The ways to write the path of one script."""
+
+    def __init__(self, body: str, script: str) -> None:
+        self.script = script
+        folder, _, base = f"./{script}".rpartition("/")
+        parent = folder.rpartition("/")[2]
+        others = re.findall(rf"(?<![\w.-])([\w.-]++)/{re.escape(base)}\b", body)
+        # `python extract.py` could otherwise mean a namesake in another folder.
+        self.is_unique = set(others) <= {parent, "."}
+
+    def position(self, words: list[str]) -> int | None:
+        """Where the script stands among the words of a command that runs it."""
+        begin = 0
+        for position, word in enumerate(words):
+            if word in _OPERATORS or word.endswith(";"):
+                begin = position + 1
+            elif self._means_script(word) and _runs(words[begin : position + 1]):
+                return position
+        return None
+
+    def _means_script(self, word: str) -> bool:
+        path = word.strip(_QUOTING).removeprefix("./")
+        if path == self.script or path.endswith(f"/{self.script}"):
+            return True
+        return self.is_unique and bool(path) and self.script.endswith(f"/{path}")
+
+
+def _runs(words: list[str]) -> bool:
+    """Whether the last word is what the command runs, and not a file it copies or shows."""
+    rest = [word for word in words if word not in _BEFORE_COMMAND and not _is_assignment(word)]
+    command = rest[0].strip(_QUOTING).rpartition("/")[2] if rest else ""
+    return len(rest) == 1 or re.sub(r"[\d.]+$", "", command) in _RUNNERS or command in _RUNNERS
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
+def _commands(body: str) -> Iterator[tuple[str, bool]]:
+    """Each line of a shell block, joined where it goes on, and each code span of the prose."""
+    fence, is_shell, unfinished = "", False, ""
+    for raw in body.split("\n"):
+        line = raw.strip()
+        opener = _FENCE.match(raw)
+        if opener and (not fence or (line.startswith(fence) and not opener.group(2))):
+            is_shell = not fence and opener.group(2).lower() in _SHELLS
+            fence, unfinished = "" if fence else opener.group(1), ""
+        elif not fence:
+            yield from ((span.strip(), True) for span in _CODE_SPAN.findall(raw))
+        elif is_shell and not line.startswith("#"):
+            command = f"{unfinished} {line}" if unfinished else _PROMPT.sub("", line)
+            goes_on = command.endswith("\\")
+            unfinished = command[:-1].rstrip()[:_LONGEST_LINE] if goes_on else ""
+            if not goes_on:
+                yield command, False
+
+
+def _arguments(words: list[str]) -> Iterator[str]:
+    """The words up to the end of this command."""
+    for word in words:
+        if word in _OPERATORS or word == "--" or word.startswith(_REDIRECTIONS):
+            return
+        yield word.rstrip(";")
+
+
+def _takes_anything(plan: ArgvPlan) -> bool:
+    return any(
+        isinstance(part, Argument)
+        and part.flag is None
+        and (part.nargs == "..." or (part.nargs == "*" and not part.after_dashes))
+        for part in plan
+    )
+
+
+def _flags(plan: ArgvPlan) -> set[str]:
+    arguments = [part for part in plan if isinstance(part, Argument)]
+    return {flag for part in arguments for flag in (part.flag, part.off_flag) if flag}

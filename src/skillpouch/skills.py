@@ -1,0 +1,93 @@
+"""A skill: a folder with a SKILL.md, known by its frontmatter until somebody asks for more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from skillpouch.scripts import ScriptMetadata
+
+# Of a skill that is the workspace itself, what decides what runs: the rest is what tools work on.
+OWN_FILES = ("scripts", "SKILL.md", "tools.json", "requirements.txt", "package.json")
+
+
+class AllowedTools(tuple[str, ...]):
+    """What `allowed-tools` names. `"Bash" in allowed` is true for `Bash(git:*)` and `*`, too."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return any(each in (name, "*") or each.startswith(f"{name}(") for each in self)
+
+
+class EveryTool(AllowedTools):
+    """What a skill allows that does not say: it names none, and has each of them in it."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class SkillMetadata(NamedTuple):
+    """What the frontmatter says. `frontmatter` keeps every key as it was written.
+
+    A named tuple, because it is made a thousand times at every start.
+    """
+
+    name: str
+    description: str
+    allowed: tuple[str, ...] | None = None  # `allowed-tools`; None: the skill does not say
+    version: str | None = None
+    license: str | None = None
+    compatibility: str | None = None
+    frontmatter: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def allowed_tools(self) -> AllowedTools:
+        return EveryTool() if self.allowed is None else AllowedTools(self.allowed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill:
+    """One skill, found and identified; its files are read when they are asked for.
+
+    `name` is its identity (`plugin:skill` inside a plugin); `metadata.name` is what its author
+    wrote. `degraded` says that the frontmatter could not be read as it stands.
+    """
+
+    name: str
+    description: str
+    file: str  # the path of its SKILL.md
+    source: str  # the root it was found under
+    metadata: SkillMetadata
+    degraded: bool = False
+    declarations_lost: bool = False
+
+    @cached_property
+    def home(self) -> Path:
+        return Path(self.file).parent
+
+    @cached_property
+    def body(self) -> str:
+        """The instructions, without frontmatter. Read when first asked for."""
+        from skillpouch.declarations.skill_md import read_body
+
+        return read_body(self.file)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash over every file of the skill: names, modes and contents."""
+        from skillpouch.digest import digest_of
+
+        return digest_of(self.home)
+
+    @cached_property
+    def detected_scripts(self) -> "list[ScriptMetadata]":
+        """The scripts below `scripts/` that are tools."""
+        from skillpouch.scripts import detect_scripts
+
+        return detect_scripts(self)

@@ -1,0 +1,73 @@
+"""`name=value` pairs, as in a query or a form: a value can add no pair and end none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote
+
+from skillpouch.templates.parts import (
+    Argument,
+    Parts,
+    Variable,
+    filled,
+    is_left_out,
+    joined,
+    names_in,
+    parse_parts,
+    variables_in,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormTemplate:
+    pairs: tuple[Parts, ...]
+    names: frozenset[str]
+    variables: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Split a template at each `&` of its own."""
+        return cls.of(parse_parts(text))
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Split what is parsed already."""
+        pairs: list[Parts] = [()]
+        for part in parts:
+            first, *more = part.split("&") if isinstance(part, str) else (part,)
+            pairs[-1] = (*pairs[-1], first)
+            pairs += [(text,) for text in more]
+        kept = tuple(map(joined, pairs)) if parts else ()
+        return cls(pairs=kept, names=names_in(parts), variables=variables_in(parts))
+
+    def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
+        """Return the pairs, percent-encoded.
+
+        One whose arguments are not given is left out; one whose value is a list is repeated.
+        """
+        found: list[str] = []
+        for pair in self.pairs:
+            if not is_left_out(pair, arguments):
+                found += [encoded(pair, each, secrets) for each in _one_by_one(pair, arguments)]
+        return "&".join(found)
+
+
+def encoded(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
+    """Return parts with their values percent-encoded, and the template's own text as it is."""
+    return "".join(
+        quote(one.text, safe="", errors="strict")
+        if isinstance(one.part, Argument | Variable)
+        else one.text
+        for one in filled(parts, arguments, secrets)
+    )
+
+
+def _one_by_one(pair: Parts, arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the arguments once for each item of a list that is the whole value of a pair."""
+    value = pair[-1] if pair else ""
+    if not isinstance(value, Argument) or not isinstance(arguments[value.name], list | tuple):
+        return [arguments]
+    before = pair[:-1]
+    if len(before) != 1 or not isinstance(before[0], str) or not before[0].endswith("="):
+        return [arguments]
+    return [{**arguments, value.name: item} for item in arguments[value.name]]

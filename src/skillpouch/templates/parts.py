@@ -1,0 +1,144 @@
+"""The parts of a template: text, arguments and environment variables, and how values look there."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from skillpouch.templates.errors import FillError, TemplateError
+
+_PLACE = re.compile(r"\$(?:\$|\{([^{}]*)(\}?))")
+_NAME = re.compile(r"[^\W\d][\w.-]*\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_LITERAL = "write `$$` for a literal `$`"
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_EXACT = 1e15  # whole numbers below are exact as floats
+
+
+class Argument(NamedTuple):
+    name: str
+
+
+class Variable(NamedTuple):
+    name: str
+
+
+Part = str | Argument | Variable
+Parts = tuple[Part, ...]
+
+
+def parse_parts(text: str, start: int = 0) -> Parts:
+    """Split a text into its parts; `start` is where it stands in the whole template."""
+    found: list[Part] = []
+    done = 0
+    for match in _PLACE.finditer(text):
+        found.append(text[done : match.start()])
+        found.append("$" if match[1] is None else parse_place(match[0], start + match.start()))
+        done = match.end()
+    return joined((*found, text[done:]))
+
+
+def parse_place(text: str, position: int) -> Argument | Variable:
+    """Read `${name}` or `${env:NAME}`; raise TemplateError for what is neither."""
+    if not text.endswith("}"):
+        raise TemplateError("a `${` that is never closed", position, hint=_LITERAL)
+    inside = text[2:-1]
+    kind, colon, name = inside.partition(":")
+    if colon and kind == "env" and _VARIABLE.match(name):
+        return Variable(name)
+    if not colon and _NAME.match(inside):
+        return Argument(inside)
+    reason = f"`{text:.60}` is neither ${{name}} nor ${{env:NAME}}"
+    raise TemplateError(reason, position, hint=_LITERAL)
+
+
+def joined(parts: Iterable[Part]) -> Parts:
+    """Return the parts with neighbouring texts made one, and empty ones left out."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if isinstance(part, str) and isinstance(last, str):
+            found[-1] = last + part
+        elif part != "":
+            found.append(part)
+    return tuple(found)
+
+
+def names_in(parts: Iterable[Part]) -> frozenset[str]:
+    """Return the arguments that parts mention."""
+    return frozenset(part.name for part in parts if isinstance(part, Argument))
+
+
+def variables_in(parts: Iterable[Part]) -> frozenset[str]:
+    """Return the environment variables that parts mention."""
+    return frozenset(part.name for part in parts if isinstance(part, Variable))
+
+
+def is_left_out(parts: Parts, arguments: Mapping[str, Any]) -> bool:
+    """Tell whether none of the arguments that parts mention is given, and so their place goes.
+
+    Raises FillError where only some are missing: the others would be lost with them.
+    """
+    names = names_in(parts)
+    missing = sorted(name for name in names if arguments.get(name) is None)
+    if missing and len(missing) < len(names):
+        given = sorted(names.difference(missing))
+        reason = f"it is needed where {' and '.join(given)} is given: both stand in one place"
+        raise FillError(missing[0], reason)
+    return bool(missing)
+
+
+class Filled(NamedTuple):
+    """A part with its value: `text` is what goes in its place."""
+
+    part: Part
+    text: str
+    value: Any = None
+
+
+def filled(
+    parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]
+) -> Iterator[Filled]:
+    """Return each part with its text, in one pass: what a value holds is never looked at again."""
+    for part in parts:
+        if isinstance(part, str):
+            yield Filled(part, part)
+        elif isinstance(part, Argument):
+            yield fill_one(part, arguments[part.name])
+        else:
+            yield Filled(part, secret(part.name, secrets))
+
+
+def fill_one(part: Argument, value: Any) -> Filled:
+    """Return an argument with its text; raise FillError when it is no text at all."""
+    text = text_of(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise FillError(part.name, "it holds half a character, which is no text") from None
+    return Filled(part, text, value)
+
+
+def secret(name: str, secrets: Mapping[str, str]) -> str:
+    """Return the value of a variable; one that was not given is an error, never an empty text."""
+    value = secrets.get(name)
+    if not value:
+        reason = "the environment variable is not set or not granted"
+        raise FillError(name, reason, is_variable=True)
+    return value
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text: a text as it is, anything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    # 3.0 is an integer to JSON Schema, and no number to a program that expects one.
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return _encode(value)
+
+
+def refuse_characters(one: Filled, forbidden: re.Pattern[str], reason: str) -> None:
+    """Raise FillError when a value holds what cannot stand in its place."""
+    if not isinstance(one.part, str) and forbidden.search(one.text):
+        raise FillError(one.part.name, reason, is_variable=isinstance(one.part, Variable))

@@ -1,0 +1,53 @@
+"""One tool of a skill, run as it will be: typed, confined, with a workspace of its own."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from skillpouch.manager import SkillManager
+from skillpouch.policy.policy import Policy
+from skillpouch.results import ToolResult
+
+
+def run_tool(  # noqa: PLR0913 - each is said by name
+    skills: str | PathLike[str],
+    tool: str,
+    arguments: Any = None,
+    *,
+    stdin: str | bytes | None = None,
+    timeout: float | None = None,
+    workspace: str | PathLike[str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    policy: Policy | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> ToolResult:
+    """Run a tool of the skill, or of the skills, in a folder, and return what it gave.
+
+    The tool works in `workspace`, or in a fresh folder that is gone afterwards; `files` are put
+    there first. Neither the policy nor the journal nor the secrets of whoever runs the test play a
+    part: `policy` is Skillpouch's own unless you give one, and `secrets` are all that there are. A
+    skill gets them when the policy says so: `Policy.trusting()` gives it what it declares.
+    """
+    known = dict(secrets or {})
+    with ExitStack() as stack:
+        folder = workspace or stack.enter_context(TemporaryDirectory(prefix="skillpouch-test-"))
+        _put(Path(folder), files or {})
+        manager = SkillManager(
+            skills,
+            workspace=folder,
+            policy=policy or Policy(),
+            secrets=lambda _session, name: known.get(name),
+            journal=False,
+        )
+        return manager.call(tool, arguments, stdin, timeout=timeout)
+
+
+def _put(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -1,0 +1,303 @@
+"""A tool: what a model is shown, what a caller may pass, and what runs when it is called."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from skillpouch.argv import ArgvPlan
+from skillpouch.by_identity import Shared, SharedCall
+from skillpouch.errors import UnboundToolError
+from skillpouch.languages import Language
+from skillpouch.names import model_schema
+from skillpouch.needs import Need
+from skillpouch.results import ToolResult
+from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
+
+if TYPE_CHECKING:
+    from skillpouch.calls import ToolCall
+
+Effect = Literal["read", "write", "network", "destructive", "execute"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A file of the skill, run by its interpreter."""
+
+    file: str
+    language: Language
+    convention: Convention
+    plan: ArgvPlan | None = None
+    shebang: tuple[str, ...] = ()
+    dependencies: Dependencies | None = None
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineScript:
+    """Program text from the declaration itself."""
+
+    interpreter: str
+    text: str
+    interpreter_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """An executable: a path, or a URL it is fetched from.
+
+    `url` and `sha256` may differ by platform: `{"linux-x86_64": …, "any": …}`.
+    """
+
+    path: str | None = None
+    url: str | Mapping[str, str] | None = None
+    args_template: str | None = None
+    sha256: str | Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """A request to a web service; `extra` keeps fields that shape the body."""
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body_template: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stub:
+    """Nothing to run: the tool tells its caller to load the skill and follow it."""
+
+    skill: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A Python function of the host, called in its process; the same by where it is defined.
+
+    Another process finds it there if it is the function of a module; any other cannot be called
+    there, and says so.
+    """
+
+    call: Callable[..., Any] = field(compare=False)
+    is_async: bool = False
+    where: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", self.where or _where(self.call))
+        object.__setattr__(self, "call", _uncopied(self.call))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        call = self.call if _is_importable(self.call) else _Elsewhere(self.where)
+        return _restored, (Function, {"call": call, "is_async": self.is_async, "where": self.where})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """Something of the host that is given the whole call, and keeps its limits itself."""
+
+    what: str  # for whoever has to say yes
+    run: "Callable[[ToolCall], Awaitable[ToolResult]]" = field(compare=False)
+    granted: tuple[Need, ...] = ()  # by the user who configured it
+    writes_workspace: bool = False  # by itself, not only by calls of other tools
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _uncopied(self.run))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        run = self.run if _is_importable(self.run) else _Elsewhere(self.what)
+        facts = {"granted": self.granted, "writes_workspace": self.writes_workspace}
+        return _restored, (Hosted, {"what": self.what, "run": run, **facts})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """One of Skillpouch's own tools; `session` is what those of one session remember together.
+
+    `run` is what a call does, for a tool that is not one of those that work in the workspace.
+    """
+
+    name: str
+    session: Any = field(repr=False, compare=False)
+    run: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _uncopied(self.run))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        elsewhere = _Elsewhere(f"Skillpouch's own tool {self.name}")
+        return _restored, (BuiltIn, {"name": self.name, "session": None, "run": elsewhere})
+
+
+class _Elsewhere:
+    """What ran a tool in the process that it was pickled in."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __call__(self, *_words: Any, **_named: Any) -> Any:
+        raise UnboundToolError(self.what, made_elsewhere=True)
+
+
+def _where(call: Callable[..., Any]) -> str:
+    name = getattr(call, "__qualname__", type(call).__qualname__)
+    return f"{getattr(call, '__module__', '')}.{name}"
+
+
+def _is_importable(call: Callable[..., Any]) -> bool:
+    """Tell whether pickle, which writes where a function is, would find this very one there."""
+    found: Any = sys.modules.get(getattr(call, "__module__", None) or "")
+    for name in getattr(call, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found is call
+
+
+def _uncopied(call: Any) -> Any:
+    is_plain = call is None or isinstance(call, FunctionType | BuiltinFunctionType | Shared)
+    return call if is_plain else SharedCall(call)
+
+
+def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
+    return kind(**values)
+
+
+Runs = Script | InlineScript | Binary | Http | Stub | Function | Hosted | BuiltIn
+
+
+class Caller(Protocol):
+    """Whoever runs a tool; the executor that it is registered with."""
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult: ...
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult: ...
+
+
+_HERE = ("caller", "copy", "unpack")
+_KINDS: dict[type, str] = {
+    Script: "script",
+    InlineScript: "inline",
+    Binary: "binary",
+    Http: "http",
+    Stub: "stub",
+    Function: "function",
+    Hosted: "hosted",
+    BuiltIn: "built-in",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A callable capability of one skill.
+
+    `id` names it for people and records (`skill.tool`), `name` for models (letters, digits, `_`
+    and `-` only). `needs` are executables of which one must be there; `missing` says what this
+    machine lacks before a call could succeed.
+
+    A copy is run by the same `caller`. One that was pickled has none until somebody registers it:
+    who runs a tool, and what that holds, stays in its process.
+
+    A tool that comes from the warm index has its schemas and `runs` still packed: `unpack` makes
+    them when one of them is first asked for. Of thousands of tools, most are only ever named.
+    """
+
+    id: str
+    name: str
+    skill: str
+    description: str
+    input_schema: JsonSchema
+    runs: Runs
+    output_schema: JsonSchema | None = None
+    effects: tuple[Effect, ...] = ("read", "write", "execute")
+    timeout_ms: int | None = None
+    examples: tuple[str, ...] = ()  # usage lines that SKILL.md shows for it
+    variables: tuple[str, ...] = ()  # environment variables it reads
+    origin: str = ""  # the file it comes from: its script, or what declares it
+    declared_in: str = "scripts"  # "scripts", "tools.json", "frontmatter", "manifest"
+    read_by: str = ""  # the reader that typed it: "argparse", "handler", "declaration" …
+    home: str = ""  # the folder of its skill, or the copy of it that a call runs from
+    copied_from: str = ""  # the folder of its skill, when `home` is a copy
+    version: str = ""  # of its skill
+    allowed_tools: tuple[str, ...] | None = None  # set when `allowed-tools` forbids this tool
+    cwd: Literal["workspace", "skill"] = "workspace"
+    needs: tuple[str, ...] = ()
+    asks: tuple[Need, ...] = ()  # what has to be granted before a call, as far as it is declared
+    missing: tuple[str, ...] = ()
+    caller: Caller | None = field(default=None, repr=False, compare=False)
+    copy: object = field(default=None, repr=False, compare=False)  # there while somebody has it
+    unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "unpack" or self.unpack is None:
+                raise AttributeError(f"'Tool' object has no attribute {name!r}")
+            for packed, value in self.unpack().items():
+                object.__setattr__(self, packed, value)
+            object.__setattr__(self, "unpack", None)
+            return getattr(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (Tool, self._values())
+
+    def __copy__(self) -> "Tool":
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tool":
+        return replace(self, **deepcopy(self._values(), memo))
+
+    def _values(self) -> dict[str, Any]:
+        """Return all but what belongs to this process."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(Tool) if each.name not in _HERE
+        }
+
+    @property
+    def kind(self) -> str:
+        return _KINDS[type(self.runs)]
+
+    @property
+    def convention(self) -> Convention | None:
+        return self.runs.convention if isinstance(self.runs, Script) else None
+
+    @property
+    def place(self) -> str:
+        """The folder in which its author keeps the skill: what grants and records are about."""
+        return self.copied_from or self.home
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
+
+    def invoke(self, arguments: Any = None) -> str:
+        """Run the tool and return its content; raise when it fails."""
+        return self._caller().execute_sync(self.id, arguments).content_or_raise()
+
+    async def ainvoke(self, arguments: Any = None) -> str:
+        """Do what `invoke` does, without blocking the event loop."""
+        return (await self._caller().execute(self.id, arguments)).content_or_raise()
+
+    def _caller(self) -> Caller:
+        if self.caller is None:
+            raise UnboundToolError(self.id)
+        return self.caller
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return what a model is shown of a tool."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": model_schema(tool.input_schema),
+    }
+
+
+def bind(tool: Tool, caller: Caller) -> None:
+    """Give a tool the one who runs it. Only who registers a tool may do so, and does so once."""
+    object.__setattr__(tool, "caller", caller)

@@ -1,0 +1,130 @@
+"""What can go wrong with grants: facts in, message and the next step out."""
+
+import shlex
+from collections.abc import Sequence
+
+from skillpouch.errors import CallDeniedError, CommandStartError, SkillpouchError
+from skillpouch.needs import Need
+from skillpouch.trust.visible import visible
+
+_OPTIONS = {
+    "secret": "--secret",
+    "host": "--host",
+    "read": "--read",
+    "write": "--write",
+    "packages": "--package",
+    "program": "--program",
+}
+
+
+class UngrantedError(CallDeniedError):
+    """A call needs what its skill was not granted; the hint is the command that grants it."""
+
+    code = "ungranted"
+
+    def __init__(self, skill: str, needs: Sequence[Need], *, roots: Sequence[str] = ()) -> None:
+        self.skill = skill
+        self.needs = tuple(needs)
+        self.command = trust_command(skill, self.needs, roots=roots)
+        wanted = ", ".join(describe(need) for need in self.needs)
+        super().__init__(f"{skill} was not granted {wanted}", hint=f"run `{self.command}`")
+
+
+class ConsentNeededError(CallDeniedError):
+    """Somebody has to say yes, and nobody is there to be asked."""
+
+    code = "consent_needed"
+
+    def __init__(
+        self,
+        skill: str,
+        needs: Sequence[Need],
+        *,
+        roots: Sequence[str] = (),
+        renew: bool = False,
+    ) -> None:
+        self.skill = skill
+        self.needs = tuple(needs)
+        asked = () if renew else self.needs
+        self.command = trust_command(skill, asked, roots=roots, yes=True, renew=renew)
+        super().__init__(
+            "nothing was granted: there is no terminal to ask on",
+            hint=f"run `{self.command}` to say yes",
+        )
+
+
+class GrantRefusedError(SkillpouchError):
+    """Something that is never granted, or that cannot be understood."""
+
+    code = "grant_refused"
+
+    def __init__(self, need: Need, reason: str, *, hint: str = "") -> None:
+        self.need = need
+        self.reason = reason
+        super().__init__(f"cannot grant {describe(need)}: {reason}", hint=hint)
+
+
+class GrantStoreError(CallDeniedError):
+    """The folder of grants cannot be believed, or cannot be used: nothing in it counts."""
+
+    code = "grant_store"
+
+    def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"grants in {path} are not used: {reason}", hint=hint)
+
+
+class SkillChangedError(CallDeniedError):
+    """A skill is no longer what was looked at, so nothing is granted to it."""
+
+    code = "skill_changed"
+
+    def __init__(self, skill: str) -> None:
+        self.skill = skill
+        super().__init__(
+            f"{skill} changed while it was looked at: nothing was granted",
+            hint=f"look again: `skillpouch trust {shlex.quote(skill)}`",
+        )
+
+
+class SecretUnsetError(CommandStartError):
+    """A secret that was granted has no value; an empty one is none."""
+
+    code = "secret_unset"
+
+    def __init__(self, skill: str, names: Sequence[str]) -> None:
+        self.skill = skill
+        self.names = tuple(names)
+        many = "are" if len(names) > 1 else "is"
+        super().__init__(
+            skill,
+            f"{', '.join(names)} {many} granted but not set",
+            hint=f"set it where Skillpouch runs: export {names[0]}=…",
+        )
+
+
+def trust_command(
+    skill: str,
+    needs: Sequence[Need],
+    *,
+    roots: Sequence[str] = (),
+    yes: bool = False,
+    renew: bool = False,
+) -> str:
+    """Return the command that grants some needs, ready to be pasted into a shell."""
+    words = ["skillpouch", "trust", *([skill] if skill else []), *(["--renew"] if renew else [])]
+    for need in needs:
+        is_plain = need.kind == "unconfined"
+        words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], visible(need.value)]
+    for root in roots:
+        words += ["--root", root]
+    return shlex.join([*words, "--yes"] if yes else words)
+
+
+def describe(need: Need) -> str:
+    """Name a need as a person would: `secret API_KEY`, `unconfined running`."""
+    if need.kind == "unconfined":
+        return "unconfined running"
+    noun = {"read": "reading", "write": "writing", "packages": "package"}.get(need.kind, need.kind)
+    return f"{noun} {visible(need.value)}"

@@ -1,0 +1,92 @@
+"""What can be granted at all: a need in its one spelling, or the reason why not."""
+
+import re
+from dataclasses import replace
+
+from skillpouch.environment import cache_directory, config_directory, state_directory
+from skillpouch.hosts import HostError, read_host
+from skillpouch.needs import Need
+from skillpouch.trust.errors import GrantRefusedError
+from skillpouch.trust.packages import split_package
+from skillpouch.trust.paths import is_below, real_path
+from skillpouch.trust.programs import split_pin
+from skillpouch.trust.visible import has_hidden
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+
+
+def is_variable(name: str) -> bool:
+    """Tell whether an environment variable can have this name."""
+    return _NAME.match(name) is not None
+
+
+def grantable(need: Need) -> Need:
+    """Return the need as it is kept; raise GrantRefusedError for what is never granted."""
+    match need.kind:
+        case "secret":
+            return _secret(need)
+        case "host":
+            return _host(need)
+        case "read" | "write":
+            return _path(need)
+        case "packages":
+            return _package(need)
+        case "program":
+            return _program(need)
+        case "unconfined":
+            return need
+
+
+def _secret(need: Need) -> Need:
+    if not is_variable(need.value):
+        raise GrantRefusedError(need, "it is not the name of an environment variable")
+    return need
+
+
+def _host(need: Need) -> Need:
+    try:
+        return replace(need, value=str(read_host(need.value)))
+    except HostError as error:
+        hint = "a host is written api.example.com, api.example.com:8443 or *.example.com"
+        raise GrantRefusedError(need, str(error), hint=hint) from None
+
+
+def _path(need: Need) -> Need:
+    found = real_path(need.value)
+    if not found:
+        raise GrantRefusedError(need, "it is not an absolute path")
+    if has_hidden(found):
+        raise GrantRefusedError(need, "it holds characters that nobody sees")
+    if need.kind == "write":
+        _refuse_ours(need, found)
+    return replace(need, value=found)
+
+
+def _refuse_ours(need: Need, found: str) -> None:
+    """Whoever may write the grants, the policy, or what other skills run, may have anything."""
+    kept = {
+        "grants are": state_directory(),
+        "settings are": config_directory(),
+        "index and the packages of all skills are": cache_directory(),
+    }
+    for what, folder in kept.items():
+        ours = "" if folder is None else real_path(str(folder))
+        if ours and (found == ours or is_below(ours, found) or is_below(found, ours)):
+            reason = f"Skillpouch's {what} kept in {ours}"
+            raise GrantRefusedError(need, reason, hint="name a smaller folder")
+    if found == "/":
+        raise GrantRefusedError(need, "it is the whole machine", hint="name a smaller folder")
+
+
+def _package(need: Need) -> Need:
+    if not split_package(need.value)[0]:
+        hint = "a package is written name, name==version or npm:name@version"
+        raise GrantRefusedError(need, "it is not the name of a package", hint=hint)
+    return need
+
+
+def _program(need: Need) -> Need:
+    if not split_pin(need.value)[0]:
+        hint = "a program is written https://tools.example.com/tool#sha256= and 64 digits"
+        raise GrantRefusedError(need, "it is not an https address with its sha256", hint=hint)
+    return need

@@ -1,0 +1,176 @@
+"""Packages that a script imports and nobody declared: proposals, made from its text alone."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from posixpath import dirname, join, normpath
+from typing import Literal
+
+from skillpouch.trust.javascript_imports import javascript_packages
+from skillpouch.trust.package_names import SHARED_FOLDERS, is_installed_by_nobody, known_package
+from skillpouch.trust.packages import split_package
+from skillpouch.trust.python_imports import Import, python_imports
+
+Confidence = Literal["exact", "known", "installed", "guess"]
+_JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts")
+_MOST_FOLLOWED = 200  # files from one script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A package that a script seems to need.
+
+    `confidence`: `exact`, the import says it; `known`, it is in Skillpouch's table; `installed`,
+    this machine has the module from it; `guess`, nothing but the name of the import.
+    """
+
+    package: str  # as pip writes it, or `npm:name`
+    imported: str
+    asked_in: str  # file:line
+    confidence: Confidence
+    optional: bool = False
+
+
+def infer_packages(
+    script: str,
+    files: Mapping[str, str],
+    *,
+    declared: Iterable[str] = (),
+    installed: Mapping[str, Iterable[str]] | None = None,
+) -> tuple[Proposal, ...]:
+    """Return the packages that a script and its sibling modules import beyond what is declared.
+
+    `files` are the texts of the skill by path; `installed` says which packages this machine has
+    a module from, as `importlib.metadata.packages_distributions()` does. Reads and runs nothing.
+    """
+    follow = _Following(files=files, installed=installed or {})
+    if script.endswith(_JAVASCRIPT):
+        follow.javascript(script)
+    else:
+        follow.python(script)
+    known = {split_package(package)[0] for package in declared}
+    found = [each for each in follow.proposals() if split_package(each.package)[0] not in known]
+    return tuple(sorted(found, key=lambda each: (each.optional, each.package.lower())))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Following:
+    """Follows the imports of one script through the modules of its own skill."""
+
+    files: Mapping[str, str]
+    installed: Mapping[str, Iterable[str]]
+    found: dict[str, Proposal] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+
+    def proposals(self) -> list[Proposal]:
+        return list(self.found.values())
+
+    def python(self, script: str) -> None:
+        pending = [(script, False)]
+        places = {dirname(script), "scripts", ""}
+        while pending and len(self._seen) < _MOST_FOLLOWED:
+            path, optional = pending.pop()
+            if path in self._seen:
+                continue
+            self._seen.add(path)
+            text = self.files.get(path, "")
+            if "sys.path" in text:  # whatever it adds there is a folder of the skill
+                places |= {dirname(file) for file in self.files}
+            for each in python_imports(text):
+                own = self._own(each, path, places)
+                pending += [(file, optional or each.optional) for file in own if file in self.files]
+                if not own:
+                    self._propose(each, path, optional=optional or each.optional)
+
+    def javascript(self, script: str) -> None:
+        pending = [script]
+        while pending and len(self._seen) < _MOST_FOLLOWED:
+            path = pending.pop()
+            if path in self._seen:
+                continue
+            self._seen.add(path)
+            packages, siblings = javascript_packages(self.files.get(path, ""))
+            for name, line in packages.items():
+                self._keep(
+                    Proposal(
+                        package=f"npm:{name}",
+                        imported=name,
+                        asked_in=f"{path}:{line}",
+                        confidence="exact",
+                    )
+                )
+            pending += [file for each in siblings for file in self._sibling(path, each)]
+
+    def _own(self, imported: Import, path: str, places: set[str]) -> list[str]:
+        """Return the files of the skill that an import means; [] when it is somebody else's.
+
+        A folder without `__init__.py` is a package, too, and may mean no file at all.
+        """
+        dots = len(imported.module) - len(imported.module.lstrip("."))
+        parts = [part for part in imported.module[dots:].split(".") if part]
+        if dots:
+            base = dirname(path)
+            for _ in range(dots - 1):
+                base = dirname(base)
+            return self._module(base, parts, imported.names) or [join(base, "__init__.py")]
+        for place in sorted(places, key=lambda each: each != dirname(path)):
+            if found := self._module(place, parts, imported.names):
+                return found
+        return []
+
+    def _module(self, base: str, parts: list[str], names: tuple[str, ...]) -> list[str]:
+        if parts and not self._is_module(join(base, parts[0])):
+            return []
+        target = join(base, *parts) if parts else base
+        wanted = [target, *(join(base, *parts[:n]) for n in range(1, len(parts)))]
+        wanted += [join(target, name) for name in names]
+        return [file for each in wanted for file in (f"{each}.py", join(each, "__init__.py"))]
+
+    def _is_module(self, target: str) -> bool:
+        return f"{target}.py" in self.files or any(
+            file.startswith(f"{target}/") and file.endswith(".py") for file in self.files
+        )
+
+    def _propose(self, imported: Import, path: str, *, optional: bool) -> None:
+        for module in _modules(imported):
+            if is_installed_by_nobody(module) or module in SHARED_FOLDERS:
+                continue
+            package, confidence = self._package(module)
+            self._keep(
+                Proposal(
+                    package=package,
+                    imported=module,
+                    asked_in=f"{path}:{imported.line}",
+                    confidence=confidence,
+                    optional=optional,
+                )
+            )
+
+    def _package(self, module: str) -> tuple[str, Confidence]:
+        known = known_package(module)
+        if known:
+            return known, "known"
+        top = module.partition(".")[0]
+        here = sorted(self.installed.get(top, ()))
+        if len(set(here)) == 1:
+            return here[0], "installed"
+        return top, "guess"
+
+    def _keep(self, proposal: Proposal) -> None:
+        name = split_package(proposal.package)[0]
+        earlier = self.found.get(name)
+        # Needed in one place is needed.
+        if name and (earlier is None or (earlier.optional and not proposal.optional)):
+            self.found[name] = proposal
+
+    def _sibling(self, path: str, target: str) -> list[str]:
+        base = normpath(join(dirname(path), target))
+        stem = base.removesuffix(".js")
+        spelt = [base, *(f"{stem}{end}" for end in _JAVASCRIPT), f"{base}/index.js"]
+        return [file for file in spelt if file in self.files][:1]
+
+
+def _modules(imported: Import) -> list[str]:
+    """Return what an import means: of a shared folder, `from google.cloud import storage`."""
+    if imported.module in SHARED_FOLDERS:
+        return [f"{imported.module}.{name}" for name in imported.names] or [imported.module]
+    return [imported.module]

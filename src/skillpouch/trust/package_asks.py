@@ -1,0 +1,145 @@
+"""The packages that a skill's scripts would need: its files read, what is declared left out."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from posixpath import dirname
+
+from skillpouch.languages import language_of, source_text
+from skillpouch.needs import Need
+from skillpouch.skills import Skill
+from skillpouch.tools import Script, Tool
+from skillpouch.trust.inferred_packages import Proposal, infer_packages
+from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
+from skillpouch.walk import is_skipped_folder
+
+_SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
+_MOST_FILES = 2_000
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
+
+
+def package_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
+    """Return the packages that the scripts of some tools need and nobody declared."""
+    return package_needs(propose_packages(skill, tools))
+
+
+def package_needs(proposals: Iterable[Proposal]) -> tuple[Need, ...]:
+    """Return proposals as needs; what can be done without is left out."""
+    return tuple(
+        Need(
+            kind="packages",
+            value=each.package,
+            declared=False,
+            asked_in=f"{each.asked_in} (imports {each.imported})",
+        )
+        for each in proposals
+        if not each.optional
+    )
+
+
+def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...]:
+    """Return every package that the scripts of some tools import and nobody declared."""
+    home = str(skill.home)
+    scripts = {tool.runs.file: tool.runs for tool in tools if isinstance(tool.runs, Script)}
+    files = _Files(home)
+    found: dict[str, Proposal] = {}
+    for file, script in scripts.items():
+        path = os.path.relpath(file, home)
+        if not path.endswith(_SOURCES):
+            continue
+        declared = _declared(path, script, files)
+        for each in infer_packages(path, files, declared=declared, installed=_installed()):
+            earlier = found.get(each.package)
+            if earlier is None or (earlier.optional and not each.optional):
+                found[each.package] = each
+    return tuple(sorted(found.values(), key=lambda each: (each.optional, each.package.lower())))
+
+
+class _Files(Mapping[str, str]):
+    """The program texts of a skill by path, each read when it is first looked at."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._paths = dict.fromkeys(_sources(home))
+        self.read = cache(self._read)
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._paths:
+            raise KeyError(path)
+        return self.read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._paths
+
+    def _read(self, path: str, most: int = SCRIPT_BYTES) -> str:
+        try:
+            content = read_inside(f"{self._home}/{path}", self._home, most)
+        except CannotReadError:
+            return ""
+        return source_text(content.data, language_of(path))
+
+
+def _sources(home: str) -> Iterator[str]:
+    count = 0
+    for folder, folders, names in os.walk(home):
+        folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
+        for name in sorted(names):
+            if name.endswith(_SOURCES):
+                count += 1
+                if count > _MOST_FILES:
+                    return
+                yield os.path.relpath(Path(folder, name), home)
+
+
+def _declared(path: str, script: Script, files: _Files) -> list[str]:
+    """Return what a script declares: its own block, else the nearest file that lists packages."""
+    if not path.endswith(".py"):
+        return [f"npm:{name}" for name in _package_json(path, files)]
+    if script.dependencies is not None:
+        return [_name(package) for package in script.dependencies.packages]
+    for folder in (dirname(path), "scripts", ""):
+        text = files.read(f"{folder}/requirements.txt" if folder else "requirements.txt")
+        if text:
+            return [_name(line) for line in text.splitlines()]
+    return []
+
+
+def _name(requirement: str) -> str:
+    found = _REQUIREMENT.match(requirement)
+    return found[1] if found else ""
+
+
+def _package_json(path: str, files: _Files) -> list[str]:
+    folder = path
+    while folder:
+        folder = dirname(folder)
+        text = files.read(f"{folder}/package.json" if folder else "package.json", DECLARATION_BYTES)
+        if text:
+            return _dependencies(text)
+    return []
+
+
+def _dependencies(text: str) -> list[str]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+    tables = [value.get(kind) for kind in kinds] if isinstance(value, dict) else []
+    return [name for table in tables if isinstance(table, dict) for name in table]
+
+
+@cache
+def _installed() -> Mapping[str, list[str]]:
+    from importlib.metadata import packages_distributions
+
+    return packages_distributions()

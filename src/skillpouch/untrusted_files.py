@@ -1,0 +1,486 @@
+"""Files and folders that tools or strangers can change: opened without following a link unseen.
+
+What is checked is what is used. A path is walked by descriptors: each component is looked at and
+opened relative to the folder before it, never following a link; a link is read and its target
+walked in the same way. So no rename and no link that appears meanwhile leads somewhere else. What
+is read is a regular file, and never more of it than a bound.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from skillpouch.errors import OutsideWorkspaceError, PortableError, ToolFaultError
+
+# "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
+Stamp = str
+
+_MIB = 1024 * 1024
+SKILL_FILE_BYTES = _MIB
+DECLARATION_BYTES = _MIB
+SCRIPT_BYTES = 4 * _MIB
+# Frontmatter is 2 kB at most in practice: one read nearly always has all of it.
+_HEAD_BYTES = 16 * 1024
+_NO_FILE = ("absent", "there is no such file")
+_NOT_A_FILE = ("not-a-file", "it is not a regular file")
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40  # as the kernel has it
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # enough to walk on; needs no right to list
+
+
+_MOST_TRUSTED = 10_000
+_trusted_links: dict[str, str] = {}
+
+
+class CannotReadError(PortableError, OSError):
+    """A file that is there but is not read, with a code and a reason for people."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+    @classmethod
+    def of(cls, error: OSError | ValueError) -> "CannotReadError":
+        if isinstance(error, cls):
+            return error
+        if isinstance(error, FileNotFoundError):
+            return cls(*_NO_FILE)
+        strerror = error.strerror if isinstance(error, OSError) else None
+        return cls("unreadable", (strerror or str(error)).lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContent:
+    """The bytes of a file, or of its beginning, and the stamp they were read under."""
+
+    data: bytes
+    stamp: Stamp
+    whole: bool
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what changes when a file or folder does."""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def read_head(path: str, most: int = SKILL_FILE_BYTES) -> FileContent:
+    """Read the beginning of a SKILL.md; refuse one that is longer than `most` altogether."""
+    return _read(path, most, _HEAD_BYTES, _open_skill_file)
+
+
+def read_skill_text(path: str) -> FileContent:
+    """Read a SKILL.md, unless a link in its place leads where nobody looked."""
+    return _read(path, SKILL_FILE_BYTES, SKILL_FILE_BYTES, _open_skill_file)
+
+
+def trust_link(path: str, target: str) -> None:
+    """Remember where a SKILL.md that is a link may lead: it was seen to stay inside the roots."""
+    if len(_trusted_links) >= _MOST_TRUSTED:
+        _trusted_links.clear()
+    _trusted_links[path] = target
+
+
+def _open_skill_file(path: str) -> int:
+    try:
+        return os.open(path, _READ | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    found = _trusted_links.get(path, path)
+    # One inside the skill's own folder may come and go. Any other leads where it did when it was
+    # seen: a tool that can write the folder could point it at every file of this machine.
+    with _inside(found, found.rpartition("/")[0]) as place:
+        return os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
+
+
+def read_whole(path: str, most: int) -> FileContent:
+    """Read a file of at most `most` bytes."""
+    return _read(path, most, most)
+
+
+def read_inside(path: str, home: str, most: int) -> FileContent:
+    """Read a file below a folder, unless a link on the way leads out of it."""
+    with _inside(path, home) as place:
+        if place.missing or not place.name:
+            raise CannotReadError(*_NO_FILE if place.missing else _NOT_A_FILE)
+        descriptor = os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
+        try:
+            return _read_regular(descriptor, most, most)
+        finally:
+            os.close(descriptor)
+
+
+def require_inside(path: str, home: str) -> os.stat_result:
+    """Refuse a path whose links lead outside a folder, or nowhere; return what it leads to."""
+    with _inside(path, home) as place:
+        if place.status is None:
+            raise CannotReadError(*_NO_FILE)
+        return place.status
+
+
+# The folder that `hold_open` holds for the current thread, and its descriptor.
+_held: ContextVar[tuple[str, int] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def hold_open(home: str) -> Iterator[None]:
+    """Hold a skill's folder open while its files are read, so that it is opened once for all."""
+    real = real_home(home)
+    try:
+        descriptor = open_plain(real)
+    except OSError:
+        yield  # each read says what is wrong
+        return
+    before = _held.set((real, descriptor))
+    try:
+        yield
+    finally:
+        _held.reset(before)
+        os.close(descriptor)
+
+
+@contextmanager
+def _inside(path: str, home: str) -> Iterator["Place"]:
+    """Walk to where a path below a folder leads, and hold its folder open."""
+    walk = None
+    try:
+        below = path[len(home) + 1 :] if path.startswith(f"{home}/") else path
+        walk = _Walk(Path(real_home(home)), below)
+        yield walk.run()
+    except OutsideWorkspaceError:
+        raise CannotReadError("outside", f"it leads outside the skill{_whereto(path)}") from None
+    except ToolFaultError as fault:
+        code = "absent" if fault.kind == "not_found" else "unreadable"
+        raise CannotReadError(code, str(fault)) from None
+    except (OSError, ValueError) as error:
+        raise CannotReadError.of(error) from None
+    finally:
+        if walk is not None:
+            walk.close()
+
+
+def _whereto(path: str) -> str:
+    """Say where a path leads, for people: it may lead elsewhere already."""
+    with suppress(OSError, ValueError):
+        return f", to {os.path.realpath(path)}"
+    return ""
+
+
+def follow_links_anew() -> None:
+    """Forget where folders led: whoever looks for skills again decides again what is inside."""
+    real_home.cache_clear()
+
+
+@lru_cache(maxsize=1024)
+def real_home(home: str) -> str:
+    """Return where the folder of a skill really is, as it was when it was first asked for."""
+    # Once: a folder that is swapped for a link later no longer holds what is read through it.
+    return os.path.realpath(home)
+
+
+def open_plain(path: str) -> int:
+    """Open a file or folder by an absolute path in which nothing is a link, as O_PATH.
+
+    Raises OSError: ELOOP where a component is a link, however briefly.
+    """
+    folder = os.open("/", _FOLDER | _PATH_ONLY)
+    *above, name = _components(path) or ["."]
+    try:
+        for part in above:
+            inner = _enter(part, folder)
+            os.close(folder)
+            folder = inner
+        found = os.open(name, os.O_NOFOLLOW | os.O_CLOEXEC | _PATH_ONLY, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if stat.S_ISLNK(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError(errno.ELOOP, "it is a link", path)
+    return found
+
+
+def _enter(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER | _PATH_ONLY, dir_fd=folder)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
+            raise OSError(errno.ELOOP, "it leads through a link", name) from None
+        raise
+
+
+@contextmanager
+def folder_below(root: int, path: str) -> Iterator[int]:
+    """Hold open, for reading, a folder below an open one; nothing on the way may be a link."""
+    folder = os.dup(root)
+    try:
+        for name in _components(path):
+            inner = _enter(name, folder)
+            os.close(folder)
+            folder = inner
+        readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        yield readable
+    finally:
+        os.close(readable)
+
+
+def make_folder(path: str) -> int:
+    """Open a folder by an absolute path in which nothing is a link; make what is missing of it.
+
+    Raises OSError: ELOOP where a component is a link, however briefly.
+    """
+    folder = os.open("/", _FOLDER | _PATH_ONLY)
+    for name in _components(path):
+        try:
+            inner = make_folder_in(folder, name)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def make_folder_in(folder: int, name: str) -> int:
+    """Open a folder in an open one, as O_PATH; make it when it is not there."""
+    try:
+        return _enter(name, folder)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+    return _enter(name, folder)
+
+
+def write_new(folder: int, path: str, data: bytes) -> None:
+    """Write a file below an open folder, where nothing may be yet; it is on the disk afterwards."""
+    *above, name = _components(path)
+    opened = [os.dup(folder)]
+    try:
+        for part in above:
+            opened.append(make_folder_in(opened[-1], part))
+        descriptor = os.open(name, _NEW, 0o666, dir_fd=opened[-1])
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    finally:
+        for each in opened:
+            os.close(each)
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether there is a file or folder at an absolute path in which nothing is a link."""
+    try:
+        os.close(open_plain(path))
+    except (OSError, ValueError):  # ValueError: a NUL
+        return False
+    return path == os.path.normpath(path) and path.startswith("/")
+
+
+def follow_trusted_links(path: str, changeable: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """Return where an absolute path leads, and the links on its way with what they say.
+
+    Raises OSError: ELOOP for a link in or below one of `changeable`, where a tool may have put it.
+    """
+    links: dict[str, str] = {}
+    distrusted = tuple(f"{folder.rstrip('/')}/" for folder in changeable)
+    todo, real = deque(_components(path)), ""
+    while todo:
+        name = todo.popleft()
+        if name == "..":
+            real = real.rpartition("/")[0]
+            continue
+        step = f"{real}/{name}"
+        if not stat.S_ISLNK(os.lstat(step).st_mode):
+            real = step
+            continue
+        if step.startswith(distrusted) or len(links) >= _MOST_LINKS:
+            raise OSError(errno.ELOOP, "it leads through a link", step)
+        links[step] = os.readlink(step)
+        real = "" if links[step].startswith("/") else real
+        todo.extendleft(reversed(_components(links[step])))
+    return real or "/", links
+
+
+def _read(
+    path: str, most: int, wanted: int, opened: Callable[[str], int] | None = None
+) -> FileContent:
+    try:
+        # Not blocking: a FIFO named SKILL.md would otherwise wait for a writer forever.
+        descriptor = opened(path) if opened else os.open(path, _READ)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise CannotReadError.of(error) from None
+    try:
+        return _read_regular(descriptor, most, wanted)
+    except OSError as error:
+        raise CannotReadError.of(error) from None
+    finally:
+        os.close(descriptor)
+
+
+def _read_regular(descriptor: int, most: int, wanted: int) -> FileContent:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise CannotReadError(*_NOT_A_FILE)
+    if status.st_size > most:
+        size = f"{status.st_size:,} bytes"
+        raise CannotReadError("too-large", f"{size} are more than the {most:,} allowed")
+    data = _read_up_to(descriptor, min(wanted, most))
+    return FileContent(data=data, stamp=stamp_of(status), whole=len(data) >= status.st_size)
+
+
+def _read_up_to(descriptor: int, wanted: int) -> bytes:
+    data = os.read(descriptor, wanted)
+    while data and len(data) < wanted:
+        more = os.read(descriptor, wanted - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """Where a path leads: a folder that is held open, and what is in it under `name`.
+
+    Of a folder itself `name` is "". `missing` are the components that are not there yet.
+    """
+
+    folder: int
+    above: tuple[str, ...]
+    name: str = ""
+    status: os.stat_result | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def relative(self) -> str:
+        """The real path, relative to the workspace: no links, no `..`."""
+        return "/".join((*self.above, self.name, *self.missing)).strip("/") or "."
+
+
+@contextmanager
+def find_place(root: Path, path: str) -> Iterator[Place]:
+    """Walk to where `path` leads below `root`, and hold the folder open."""
+    walk = _Walk(root, path)
+    try:
+        yield walk.run()
+    except OSError as error:
+        raise fault_of(error, path) from None
+    finally:
+        walk.close()
+
+
+class _Walk:
+    def __init__(self, root: Path, path: str) -> None:
+        self._root = root
+        self._path = path
+        self._todo = deque(self._parts(path))
+        self._names: list[str] = []
+        self._folders: list[int] = []
+        self._links = 0
+
+    def run(self) -> Place:
+        held = _held.get()
+        root = str(self._root)
+        self._folders = [os.dup(held[1]) if held and held[0] == root else open_plain(root)]
+        while self._todo:
+            name = self._todo.popleft()
+            if name == "..":
+                self._go_up()
+                continue
+            place = self._step(name)
+            if place is not None:
+                return place
+        return self._place("", os.fstat(self._folders[-1]))
+
+    def close(self) -> None:
+        for folder in self._folders:
+            os.close(folder)
+        self._folders.clear()
+
+    def _step(self, name: str) -> Place | None:
+        """Enter a folder or follow a link; return the place when the way ends here."""
+        folder = self._folders[-1]
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return self._not_there(name)
+        if stat.S_ISLNK(status.st_mode):
+            self._follow(os.readlink(name, dir_fd=folder))
+        elif stat.S_ISDIR(status.st_mode):
+            self._folders.append(os.open(name, _FOLDER | _PATH_ONLY, dir_fd=folder))
+            self._names.append(name)
+        elif self._todo:
+            raise ToolFaultError("not_found", f"{self._path!r}: {name!r} is a file, not a folder")
+        else:
+            return self._place(name, status)
+        return None
+
+    def _not_there(self, name: str) -> Place:
+        missing = (name, *self._todo)
+        if ".." in missing:
+            raise ToolFaultError("not_found", f"{self._path!r}: there is no {name!r} to go up from")
+        return Place(folder=self._folders[-1], above=tuple(self._names), missing=missing)
+
+    def _go_up(self) -> None:
+        if not self._names:
+            raise OutsideWorkspaceError(self._path, self._root)
+        os.close(self._folders.pop())
+        self._names.pop()
+
+    def _follow(self, target: str) -> None:
+        self._links += 1
+        if self._links > _MOST_LINKS:
+            raise ToolFaultError(
+                "invalid_argument", f"{self._path!r}: too many links, perhaps in a circle"
+            )
+        if os.path.isabs(target):
+            parts = self._parts(target)
+            while self._names:
+                self._go_up()
+        else:
+            parts = _components(target)
+        self._todo.extendleft(reversed(parts))
+
+    def _parts(self, path: str) -> list[str]:
+        """Return the components from the root on."""
+        if "\0" in path:
+            raise ToolFaultError("invalid_argument", "a path cannot hold a NUL character")
+        if not os.path.isabs(path):
+            if os.path.normpath(path).split("/")[0] == "..":
+                raise OutsideWorkspaceError(path, self._root)
+            return _components(path)
+        if path != str(self._root) and not path.startswith(f"{self._root}/"):
+            raise OutsideWorkspaceError(self._path, self._root)
+        return _components(path[len(str(self._root)) :])
+
+    def _place(self, name: str, status: os.stat_result) -> Place:
+        return Place(folder=self._folders[-1], above=tuple(self._names), name=name, status=status)
+
+
+def _components(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def fault_of(error: OSError, path: str) -> ToolFaultError:
+    """Make what the operating system says a fault that names the path."""
+    said = (error.strerror or str(error)).lower()
+    match error:
+        case FileNotFoundError():
+            return ToolFaultError("not_found", f"{path!r}: {said}")
+        case PermissionError():
+            return ToolFaultError("denied", f"{path!r}: {said}")
+        case FileExistsError() | NotADirectoryError() | IsADirectoryError():
+            return ToolFaultError("conflict", f"{path!r}: {said}")
+        case _:
+            return ToolFaultError("unsupported", f"{path!r}: {said}")

@@ -1,0 +1,222 @@
+"""Reading and replacing files of the workspace, each through the descriptor that was checked."""
+
+import io
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillpouch.errors import ToolFaultError, nearest
+from skillpouch.untrusted_files import Place, find_place
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o777  # not setuid, setgid: what is written anew has not earned them
+
+Stamp = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    """A regular file, open for reading; `path` is its real one, relative to the workspace."""
+
+    file: io.BufferedReader
+    path: str
+    stamp: Stamp
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    path: str
+    size: int
+    created: bool
+    stamp: Stamp
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what changes when somebody writes the file or puts another one in its place."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+class WorkspaceFiles:
+    """The files below `root`, a real path. Below `read_only` nothing is written."""
+
+    def __init__(self, root: Path, read_only: Iterable[Path] = ()) -> None:
+        self.root = root
+        kept = [root if root.is_relative_to(folder) else folder for folder in read_only]
+        inside = [folder for folder in kept if folder.is_relative_to(root)]
+        self._read_only = tuple(folder.relative_to(root).as_posix() for folder in inside)
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[OpenFile]:
+        """Open a regular file."""
+        with find_place(self.root, path) as place:
+            _require_file(place, path)
+            descriptor = os.open(place.name, _READ, dir_fd=place.folder)
+            with open(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise ToolFaultError("conflict", f"{path!r} was replaced while it was opened")
+                found = OpenFile(
+                    file=file, path=place.relative, stamp=stamp_of(status), size=status.st_size
+                )
+                yield found
+
+    @contextmanager
+    def listing(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open a folder; give the descriptor and its real path, relative to the workspace."""
+        with find_place(self.root, path) as place:
+            if place.missing:
+                raise not_found(place, path)
+            if place.name:
+                raise ToolFaultError(
+                    "unsupported", f"{path!r} is a file, not a folder", hint="`read` it"
+                )
+            descriptor = os.open(".", _FOLDER, dir_fd=place.folder)
+            try:
+                yield descriptor, place.relative
+            finally:
+                os.close(descriptor)
+
+    def replace(self, path: str, data: bytes, *, expected: Stamp | None = None) -> Written:
+        """Put `data` in the place of a file, all of it or nothing; its folders are made.
+
+        Permissions stay as they were. With `expected`, another file is not replaced.
+        """
+        with self._writing(path) as place:
+            before = place.status
+            if expected is not None and (before is None or stamp_of(before) != expected):
+                raise changed(path)
+            after = _replace(place, data, before)
+            return Written(
+                path=place.relative,
+                size=len(data),
+                created=before is None,
+                stamp=stamp_of(after),
+            )
+
+    def append(self, path: str, data: bytes) -> Written:
+        """Add to the end of a file, which is made when it is not there."""
+        with self._writing(path) as place:
+            created = place.status is None
+            flags = _NEW if created else _APPEND
+            descriptor = os.open(place.name, flags, 0o666, dir_fd=place.folder)
+            with open(descriptor, "ab") as file:
+                file.write(data)
+                file.flush()
+                status = os.fstat(descriptor)
+            size, stamp = status.st_size, stamp_of(status)
+            return Written(path=place.relative, size=size, created=created, stamp=stamp)
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[Place]:
+        with find_place(self.root, path) as place:
+            self._refuse_read_only(place, path)
+            made: list[int] = []
+            try:
+                _make_folders(place, made)
+                if place.status is not None:
+                    _require_file(place, path)
+                yield place
+            finally:
+                for folder in made:
+                    os.close(folder)
+
+    def _refuse_read_only(self, place: Place, path: str) -> None:
+        real = f"{place.relative}/"
+        for folder in self._read_only:
+            if folder == "." or real.startswith(f"{folder}/"):
+                hint = "write somewhere else in the workspace"
+                raise ToolFaultError("denied", f"{path!r} is read-only for tools", hint=hint)
+
+
+def not_found(place: Place, path: str) -> ToolFaultError:
+    """Say that nothing is there, and which name was probably meant."""
+    missing = place.missing[0] if place.missing else place.name
+    meant = nearest(missing, names_in(place.folder))
+    where = "/".join(place.above)
+    paths = [repr(f"{where}/{name}" if where else name) for name in meant]
+    hint = f"did you mean {' or '.join(paths)}?" if paths else "`ls` shows what is there"
+    return ToolFaultError("not_found", f"no such file or folder: {path!r}", hint=hint)
+
+
+def names_in(folder: int) -> list[str]:
+    """Return the names in a folder that is held open; none when it may not be listed."""
+    with suppress(OSError):
+        readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
+        try:
+            return sorted(os.listdir(readable))
+        finally:
+            os.close(readable)
+    return []
+
+
+def changed(path: str) -> ToolFaultError:
+    """Say that a file is not what it was."""
+    hint = "read it again, then decide"
+    return ToolFaultError("conflict", f"{path!r} has changed since it was read", hint=hint)
+
+
+def _require_file(place: Place, path: str) -> None:
+    if place.missing or place.status is None:
+        raise not_found(place, path)
+    if not place.name:
+        raise ToolFaultError("unsupported", f"{path!r} is a folder", hint="`ls` lists it")
+    if not stat.S_ISREG(place.status.st_mode):
+        raise ToolFaultError("unsupported", f"{path!r} is not a regular file")
+
+
+def _make_folders(place: Place, made: list[int]) -> None:
+    """Make what is missing on the way, and let `place` be where the file itself goes."""
+    if not place.missing:
+        return
+    *folders, name = place.missing
+    for folder in folders:
+        with suppress(FileExistsError):
+            os.mkdir(folder, dir_fd=place.folder)
+        # Without following: if somebody made a link of this name just now, this fails.
+        made.append(os.open(folder, _FOLDER, dir_fd=place.folder))
+        place.folder = made[-1]
+        place.above = (*place.above, folder)
+    place.name, place.missing = name, ()
+
+
+def _replace(place: Place, data: bytes, before: os.stat_result | None) -> os.stat_result:
+    temporary = f".skillpouch-{secrets.token_hex(8)}.new"
+    descriptor = os.open(temporary, _NEW, 0o666, dir_fd=place.folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if before is not None:
+                _keep_owner_and_mode(descriptor, before)
+            after = os.fstat(descriptor)
+        _require_unchanged(place, before)
+        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=place.folder)
+        raise
+    return after
+
+
+def _keep_owner_and_mode(descriptor: int, before: os.stat_result) -> None:
+    with suppress(PermissionError):  # somebody else's file in a folder of ours
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
+
+
+def _require_unchanged(place: Place, before: os.stat_result | None) -> None:
+    """Look once more, at the last moment: what came in between is not overwritten."""
+    try:
+        now = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        now = None
+    if (now and stamp_of(now)) != (before and stamp_of(before)):
+        raise changed(place.relative)
