@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillpouch import SkillManager
-from skillpouch.digest import snapshot_of
+from skillpouch.discovery.digest import snapshot_of
 from skillpouch.needs import Need
 from skillpouch.trust.grant import Grant, missing, write_grant
 from skillpouch.trust.grants import Grants, _file_of

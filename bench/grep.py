@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.arguments import check_arguments
+from skillpouch.builtins.workspace.grep import search_with
+from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.calls import Terms, ToolCall
 from skillpouch.limits import Limits
-from skillpouch.workspace_tools.grep import search_with
-from skillpouch.workspace_tools.running import built_in_tools
 
 GREP = next(tool for tool in built_in_tools() if tool.name == "grep")
 FILES, LINES = 2000, 400

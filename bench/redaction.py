@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from skillpouch.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor
 
 SIZE = 64 * 1024 * 1024
 LINE = b"2026-11-01T12:00:00Z INFO worker 7 finished job 1834 in 12.5 ms, 3 files changed\n"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from skillpouch import ToolRegistry
 from skillpouch.errors import UnknownToolError
-from skillpouch.names import wire_name
+from skillpouch.registry.names import wire_name
 from skillpouch.tools import Stub, Tool
 
 SIZES = (100, 10_000, 100_000)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch.execution import shared
-from skillpouch.loop_thread import run_blocking
+from skillpouch.runtime.loop_thread import run_blocking
 
 WriteSkill = Callable[..., Path]
 

@@ -3,11 +3,11 @@
 import pytest
 
 from skillpouch import ToolRegistry
-from skillpouch.added_tools import AddedTools
+from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
-from skillpouch.names import wire_name
+from skillpouch.registry.names import wire_name
+from skillpouch.registry.overlay import AddedTools
 from skillpouch.tools import Stub, Tool
-from skillpouch.workspace_tools.running import built_in_tools
 
 
 def tool(skill: str, name: str, description: str = "It helps.") -> Tool:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillpouchError, ToolExecutor
-from skillpouch.downloads.store import open_programs
 from skillpouch.environment import state_directory
-from skillpouch.environments.store import open_store
+from skillpouch.provision.packages.store import open_store
+from skillpouch.provision.programs.store import open_programs
 from skillpouch.sessions.store import SessionStore
 from skillpouch.sessions.workspaces import new_workspace
 from skillpouch.trust.grants import Grants

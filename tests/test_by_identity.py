@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillpouch.by_identity import by_identity
+from skillpouch.runtime.memoize import by_identity
 
 
 def test_the_same_object_is_asked_for_once() -> None:

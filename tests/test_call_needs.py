@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, SkillManager, tool
-from skillpouch.call_needs import CallNeeds, skill_of
 from skillpouch.errors import CallDeniedError
 from skillpouch.needs import Need
+from skillpouch.trust.call_needs import CallNeeds, skill_of
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
@@ -72,7 +72,7 @@ def test_an_answer_is_remembered_for_the_content_it_was_given_for(write_skill: W
 def test_more_answers_than_are_kept_are_read_again(
     write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.call_needs._MOST_KNOWN", 1)
+    monkeypatch.setattr("skillpouch.trust.call_needs._MOST_KNOWN", 1)
     home = write_skill(files={"scripts/b.py": "print(1)\n"})
     found = SkillManager(home.parent, cache=False).get_tool("demo.b")
     needs = CallNeeds()

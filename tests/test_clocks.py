@@ -1,7 +1,7 @@
 import asyncio
 import threading
 
-from skillpouch.clocks import PatientClock, clocks_stopped
+from skillpouch.runtime.timers import PatientClock, clocks_stopped
 
 
 async def test_a_clock_rings_when_its_time_is_over() -> None:

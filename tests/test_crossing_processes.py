@@ -16,9 +16,10 @@ import pytest
 
 import skillpouch
 from skillpouch import ScriptedTool, SkillManager, ToolExecutor, results, tool
+from skillpouch.builtins.workspace.session import WorkspaceSession
 from skillpouch.errors import UnboundToolError
-from skillpouch.hosts import Host
 from skillpouch.needs import Need
+from skillpouch.net.hosts import Host
 from skillpouch.problems import Problem
 from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
 from skillpouch.sessions import SessionManager
@@ -38,7 +39,6 @@ from skillpouch.tools import (
     Stub,
     Tool,
 )
-from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.conftest import WriteSkill
 
 # What runs by path in another process, without the rest of Skillpouch; and generated code.

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.digest import Entry, digest_of, manifest_of
+from skillpouch.discovery.digest import Entry, digest_of, manifest_of
+from skillpouch.discovery.index import is_settled
 from skillpouch.errors import SkillUnreadableError
-from skillpouch.index import is_settled
 from skillpouch.untrusted_files import stamp_of
 
 WriteSkill = Callable[..., Path]
@@ -139,13 +139,13 @@ def test_a_folder_without_end_is_an_error(
     home = write_skill(files=FILES)
     with (home / "huge").open("wb") as file:
         file.truncate(64 * 1024 * 1024)
-    monkeypatch.setattr("skillpouch.digest._MOST_BYTES", 16 * 1024 * 1024)
+    monkeypatch.setattr("skillpouch.discovery.digest._MOST_BYTES", 16 * 1024 * 1024)
 
     with pytest.raises(SkillUnreadableError, match="more than 16,777,216 bytes"):
         digest_of(home)
 
     (home / "huge").unlink()
-    monkeypatch.setattr("skillpouch.digest._MOST_ENTRIES", 3)
+    monkeypatch.setattr("skillpouch.discovery.digest._MOST_ENTRIES", 3)
     with pytest.raises(SkillUnreadableError, match="more than 3 files"):
         digest_of(home)
 
@@ -229,7 +229,7 @@ def test_a_new_discovery_sees_the_new_digest(write_skill: WriteSkill) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-import skillpouch.digest
+import skillpouch.discovery.digest
 from skillpouch import SkillpouchError, SkillManager
 if os.geteuid() == 0:
     os.setgroups([])

@@ -241,7 +241,9 @@ def test_skills_six_levels_down_are_found_and_a_bottomless_tree_is_bounded(
 def test_a_root_with_too_many_folders_is_searched_up_to_a_bound_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.walk.MAX_FOLDERS", 5)  # the bound itself takes minutes to reach
+    monkeypatch.setattr(
+        "skillpouch.discovery.walk.MAX_FOLDERS", 5
+    )  # the bound itself takes minutes to reach
     for number in range(9):
         write(tmp_path / f"skill-{number}/SKILL.md", f"skill-{number}")
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from skillpouch import Limits, SkillManager, SkillpouchError, ToolExecutor, ToolRegistry, tool
+from skillpouch.builtins.workspace.session import WorkspaceSession
 from skillpouch.errors import (
     AmbiguousNameError,
     CallDeniedError,
@@ -24,7 +25,6 @@ from skillpouch.errors import (
     UnknownToolError,
 )
 from skillpouch.tools import Binary, BuiltIn, InlineScript, Tool
-from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.conftest import WriteSkill
 
 MakeManager = Callable[..., SkillManager]

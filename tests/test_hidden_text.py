@@ -3,7 +3,7 @@ import unicodedata
 
 import pytest
 
-from skillpouch.hidden_text import clean, find_hidden
+from skillpouch.text import clean, find_hidden
 
 SCOTLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
 # Signs that Unicode calls format characters although they are drawn, and Egyptian layout.

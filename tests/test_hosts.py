@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.hosts import HostError, covers_host, host_of_url, is_private_name, read_host
+from skillpouch.net.hosts import HostError, covers_host, host_of_url, is_private_name, read_host
 
 without_deadline = settings(deadline=None)
 

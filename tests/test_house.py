@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, ToolExecutor, tool
+from skillpouch.controls import House
 from skillpouch.environment import config_directory, state_directory
 from skillpouch.errors import CallDeniedError, PolicyFileError
-from skillpouch.house import House
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Started

@@ -1,6 +1,6 @@
 import threading
 
-from skillpouch.idle_threads import IdleThreads
+from skillpouch.runtime.idle_threads import IdleThreads
 
 
 def test_a_thread_that_is_done_serves_again() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.index import is_settled
+from skillpouch.discovery.index import is_settled
 from skillpouch.untrusted_files import stamp_of
 
 Change = Callable[[Path], object]

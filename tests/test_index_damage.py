@@ -19,8 +19,8 @@ from zlib import crc32
 import pytest
 
 from skillpouch import SkillManager
+from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
-from skillpouch.index import is_settled
 from skillpouch.untrusted_files import stamp_of
 
 Damage = Callable[[Path], object]

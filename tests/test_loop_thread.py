@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.loop_thread import Post, run_blocking, run_on_thread
+from skillpouch.runtime.loop_thread import Post, run_blocking, run_on_thread
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 

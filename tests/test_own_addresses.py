@@ -22,12 +22,12 @@ exec "$0" -c "$1"
 """
 LOOK = """
 import asyncio, json, socket
-from skillpouch.downloads.web import web_opener
+from skillpouch.provision.programs.web import web_opener
 from skillpouch.execution.proxy.granted import Granted as ProxyGranted, RefusedHostError
 from skillpouch.execution.proxy.uplink import Uplink
-from skillpouch.hosts import Host
-from skillpouch.http.errors import InsideAddressError
-from skillpouch.http.guard import Granted, Guard
+from skillpouch.net.hosts import Host
+from skillpouch.net.http.errors import InsideAddressError
+from skillpouch.net.http.guard import Granted, Guard
 
 reached = []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, SkillManager, Tool
+from skillpouch.discovery.index import is_settled
 from skillpouch.errors import CallDeniedError, PolicyFileError
-from skillpouch.index import is_settled
 from skillpouch.needs import Need
 from skillpouch.policy.argument_tests import Equals
 from skillpouch.policy.conditions import Condition

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor
 
 TOKEN = "s3cr3t/t+ken'&\"é x"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

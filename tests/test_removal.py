@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch.execution.zygote.leftovers import remove_folder
-from skillpouch.removal import lock_folder, remove_left_behind, remove_tree
+from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 
 DEEP = int(os.environ.get("SKILLPOUCH_TEST_DEPTH", "2500"))  # past every recursion limit
 
@@ -79,7 +79,7 @@ def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from skillpouch.execution.zygote.leftovers import remove_folder
-from skillpouch.removal import remove_tree
+from skillpouch.runtime.removal import remove_tree
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -115,7 +115,7 @@ def test_what_cannot_be_removed_is_said_and_the_rest_is_gone(tmp_path: Path) -> 
     (tmp_path / "there/other/folder").mkdir(parents=True)
     script = (
         'mount -t tmpfs none "$1/there/mounted" && touch "$1/there/mounted/kept" &&'
-        ' "$2" -c "import sys; from skillpouch.removal import remove_tree;'
+        ' "$2" -c "import sys; from skillpouch.runtime.removal import remove_tree;'
         ' remove_tree(sys.argv[1])"'
         ' "$1/there"; ls "$1/there" "$1/there/mounted"'
     )

@@ -11,7 +11,7 @@ from functools import cache
 
 import pytest
 
-from skillpouch.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor
 
 PIECE = 12  # so many characters in a row say too much
 LINES = [

@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.stopwatch import Stopwatch
+from skillpouch.runtime.stopwatch import Stopwatch
 
 
 @pytest.fixture

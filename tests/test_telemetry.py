@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch.errors import UnknownToolError
+from skillpouch.journal.telemetry import SpanFacts, Telemetry, tool_span
 from skillpouch.results import ToolResult
-from skillpouch.telemetry import SpanFacts, Telemetry, tool_span
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -112,7 +112,7 @@ def test_nothing_is_recorded_unless_asked_for(exporter: InMemorySpanExporter) ->
 
 OFF = """
 import sys
-from skillpouch.telemetry import SpanFacts, Telemetry, tool_span
+from skillpouch.journal.telemetry import SpanFacts, Telemetry, tool_span
 with tool_span(Telemetry(), SpanFacts(name="t")):
     pass
 assert not any(name.startswith("opentelemetry") for name in sys.modules)
@@ -137,9 +137,9 @@ from pathlib import Path
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from skillpouch import ToolExecutor, tool
-from skillpouch.house import House
+from skillpouch.controls import House
 from skillpouch.journal.journal import Journal
-from skillpouch.telemetry import Telemetry
+from skillpouch.journal.telemetry import Telemetry
 
 class Broken(SpanProcessor):
     def on_end(self, span):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager
-from skillpouch.call_limits import Deadline, OwnersTimeout
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
+from skillpouch.policy.call_limits import Deadline, OwnersTimeout
 from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.policy.project import Project
 from skillpouch.shell.limits import ExecutionLimits

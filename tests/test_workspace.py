@@ -11,10 +11,10 @@ import pytest
 
 from skillpouch import Policy, SkillManager
 from skillpouch.errors import WorkspaceError
-from skillpouch.hidden_text import clean
 from skillpouch.results import ChangedFile, ToolResult
 from skillpouch.servers.mcp.links import Links
-from skillpouch.workspace import Before, changed_files, check_workspace, look_at
+from skillpouch.text import clean
+from skillpouch.workspace.workspace import Before, changed_files, check_workspace, look_at
 from tests.conftest import WriteSkill
 from tests.swaps import ROUNDS, swapped
 
@@ -30,7 +30,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a look at the workspace take its time: a busy machine may stop it for a while."""
-    monkeypatch.setattr("skillpouch.workspace._MOST_SECONDS", 60)
+    monkeypatch.setattr("skillpouch.workspace.workspace._MOST_SECONDS", 60)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
 async def test_a_few_files_are_looked_at_however_little_time_there_is(
     manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.workspace._MOST_SECONDS", 0)
+    monkeypatch.setattr("skillpouch.workspace.workspace._MOST_SECONDS", 0)
     for number in range(50):
         (workspace / f"{number}.txt").touch()
 

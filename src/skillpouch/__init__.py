@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from skillpouch.limits import Limits
     from skillpouch.manager import SkillManager
     from skillpouch.policy.policy import Policy
-    from skillpouch.registry import ToolRegistry
+    from skillpouch.registry.registry import ToolRegistry
     from skillpouch.results import ToolResult
     from skillpouch.sessions.manager import SessionManager
     from skillpouch.shell.limits import ExecutionLimits
@@ -52,7 +52,7 @@ _HOMES = {
     "ToolCallback": "skillpouch.shell.tool_def",
     "ToolDef": "skillpouch.shell.tool_def",
     "ToolExecutor": "skillpouch.executor",
-    "ToolRegistry": "skillpouch.registry",
+    "ToolRegistry": "skillpouch.registry.registry",
     "ToolResult": "skillpouch.results",
     "tool": "skillpouch.functions",
 }

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from skillpouch.by_identity import by_identity
 from skillpouch.errors import InvalidArgumentsError, ToolSchemaError, nearest
-from skillpouch.hidden_text import clean
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.names import real_names
+from skillpouch.registry.names import real_names
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import by_identity
 from skillpouch.signatures.signature import JsonSchema
+from skillpouch.text import clean
 from skillpouch.tools import Tool
 
 _MOST_SHOWN = 8

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from skillpouch.execution.command import Captured, Stream
 from skillpouch.limits import Limits
-from skillpouch.redaction import Redactor
-from skillpouch.stopwatch import Stopwatch
+from skillpouch.runtime.stopwatch import Stopwatch
+from skillpouch.secrets.redaction import Redactor
 from skillpouch.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from skillpouch.added_tools import AddedTools, ToolSource
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends.binary import run_binary
 from skillpouch.backends.function import run_function
@@ -16,9 +15,10 @@ from skillpouch.backends.http import run_http
 from skillpouch.backends.inline import run_inline
 from skillpouch.backends.leftovers import forget_skill
 from skillpouch.backends.script import run_script
-from skillpouch.by_identity import Shared
-from skillpouch.call_limits import limits_of, time_note
+from skillpouch.builtins.workspace.running import built_in_tools, run_built_in
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall
+from skillpouch.controls import House
+from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.errors import (
     InvalidArgumentsError,
     NotRunnableError,
@@ -28,25 +28,19 @@ from skillpouch.errors import (
     WorkspaceError,
 )
 from skillpouch.execution.confinement import Layer
-from skillpouch.house import House
-from skillpouch.kept_folders import (
-    Seen,
-    find_run_later,
-    followed_inside,
-    look_at_run_later,
-    made_to_run_later,
-)
 from skillpouch.limits import Limits
-from skillpouch.loop_thread import run_blocking
-from skillpouch.notes import with_notes
-from skillpouch.permit import BY_APPROVER, Permit
+from skillpouch.policy.call_limits import limits_of, time_note
+from skillpouch.policy.failure_hints import with_notes
+from skillpouch.policy.permit import BY_APPROVER, Permit
 from skillpouch.policy.policy import Policy
-from skillpouch.redacted_results import redact_result
-from skillpouch.registry import ToolRegistry
+from skillpouch.registry.overlay import AddedTools, ToolSource
+from skillpouch.registry.registry import ToolRegistry
 from skillpouch.results import ToolResult
-from skillpouch.stopwatch import Stopwatch
-from skillpouch.tape import current_tape
-from skillpouch.text_skills.active import ActiveSkills
+from skillpouch.runtime.loop_thread import run_blocking
+from skillpouch.runtime.memoize import Shared
+from skillpouch.runtime.stopwatch import Stopwatch
+from skillpouch.secrets.redacted_results import redact_result
+from skillpouch.testing.tape import current_tape
 from skillpouch.tools import (
     Binary,
     BuiltIn,
@@ -58,8 +52,14 @@ from skillpouch.tools import (
     Tool,
     definition_of,
 )
-from skillpouch.workspace import check_workspace
-from skillpouch.workspace_tools.running import built_in_tools, run_built_in
+from skillpouch.workspace.kept_folders import (
+    Seen,
+    find_run_later,
+    followed_inside,
+    look_at_run_later,
+    made_to_run_later,
+)
+from skillpouch.workspace.workspace import check_workspace
 
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
@@ -123,7 +123,7 @@ class ToolExecutor(Shared):
         same skill name takes the place of the earlier one.
         """
         # Here, so that an executor without texts does not load what reads them.
-        from skillpouch.text_skills.reading import name_in
+        from skillpouch.discovery.text_skills.reading import name_in
 
         return self.skills.use(name_in(skill_md), skill_md)
 

@@ -8,32 +8,32 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from skillpouch.activation import activate
-from skillpouch.added_tools import AddedTools
 from skillpouch.arguments import script_arguments
-from skillpouch.by_identity import Shared
+from skillpouch.builtins.disclosure.activation import activate
+from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
+from skillpouch.discovery.index import Index
+from skillpouch.discovery.library import SkillLibrary
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
-from skillpouch.index import Index
-from skillpouch.library import SkillLibrary
-from skillpouch.own_tools import authoring_tools, workspace_tools
+from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
-from skillpouch.readiness import Machine
-from skillpouch.refusals import Refusals
+from skillpouch.provision.readiness import Machine
+from skillpouch.registry.overlay import AddedTools
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import Shared
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
     from skillpouch.calls import OnOutput, OnProgress
+    from skillpouch.discovery.watching.listening import OnChange
+    from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.executor import ToolExecutor
+    from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
-    from skillpouch.secrets import Secrets
-    from skillpouch.telemetry import Telemetry
-    from skillpouch.watching.listening import OnChange
-    from skillpouch.watching.watcher import SkillWatcher
+    from skillpouch.secrets.sources import Secrets
 
 
 class SkillManager:
@@ -244,7 +244,7 @@ class SkillManager:
         `on_change` hears what came, changed and went. `polling` looks for changes itself; by
         default the operating system tells of them, if the package watchfiles is there.
         """
-        from skillpouch.watching.watcher import SkillWatcher, Timing
+        from skillpouch.discovery.watching.watcher import SkillWatcher, Timing
 
         timing = Timing(
             poll_seconds=poll_seconds,
@@ -289,8 +289,8 @@ class SkillManager:
 
 def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
     # Here, so that finding and listing skills does not load what runs them.
+    from skillpouch.controls import House
     from skillpouch.executor import ToolExecutor
-    from skillpouch.house import House
 
     return ToolExecutor(source, **terms, house=House(**house))
 

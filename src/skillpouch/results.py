@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
-from skillpouch.hidden_text import escape_hidden
 from skillpouch.json_values import json_text
-from skillpouch.stopwatch import Timings
+from skillpouch.runtime.stopwatch import Timings
+from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 Change = Literal["created", "modified", "deleted"]

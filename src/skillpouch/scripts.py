@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
-from skillpouch.languages import Language, source_text
-from skillpouch.names import script_tool_name, tool_id
+from skillpouch.registry.names import script_tool_name, tool_id
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.languages import Language, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import SCRIPT_BYTES, CannotReadError, read_whole

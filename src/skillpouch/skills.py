@@ -81,7 +81,7 @@ class Skill:
     @cached_property
     def digest(self) -> str:
         """A hash over every file of the skill: names, modes and contents."""
-        from skillpouch.digest import digest_of
+        from skillpouch.discovery.digest import digest_of
 
         return digest_of(self.home)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from skillpouch.argv import ArgvPlan
-from skillpouch.by_identity import Shared, SharedCall
 from skillpouch.errors import UnboundToolError
-from skillpouch.languages import Language
-from skillpouch.names import model_schema
 from skillpouch.needs import Need
+from skillpouch.registry.names import model_schema
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import Shared, SharedCall
+from skillpouch.signatures.argv import ArgvPlan
+from skillpouch.signatures.languages import Language
 from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from skillpouch import Policy, SkillManager
-from skillpouch.downloads.errors import HashDiffersError, PinDiffersError
-from skillpouch.downloads.store import programs_directory
 from skillpouch.environment import state_directory
 from skillpouch.errors import CallDeniedError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, Rule
+from skillpouch.provision.programs.errors import HashDiffersError, PinDiffersError
+from skillpouch.provision.programs.store import programs_directory
 from skillpouch.trust.errors import SkillChangedError
 from skillpouch.trust.grants import Grants
 from skillpouch.trust.programs import pin_of

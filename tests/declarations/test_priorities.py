@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillpouch import SkillManager, Tool
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 
 WriteSkill = Callable[..., Path]
 Read = Callable[..., dict[str, Tool]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch import SkillManager
-from skillpouch.disclosure import skills_prompt
+from skillpouch.builtins.disclosure import skills_prompt
 
 WriteSkill = Callable[..., Path]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from skillpouch.calls import Fetched
-from skillpouch.downloads.errors import DownloadError, HashDiffersError, PinNeededError
-from skillpouch.downloads.programs import program_for
-from skillpouch.downloads.store import open_programs, programs_directory
-from skillpouch.downloads.wanted import wanted_for
-from skillpouch.downloads.web import web_opener
 from skillpouch.errors import CallDeniedError
-from skillpouch.http.errors import InsideAddressError
+from skillpouch.net.http.errors import InsideAddressError
+from skillpouch.provision.programs.errors import DownloadError, HashDiffersError, PinNeededError
+from skillpouch.provision.programs.programs import program_for
+from skillpouch.provision.programs.store import open_programs, programs_directory
+from skillpouch.provision.programs.wanted import wanted_for
+from skillpouch.provision.programs.web import web_opener
 from skillpouch.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
 
@@ -333,9 +333,9 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 
 PROCESS = """
 import asyncio, sys
-from skillpouch.downloads.programs import Terms, program_for
-from skillpouch.downloads.wanted import wanted_for
-from skillpouch.downloads.web import web_opener
+from skillpouch.provision.programs.programs import Terms, program_for
+from skillpouch.provision.programs.wanted import wanted_for
+from skillpouch.provision.programs.web import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))

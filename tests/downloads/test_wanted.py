@@ -4,9 +4,9 @@ import platform
 
 import pytest
 
-from skillpouch.downloads.errors import DownloadError
-from skillpouch.downloads.platforms import for_platform, this_platform
-from skillpouch.downloads.wanted import Wanted, wanted_for
+from skillpouch.provision.programs.errors import DownloadError
+from skillpouch.provision.programs.platforms import for_platform, this_platform
+from skillpouch.provision.programs.wanted import Wanted, wanted_for
 
 HASH = "ab" * 32
 

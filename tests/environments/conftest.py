@@ -9,15 +9,15 @@ import pytest
 
 from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.environment import base_environment
-from skillpouch.environments import recipes
-from skillpouch.environments.granted_packages import package_needs
-from skillpouch.environments.lookup import environment_for
-from skillpouch.environments.needs import declared_needs
-from skillpouch.environments.ready import Environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.shared import run_command
 from skillpouch.limits import Limits
+from skillpouch.provision.packages import recipes
+from skillpouch.provision.packages.granted_packages import package_needs
+from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.needs import declared_needs
+from skillpouch.provision.packages.ready import Environment
 from skillpouch.tools import Script
 from tests.environments.registry import Registry
 

@@ -13,24 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.environments.building import Job, run_step
-from skillpouch.environments.configuration import Settings
-from skillpouch.environments.errors import DependencyError, InstallError, RequirementRefusedError
-from skillpouch.environments.pythons import _candidates, find_python, own_python
-from skillpouch.environments.ready import Environment
-from skillpouch.environments.recipe import Step
-from skillpouch.environments.recipes import recipe_for
-from skillpouch.environments.store import (
-    READY,
-    downloads_folder,
-    environments_directory,
-    open_store,
-)
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution import shared
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.probe import probe
+from skillpouch.provision.packages.building import Job, run_step
+from skillpouch.provision.packages.configuration import Settings
+from skillpouch.provision.packages.errors import (
+    DependencyError,
+    InstallError,
+    RequirementRefusedError,
+)
+from skillpouch.provision.packages.pythons import _candidates, find_python, own_python
+from skillpouch.provision.packages.ready import Environment
+from skillpouch.provision.packages.recipe import Step
+from skillpouch.provision.packages.recipes import recipe_for
+from skillpouch.provision.packages.store import (
+    READY,
+    downloads_folder,
+    environments_directory,
+    open_store,
+)
 from tests.conftest import WriteSkill
 from tests.environments.conftest import Run, installed, script_at
 from tests.environments.registry import Registry
@@ -41,9 +45,9 @@ PRINTS = "import lamp\nprint(lamp.VERSION)\n"
 # Builds in a process of its own: BUILDER script home, and says what it is told.
 BUILDER = """
 import asyncio, sys
-from skillpouch.environments.granted_packages import package_needs
-from skillpouch.environments.lookup import environment_for
-from skillpouch.environments.needs import declared_needs
+from skillpouch.provision.packages.granted_packages import package_needs
+from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.needs import declared_needs
 from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))
@@ -313,7 +317,7 @@ async def test_a_package_that_asks_for_another_by_address_is_not_installed(
 async def test_where_skillpouch_has_no_pip_the_one_of_the_environment_serves(
     registry: Registry, write_skill: WriteSkill, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.environments.python_recipe.find_spec", lambda _name: None)
+    monkeypatch.setattr("skillpouch.provision.packages.python_recipe.find_spec", lambda _name: None)
     registry.add_wheel("lamp")
     home = write_skill(files={"scripts/x.py": PRINTS, "requirements.txt": "lamp\n"})
 
@@ -406,7 +410,7 @@ async def test_an_installer_writes_its_environment_and_its_downloads_only(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
-    from skillpouch.environments.needs import declared_needs
+    from skillpouch.provision.packages.needs import declared_needs
 
     needs = declared_needs(script_at(home, "scripts/x.py"), str(home))
     assert needs is not None
@@ -575,8 +579,8 @@ async def test_another_python_is_used_when_it_is_there(
 async def test_no_installer_from_the_workspace_is_used(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    from skillpouch.environments.needs import declared_needs
-    from skillpouch.environments.python_recipe import PythonRecipe
+    from skillpouch.provision.packages.needs import declared_needs
+    from skillpouch.provision.packages.python_recipe import PythonRecipe
 
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
     needs = declared_needs(script_at(home, "scripts/x.py"), str(home))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, SkillManager
-from skillpouch.environments import recipes
-from skillpouch.environments.errors import InstallError
+from skillpouch.provision.packages import recipes
+from skillpouch.provision.packages.errors import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 

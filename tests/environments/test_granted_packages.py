@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from skillpouch.environments.errors import RequirementRefusedError
-from skillpouch.environments.granted_packages import given_packages
-from skillpouch.environments.needs import NodeNeeds, PythonNeeds
-from skillpouch.environments.requirement import parse_requirement
+from skillpouch.provision.packages.errors import RequirementRefusedError
+from skillpouch.provision.packages.granted_packages import given_packages
+from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds
+from skillpouch.provision.packages.requirement import parse_requirement
 from skillpouch.tools import Script
 from skillpouch.trust.errors import UngrantedError
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.environments.housekeeping import list_environments, prune
-from skillpouch.environments.locks import hold
-from skillpouch.environments.needs import NodeNeeds, declared_needs
-from skillpouch.environments.recipes import describe, missing_installer
-from skillpouch.environments.store import READY, USED, open_store, read_record, write_ready
+from skillpouch.provision.packages.housekeeping import list_environments, prune
+from skillpouch.provision.packages.locks import hold
+from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
+from skillpouch.provision.packages.recipes import describe, missing_installer
+from skillpouch.provision.packages.store import READY, USED, open_store, read_record, write_ready
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
 from tests.environments.conftest import installed, script_at
@@ -127,9 +127,9 @@ async def test_using_an_environment_is_noted(registry: Registry, write_skill: Wr
 
 _USE = """
 import asyncio, sys
-from skillpouch.environments.granted_packages import package_needs
-from skillpouch.environments.lookup import environment_for
-from skillpouch.environments.needs import declared_needs
+from skillpouch.provision.packages.granted_packages import package_needs
+from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.needs import declared_needs
 from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.environments.errors import DependencyError, RequirementRefusedError
-from skillpouch.environments.needs import NodeNeeds, PythonNeeds, declared_needs
+from skillpouch.provision.packages.errors import DependencyError, RequirementRefusedError
+from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds, declared_needs
 from tests.conftest import WriteSkill
 from tests.environments.conftest import script_at
 

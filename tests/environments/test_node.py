@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from skillpouch.backends.interpreters import find_program
-from skillpouch.environments.errors import InstallError
-from skillpouch.environments.needs import NodeNeeds, declared_needs
-from skillpouch.environments.node_recipe import find_npm
-from skillpouch.environments.ready import Environment
-from skillpouch.environments.recipes import recipe_for
+from skillpouch.provision.packages.errors import InstallError
+from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
+from skillpouch.provision.packages.node_recipe import find_npm
+from skillpouch.provision.packages.ready import Environment
+from skillpouch.provision.packages.recipes import recipe_for
 from tests.conftest import WriteSkill
 from tests.environments.conftest import RUNNERS, Run, installed, script_at
 from tests.environments.registry import Registry
@@ -327,7 +327,7 @@ async def test_without_npm_the_next_step_is_named(
     shutil.copy(find_program("node"), programs / "node")
     monkeypatch.setenv("PATH", str(programs))
     find_program.cache_clear()
-    monkeypatch.setattr("skillpouch.environments.node_recipe._DEBIAN", tmp_path / "absent")
+    monkeypatch.setattr("skillpouch.provision.packages.node_recipe._DEBIAN", tmp_path / "absent")
     home = write_skill(files={"scripts/x.mjs": "", "package.json": package()})
 
     with pytest.raises(InstallError, match="npm is not installed") as caught:

@@ -12,7 +12,7 @@ import pytest
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.loop_thread import run_blocking
+from skillpouch.runtime.loop_thread import run_blocking
 
 Survivors = Callable[[], list[str]]
 

@@ -6,8 +6,8 @@ import pytest
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.confinement import Confinement, Plan, plan
 from skillpouch.execution.machine import Machine, read_report
-from skillpouch.hosts import HostError
 from skillpouch.limits import Limits
+from skillpouch.net.hosts import HostError
 
 FULL = Machine(
     landlock=7,

@@ -14,7 +14,7 @@ from skillpouch.errors import CommandStartError
 from skillpouch.execution import call
 from skillpouch.execution.command import Ended
 from skillpouch.execution.engine import Engine
-from skillpouch.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor
 from tests.execution.warm_calls import Skill, Warm, slots, until, waiting_children
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(60)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.http.guard import Granted
-from skillpouch.http.pools import pool_for
+from skillpouch.net.http.guard import Granted
+from skillpouch.net.http.pools import pool_for
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
 

@@ -6,7 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.http.retries import retry_delay
+from skillpouch.net.http.retries import retry_delay
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 

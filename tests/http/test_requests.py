@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from skillpouch.declarations.backends import read_backend
 from skillpouch.declarations.declared import DeclarationError
 from skillpouch.errors import InvalidArgumentsError
-from skillpouch.http.plan import compile_plan
-from skillpouch.http.request import Filling, make_request
+from skillpouch.net.http.plan import compile_plan
+from skillpouch.net.http.request import Filling, make_request
 from skillpouch.tools import Http
 from tests.http.conftest import Call, MakeManager, Serve
 

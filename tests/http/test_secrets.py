@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from skillpouch import Policy, ToolExecutor
+from skillpouch.controls import House
 from skillpouch.errors import CallDeniedError, SkillpouchError
-from skillpouch.house import House
 from skillpouch.tools import Http, Tool
 from skillpouch.trust.errors import UngrantedError
 from tests.http.conftest import Call, MakeManager, Serve

@@ -5,9 +5,9 @@ import pytest
 from skillpouch.errors import CallDeniedError, CommandStartError
 from skillpouch.journal.endings import ending_of_error, ending_of_result
 from skillpouch.journal.records import Finished
-from skillpouch.redacted_results import redact_result
-from skillpouch.redaction import Redactor
 from skillpouch.results import ChangedFile, ToolResult
+from skillpouch.secrets.redacted_results import redact_result
+from skillpouch.secrets.redaction import Redactor
 
 REDACTOR = Redactor({"KEY": "hunter2hunter2"})
 

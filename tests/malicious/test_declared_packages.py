@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from skillpouch import Policy, SkillManager
-from skillpouch.environments.lookup import environment_for
 from skillpouch.errors import CallDeniedError
 from skillpouch.needs import Need
 from skillpouch.policy import Rule
 from skillpouch.policy.approval import Question
+from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.trust.errors import UngrantedError
 from tests.conftest import WriteSkill
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture

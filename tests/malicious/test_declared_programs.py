@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager
-from skillpouch.downloads.store import open_programs
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.needs import Need
+from skillpouch.provision.programs.store import open_programs
 from skillpouch.trust.grants import Grants
 from tests.http.conftest import Serve, serve
 from tests.malicious.conftest import SECRET, MakeManager

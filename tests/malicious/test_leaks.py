@@ -17,12 +17,12 @@ from skillpouch import Limits, Policy, SkillManager
 from skillpouch.calls import Given
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.reading import JournalReader, Query
-from skillpouch.permit import Permit
+from skillpouch.journal.telemetry import Telemetry
 from skillpouch.policy import Question, Rule
-from skillpouch.redaction import Redactor
+from skillpouch.policy.permit import Permit
 from skillpouch.results import ToolResult
-from skillpouch.secret_forms import forms_of
-from skillpouch.telemetry import Telemetry
+from skillpouch.secrets.encoded_forms import forms_of
+from skillpouch.secrets.redaction import Redactor
 from tests.malicious.conftest import SECRET, Grant, MakeManager
 
 pytestmark = pytest.mark.promise("call-4")
@@ -261,7 +261,9 @@ def test_spans_do_not_hold_it(
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     # Not the provider of the process: that can be set once only, and is another test's.
-    monkeypatch.setattr("skillpouch.telemetry._tracer", lambda: provider.get_tracer("skillpouch"))
+    monkeypatch.setattr(
+        "skillpouch.journal.telemetry._tracer", lambda: provider.get_tracer("skillpouch")
+    )
     telemetry = Telemetry(enabled=True, content=True)
     manager = manager_of(TELL, telemetry=telemetry)
     grant(manager, secrets="API_KEY")

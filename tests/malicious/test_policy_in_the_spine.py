@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager, ToolExecutor, tool
+from skillpouch.controls import House
 from skillpouch.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
-from skillpouch.house import House
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.trouble import JournalError, JournalWarning

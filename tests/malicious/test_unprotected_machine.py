@@ -14,8 +14,8 @@ from skillpouch.execution.machine import Machine
 from skillpouch.execution.probe import probe
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.limits import Limits
-from skillpouch.loop_thread import run_blocking
 from skillpouch.policy import Policy, Rule
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import MakeManager
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.mcp_servers import parse_user_mcp
+from skillpouch.mcp_client import parse_user_mcp
 from skillpouch.policy.mcp_entries import McpEntry
 
 THEIRS = Path(__file__).with_name("their_server.py")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillpouch.environment import config_directory
 from skillpouch.errors import PolicyFileError
-from skillpouch.mcp_servers import parse_user_mcp, read_user_mcp
+from skillpouch.mcp_client import parse_user_mcp, read_user_mcp
 from skillpouch.needs import Need
 from skillpouch.policy.mcp_entries import McpAddress, McpEntry, McpProgram
 from skillpouch.policy.project_file import parse_project

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from skillpouch import SkillManager
 from skillpouch.cli import cli
 from skillpouch.errors import ToolSchemaError
-from skillpouch.mcp_servers import McpServers, parse_user_mcp
+from skillpouch.mcp_client import McpServers, parse_user_mcp
 from skillpouch.policy.mcp_entries import McpEntry
 from tests.mcp_servers.conftest import NewEntry
 
@@ -91,7 +91,7 @@ def test_an_answer_outside_the_protocol_harms_no_other_server(
 def test_a_server_that_never_tells_its_tools_harms_no_other(
     manager: SkillManager, tmp_path: Path, new_entry: NewEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.mcp_servers.connection._START_SECONDS", 10.0)
+    monkeypatch.setattr("skillpouch.mcp_client.connection._START_SECONDS", 10.0)
 
     with McpServers(manager, [hostile(tmp_path, None), new_entry()]) as servers:
         added = manager.call("mcp:theirs.add", {"a": 1, "b": 2})

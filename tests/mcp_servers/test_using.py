@@ -10,7 +10,7 @@ import pytest
 
 from skillpouch import Policy, SkillManager
 from skillpouch.errors import CallDeniedError, InvalidArgumentsError
-from skillpouch.mcp_servers import McpServers, parse_user_mcp
+from skillpouch.mcp_client import McpServers, parse_user_mcp
 from skillpouch.policy import Rule
 from skillpouch.shell.scripted_tool import ScriptedTool
 from tests.mcp_servers.conftest import THEIRS, NewEntry

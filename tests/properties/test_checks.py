@@ -9,7 +9,7 @@ from skillpouch.checks.hidden_text import find_hidden_text
 from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.shadowed_modules import find_shadowed_modules
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
-from skillpouch.hidden_text import clean
+from skillpouch.text import clean
 
 without_deadline = settings(deadline=None)
 

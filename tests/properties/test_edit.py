@@ -5,10 +5,10 @@ import codecs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from skillpouch.builtins.workspace.edit import apply, find_changes
+from skillpouch.builtins.workspace.hunks import short_diff
+from skillpouch.builtins.workspace.text_forms import StoredText
 from skillpouch.errors import ToolFaultError
-from skillpouch.workspace_tools.edit import apply, find_changes
-from skillpouch.workspace_tools.hunks import short_diff
-from skillpouch.workspace_tools.text_forms import StoredText
 
 _text = st.text(alphabet="ab \n\té漢\r", max_size=12)
 _plain = st.text(alphabet="ab \n\té漢", max_size=12)

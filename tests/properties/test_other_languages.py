@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.argv import Argument, ArgvPlan
-from skillpouch.languages import Language
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.argv import Argument, ArgvPlan
+from skillpouch.signatures.languages import Language
 from skillpouch.signatures.shebang import read_shebang
 from skillpouch.signatures.signature import Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.argv import words
+from skillpouch.signatures.argv import words
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Signature
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SessionManager, SkillManager, ToolExecutor
+from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
-from skillpouch.workspace_tools.running import built_in_tools
 
 BUILT_INS = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
 

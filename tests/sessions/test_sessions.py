@@ -9,6 +9,7 @@ from unicodedata import normalize
 import pytest
 
 from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, ToolResult, tool
+from skillpouch.discovery.text_skills.errors import SkillNameError, SkillTextError
 from skillpouch.errors import (
     CallDeniedError,
     InvalidArgumentsError,
@@ -19,7 +20,6 @@ from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Answer, Question, Rule
 from skillpouch.sessions import SessionExistsError, UnknownSessionError
 from skillpouch.sessions.errors import SessionNameError
-from skillpouch.text_skills.errors import SkillNameError, SkillTextError
 from tests.conftest import WriteSkill
 from tests.sessions.conftest import files, say, state
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import ScriptedTool, ToolArgs, ToolDef
-from skillpouch.clocks import clocks_stopped
+from skillpouch.runtime.timers import clocks_stopped
 from skillpouch.shell.builder import ScriptedToolBuilder
 from skillpouch.shell.inproc_engine import InprocEngine
 

@@ -17,8 +17,8 @@ from skillpouch import (
     ToolExecutor,
     ToolRegistry,
 )
+from skillpouch.controls import House
 from skillpouch.environment import state_directory
-from skillpouch.house import House
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Question, Rule
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder

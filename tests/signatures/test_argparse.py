@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Signature
 

@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from skillpouch.argv import Argument, Word
+from skillpouch.signatures.argv import Argument, Word
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface, JsonSchema
 

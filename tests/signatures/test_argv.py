@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.argv import Argument, ArgvPlan, Word, words
+from skillpouch.signatures.argv import Argument, ArgvPlan, Word, words
 
 
 @pytest.mark.parametrize(

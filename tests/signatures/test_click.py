@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from skillpouch.argv import Argument, Word, words
+from skillpouch.signatures.argv import Argument, Word, words
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface, JsonSchema
 

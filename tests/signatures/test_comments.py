@@ -1,8 +1,8 @@
 import pytest
 
-from skillpouch.languages import Language
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.languages import Language
 
 CONVERTS = "Convert PDF to image format Supports PNG, JPG, GIF output formats"
 APACHE = """#!/bin/bash

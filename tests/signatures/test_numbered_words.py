@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from skillpouch.argv import Argument
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.argv import Argument
 
 START = "import sys\n"
 

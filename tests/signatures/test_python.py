@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Dependencies, Interface, Signature
 

@@ -1,7 +1,7 @@
 import pytest
 
-from skillpouch.argv import Argument
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.perl import read_perl
 from skillpouch.signatures.ruby import read_ruby
 from skillpouch.signatures.signature import Interface, Signature

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.shell.reading import read_shell
 from skillpouch.signatures.signature import Interface, Signature
 

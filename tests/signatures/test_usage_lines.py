@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import Argument, ArgvPlan, Word
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 
 SCRIPT = "scripts/extract.py"

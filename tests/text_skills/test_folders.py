@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.discovery.text_skills.errors import SkillFolderError
+from skillpouch.discovery.text_skills.folders import Kept, hold, is_text_home, keep, let_go
 from skillpouch.environment import state_directory
-from skillpouch.text_skills.errors import SkillFolderError
-from skillpouch.text_skills.folders import Kept, hold, is_text_home, keep, let_go
 
 FILES = {"SKILL.md": "---\nname: a\n---\n", "scripts/run.py": "print('é')\r\n"}
 
 # Keeps a text and says where; what it prints next is "gone" when it has let it go.
 OTHER = """
 import sys
-from skillpouch.text_skills.folders import keep, let_go
+from skillpouch.discovery.text_skills.folders import keep, let_go
 kept = keep({"SKILL.md": "---\\nname: a\\n---\\n", "scripts/run.py": "print('é')\\r\\n"}, "a")
 print(kept.home, flush=True)
 sys.stdin.readline()
@@ -148,7 +148,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_home_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillpouch.text_skills.folders.state_directory", lambda: None)
+    monkeypatch.setattr("skillpouch.discovery.text_skills.folders.state_directory", lambda: None)
 
     with pytest.raises(SkillFolderError) as raised:
         keep(FILES, "a")
@@ -185,7 +185,7 @@ def test_a_folder_can_be_let_go_while_one_is_kept(text: str) -> None:
 def test_a_forked_child_leaves_its_parents_folders_alone() -> None:
     program = """
 import os
-from skillpouch.text_skills.folders import keep, let_go
+from skillpouch.discovery.text_skills.folders import keep, let_go
 kept = keep({"SKILL.md": "x"}, "a")
 child = os.fork()
 if not child:

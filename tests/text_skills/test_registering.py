@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from skillpouch import ToolExecutor, ToolRegistry, tool
+from skillpouch.controls import House
+from skillpouch.discovery.text_skills.errors import SkillNameError, SkillTextError
+from skillpouch.discovery.text_skills.folders import keep, let_go
 from skillpouch.errors import UnknownToolError
-from skillpouch.house import House
-from skillpouch.text_skills.errors import SkillNameError, SkillTextError
-from skillpouch.text_skills.folders import keep, let_go
 from tests.sessions.conftest import say
 from tests.text_skills.test_folders import texts
 

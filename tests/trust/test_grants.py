@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Skill, SkillManager
-from skillpouch.digest import snapshot_of
-from skillpouch.index import is_settled
+from skillpouch.discovery.digest import snapshot_of
+from skillpouch.discovery.index import is_settled
 from skillpouch.needs import Need
 from skillpouch.trust.changes import Change
 from skillpouch.trust.errors import (

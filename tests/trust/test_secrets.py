@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skillpouch.secrets import secrets_for
+from skillpouch.secrets.sources import secrets_for
 from skillpouch.trust.errors import SecretUnsetError, UngrantedError
 from skillpouch.trust.grant import Grant
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch.backends.interpreters import homes_of
-from skillpouch.environments.pythons import find_python
 from skillpouch.execution.engine import Engine
+from skillpouch.provision.packages.pythons import find_python
 from tests.execution.warm_calls import Skill
 
 LOOKS = """

@@ -20,7 +20,7 @@ from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.jobs import PROGRAM
 from skillpouch.limits import Limits
-from skillpouch.loop_thread import run_blocking
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Script
 
 WORDS = ("a1", "b 2")

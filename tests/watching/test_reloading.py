@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillpouch import SkillManager
+from skillpouch.discovery.watching.changes import Changes, Names
 from skillpouch.errors import SkillNotFoundError, UnknownToolError
-from skillpouch.watching.changes import Changes, Names
 from tests.watching import skills
 
 if TYPE_CHECKING:
-    from skillpouch.watching.watcher import SkillWatcher
+    from skillpouch.discovery.watching.watcher import SkillWatcher
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.digest import digest_of
-from skillpouch.watching import waking
-from skillpouch.watching.changes import Changes, Names
-from skillpouch.watching.watcher import AlreadyWatchedError
+from skillpouch.discovery.digest import digest_of
+from skillpouch.discovery.watching import waking
+from skillpouch.discovery.watching.changes import Changes, Names
+from skillpouch.discovery.watching.watcher import AlreadyWatchedError
 from tests.watching import skills
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from skillpouch.builtins.workspace.running import built_in_tools
+from skillpouch.controls import House
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
 from skillpouch.results import ToolResult
-from skillpouch.workspace_tools.running import built_in_tools
 
 Use = Callable[..., ToolResult]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy
-from skillpouch.call_limits import limits_of
+from skillpouch.builtins.workspace.running import built_in_tools
+from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.controls import House
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
 from skillpouch.policy import LimitRule
+from skillpouch.policy.call_limits import limits_of
 from skillpouch.policy.project import Project
-from skillpouch.workspace_tools.running import built_in_tools
-from skillpouch.workspace_tools.session import WorkspaceSession
 from tests.workspace_tools.conftest import Use
 
 
@@ -231,7 +231,7 @@ def test_a_job_outlives_the_loop_that_started_it(workspace: Path) -> None:
 _HOST = """
 import gc, os, sys, time
 from skillpouch.executor import ToolExecutor
-from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.builtins.workspace.running import built_in_tools
 executor = ToolExecutor(built_in_tools(), workspace=sys.argv[1])
 command = "while :; do date +%s%N > beat; sleep 0.05; done"
 executor.execute_sync("bash", {"command": command, "background": True})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.workspace_tools.search.patterns import PathPattern, PatternError
+from skillpouch.builtins.workspace.search.patterns import PathPattern, PatternError
 from tests.workspace_tools.conftest import Use
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from skillpouch.arguments import check_arguments
+from skillpouch.builtins.workspace.answer import Answer
+from skillpouch.builtins.workspace.grep import search_with
+from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.calls import Terms, ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.limits import Limits
-from skillpouch.workspace_tools.answer import Answer
-from skillpouch.workspace_tools.grep import search_with
-from skillpouch.workspace_tools.running import built_in_tools
 from tests.workspace_tools.conftest import Use
 
 RIPGREP = shutil.which("rg") or ""

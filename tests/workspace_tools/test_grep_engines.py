@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from skillpouch.builtins.workspace.grep import search_with
 from skillpouch.errors import ToolFaultError
-from skillpouch.workspace_tools.grep import search_with
 from tests.workspace_tools.test_grep import call_of
 
 RIPGREP = shutil.which("rg") or ""

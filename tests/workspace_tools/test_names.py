@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager, ToolRegistry, tool
+from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import BuiltInNameError
-from skillpouch.registry import WORKSPACE_NAMES
-from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.registry.registry import WORKSPACE_NAMES
 from tests.conftest import WriteSkill
 
 ORDER = ["bash", "read", "write", "edit", "grep", "glob", "ls"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
 from skillpouch.untrusted_files import find_place
-from skillpouch.workspace_files import WorkspaceFiles
+from skillpouch.workspace.files import WorkspaceFiles
 from tests.workspace_tools.conftest import Use
 
 PATH_TOOLS = [

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager, kept_folders
+from skillpouch import SkillManager
+from skillpouch.builtins.workspace.running import built_in_tools
+from skillpouch.controls import House
 from skillpouch.errors import SkillpouchError, WorkspaceError
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
 from skillpouch.policy.approval import Answer
 from skillpouch.policy.policy import Policy
-from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.workspace import kept_folders
 from tests.workspace_tools.conftest import Use
 
 FILES = [".git/hooks/pre-commit", ".git/config", ".envrc", ".mcp.json", ".claude/settings.json"]

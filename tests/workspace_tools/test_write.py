@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.builtins.workspace.running import built_in_tools
+from skillpouch.controls import House
 from skillpouch.errors import ToolFaultError
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
 from skillpouch.results import ChangedFile
-from skillpouch.workspace_files import WorkspaceFiles
-from skillpouch.workspace_tools.running import built_in_tools
+from skillpouch.workspace.files import WorkspaceFiles
 from tests.workspace_tools.conftest import Use
 
 

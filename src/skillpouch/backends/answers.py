@@ -10,10 +10,10 @@ from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.execution.command import Captured, Ended
 from skillpouch.execution.saved_output import save_output
-from skillpouch.hidden_text import clean
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.results import ToolResult
-from skillpouch.workspace import Before, changed_files
+from skillpouch.text import clean
+from skillpouch.workspace.workspace import Before, changed_files
 
 # How a program says that a file, a folder or the network was out of its reach.
 _DENIED = re.compile(

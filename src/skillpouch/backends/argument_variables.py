@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillpouch.json_values import json_text
-from skillpouch.names import argument_variable
+from skillpouch.registry.names import argument_variable
 
 # The kernel takes 128 KiB for one variable; what is larger goes into a file.
 _LARGEST_VARIABLE = 96 * 1024

@@ -10,11 +10,11 @@ from skillpouch.backends.executables import find_executable, visible_for
 from skillpouch.backends.filling import fill_for
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
-from skillpouch.downloads.platforms import this_platform
-from skillpouch.downloads.programs import Terms, program_for
-from skillpouch.downloads.wanted import wanted_for
-from skillpouch.downloads.web import web_opener
 from skillpouch.errors import CommandStartError
+from skillpouch.provision.programs.platforms import this_platform
+from skillpouch.provision.programs.programs import Terms, program_for
+from skillpouch.provision.programs.wanted import wanted_for
+from skillpouch.provision.programs.web import web_opener
 from skillpouch.results import ToolResult
 from skillpouch.templates import ArgvTemplate
 from skillpouch.tools import Binary

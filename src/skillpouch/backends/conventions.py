@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillpouch.arguments import is_untyped
-from skillpouch.argv import NO_DEFAULTS, Defaults, words
 from skillpouch.backends.argument_variables import argument_variables, as_json
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError
+from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
 from skillpouch.tools import Script
 
 

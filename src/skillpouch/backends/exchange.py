@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from skillpouch.removal import lock_folder, remove_left_behind, remove_tree
+from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 
 _PREFIX = "skillpouch-exchange-"
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from skillpouch.calls import ToolCall
 from skillpouch.execution.saved_output import kept_output
-from skillpouch.hidden_text import clean
-from skillpouch.idle_threads import run_in_idle_thread
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from skillpouch.results import ToolResult
+from skillpouch.runtime.idle_threads import run_in_idle_thread
+from skillpouch.text import clean
 from skillpouch.tools import Function
 
 _MOST_CAUSES = 5

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import CommandStartError, InvalidArgumentsError
-from skillpouch.http.errors import PlanError
-from skillpouch.http.plan import Plan, plan_of
-from skillpouch.http.request import Filling, Request, make_request
-from skillpouch.http.uploads import UploadError
 from skillpouch.needs import Need
+from skillpouch.net.http.errors import PlanError
+from skillpouch.net.http.plan import Plan, plan_of
+from skillpouch.net.http.request import Filling, Request, make_request
+from skillpouch.net.http.uploads import UploadError
 from skillpouch.results import ToolResult
 from skillpouch.templates import FillError
 from skillpouch.tools import Http
@@ -23,7 +23,7 @@ async def run_http(call: ToolCall, http: Http) -> ToolResult:
     not sent, a host or an address that was not granted.
     """
     from skillpouch.backends.http_call import HttpCall  # what speaks HTTP takes long to import
-    from skillpouch.http.guard import Granted
+    from skillpouch.net.http.guard import Granted
 
     granted = Granted(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
     try:

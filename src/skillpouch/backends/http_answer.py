@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from skillpouch.calls import ToolCall
 from skillpouch.execution.command import TIMED_OUT, Captured
-from skillpouch.hidden_text import clean
-from skillpouch.http.receiving import Received
-from skillpouch.http.shapes import Shape
 from skillpouch.json_values import NO_VALUE, json_value
+from skillpouch.net.http.receiving import Received
+from skillpouch.net.http.shapes import Shape
 from skillpouch.results import HttpAnswer, ToolResult
+from skillpouch.text import clean
 
 # What a caller acts on next: whither, when again, where the next page is.
 _SAID = ("location", "retry-after", "link")

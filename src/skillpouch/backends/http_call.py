@@ -12,14 +12,14 @@ from skillpouch.backends.http_answer import HttpEnd, result_of_http
 from skillpouch.calls import ToolCall
 from skillpouch.execution.capture import Capture
 from skillpouch.execution.saved_output import save_output
-from skillpouch.http.errors import ExchangeError
-from skillpouch.http.exchange import Answer, Way, exchange
-from skillpouch.http.guard import Granted
-from skillpouch.http.headers import is_text, media_type, shown_headers, value_of
-from skillpouch.http.plan import Plan
-from skillpouch.http.receiving import Received, Receiver, Sink, receive
-from skillpouch.http.request import Request
-from skillpouch.http.shapes import Shape
+from skillpouch.net.http.errors import ExchangeError
+from skillpouch.net.http.exchange import Answer, Way, exchange
+from skillpouch.net.http.guard import Granted
+from skillpouch.net.http.headers import is_text, media_type, shown_headers, value_of
+from skillpouch.net.http.plan import Plan
+from skillpouch.net.http.receiving import Received, Receiver, Sink, receive
+from skillpouch.net.http.request import Request
+from skillpouch.net.http.shapes import Shape
 from skillpouch.results import HttpAnswer, ToolResult
 
 _Outcome = Literal["ok", "failed", "timed_out", "killed"]

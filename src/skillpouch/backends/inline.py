@@ -9,11 +9,11 @@ from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS
 from skillpouch.environment import base_environment
-from skillpouch.environments.granted_packages import script_of
-from skillpouch.environments.lookup import environment_for
-from skillpouch.environments.ready import Environment
 from skillpouch.errors import InterpreterMissingError, UnknownInterpreterError
 from skillpouch.execution.interpreter import this_python
+from skillpouch.provision.packages.granted_packages import script_of
+from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.tools import InlineScript, Script
 

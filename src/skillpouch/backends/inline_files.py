@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from skillpouch.backends.exchange import process_folder
-from skillpouch.removal import remove_tree
+from skillpouch.runtime.removal import remove_tree
 
 # Node decides by the extension what kind of module a file is.
 _EXTENSIONS = {"node": ".js", "python": ".py", "python3": ".py", "ruby": ".rb", "perl": ".pl"}

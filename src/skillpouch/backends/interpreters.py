@@ -10,7 +10,7 @@ from shutil import which
 from skillpouch.environment import home_directory, search_path
 from skillpouch.errors import InterpreterMissingError
 from skillpouch.execution.interpreter import this_python
-from skillpouch.languages import DEBIAN_PACKAGES
+from skillpouch.signatures.languages import DEBIAN_PACKAGES
 from skillpouch.tools import Script
 
 # extension → programs that can run it, the best first

@@ -18,7 +18,7 @@ from skillpouch.execution.command import Command, Nursery, Prestarted
 from skillpouch.execution.shared import run_command
 from skillpouch.results import ToolResult
 from skillpouch.tools import Script
-from skillpouch.workspace import look_at
+from skillpouch.workspace.workspace import look_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

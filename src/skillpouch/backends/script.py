@@ -15,16 +15,16 @@ from skillpouch.backends.python_variables import python_variables
 from skillpouch.backends.warmth import warm_process_for
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
-from skillpouch.environments.lookup import environment_for
-from skillpouch.environments.ready import Environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
 from skillpouch.execution.interpreter import this_python
 from skillpouch.execution.shared import run_command
+from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import CannotReadError, require_inside
-from skillpouch.workspace import look_at
+from skillpouch.workspace.workspace import look_at
 
 _ANSWER = "3"  # the descriptor after the standard streams
 # What is the same for every call is made once.

@@ -7,9 +7,9 @@ from pathlib import Path
 from skillpouch.checks.hidden_text import find_hidden_text
 from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.shadowed_modules import find_shadowed_modules
+from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.problems import Problem
 from skillpouch.untrusted_files import CannotReadError, read_inside
-from skillpouch.walk import is_skipped_folder
 
 _MOST_FILES = 512
 _MOST_BYTES = 1024 * 1024

@@ -4,8 +4,8 @@ import unicodedata
 from collections import Counter
 from itertools import islice
 
-from skillpouch.hidden_text import find_hidden
 from skillpouch.problems import Problem, Severity
+from skillpouch.text import find_hidden
 
 _BOM = "\ufeff"
 _PAGE_BREAK = "\x0c"  # an old habit between sections of source code, harmless

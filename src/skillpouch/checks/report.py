@@ -9,9 +9,9 @@ from pathlib import Path
 from skillpouch.checks.files import check_files
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
 from skillpouch.declarations.skill_tools import read_skill_tools
-from skillpouch.discovery import Discovered, find_skills
+from skillpouch.discovery.discovery import Discovered, find_skills
+from skillpouch.discovery.index import Index
 from skillpouch.errors import SkillUnreadableError
-from skillpouch.index import Index
 from skillpouch.problems import Problem
 from skillpouch.skills import Skill
 from skillpouch.untrusted_files import (

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from skillpouch.arguments import arguments_from_text
-from skillpouch.call_limits import OwnersTimeout
 from skillpouch.cli.as_json import print_json, refusal_as_dict, result_as_dict
 from skillpouch.cli.failures import EXIT_FAILED
 from skillpouch.cli.mcp_joining import mcp_servers_for
@@ -18,7 +17,8 @@ from skillpouch.cli.progress import progress_of
 from skillpouch.cli.timings import CommandWatch, timings_as_text
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
-from skillpouch.registry import AUTHORING_NAMES
+from skillpouch.policy.call_limits import OwnersTimeout
+from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import ToolResult
 from skillpouch.tools import Tool
 

@@ -40,7 +40,7 @@ def command(roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001 - e
 def _report() -> dict[str, Any]:
     import yaml
 
-    from skillpouch.diagnosis import diagnose
+    from skillpouch.provision.diagnosis import diagnose
 
     found = diagnose()
     return {

@@ -11,7 +11,7 @@ from skillpouch.cli.as_text import print_table
 from skillpouch.cli.options import common_options
 
 if TYPE_CHECKING:
-    from skillpouch.environments.housekeeping import Kept
+    from skillpouch.provision.packages.housekeeping import Kept
 
 _DAY_SECONDS = 86_400
 _DAYS = 30.0
@@ -31,7 +31,7 @@ _KIB = 1024
 @common_options
 def command(days: float | None, roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001
     """List the packages that were installed for skills. They are installed again when needed."""
-    from skillpouch.environments.housekeeping import list_environments, prune
+    from skillpouch.provision.packages.housekeeping import list_environments, prune
 
     removed = [] if days is None else prune(days * _DAY_SECONDS)
     kept = list_environments()

@@ -1,12 +1,12 @@
 """Which exit code stands for which error."""
 
-from skillpouch.environments.errors import DependencyError
 from skillpouch.errors import (
     CallDeniedError,
     CommandStartError,
     SandboxUnavailableError,
     SkillpouchError,
 )
+from skillpouch.provision.packages.errors import DependencyError
 from skillpouch.shell.errors import BashMissingError
 
 EXIT_FAILED = 1

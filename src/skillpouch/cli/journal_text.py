@@ -5,8 +5,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from skillpouch.hidden_text import clean
 from skillpouch.journal.records import Entry
+from skillpouch.text import clean
 
 HEADINGS = ("id", "time", "tool", "outcome", "exit", "ms", "arguments")
 _ARGUMENT_CHARACTERS = 60

@@ -11,7 +11,7 @@ from skillpouch.cli.as_json import print_json, tool_summary
 from skillpouch.cli.as_text import print_table
 from skillpouch.cli.options import common_options
 from skillpouch.manager import SkillManager
-from skillpouch.mcp_servers.configuration import read_user_mcp, user_mcp_path
+from skillpouch.mcp_client.configuration import read_user_mcp, user_mcp_path
 from skillpouch.policy.mcp_entries import McpEntry, McpProgram
 from skillpouch.policy.project_file import read_project
 from skillpouch.trust.errors import describe
@@ -54,7 +54,7 @@ def command(connect: bool, roots: tuple[Path, ...], as_json: bool) -> None:
 def _tools(
     roots: tuple[Path, ...], entries: tuple[McpEntry, ...]
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    from skillpouch.mcp_servers import McpServers
+    from skillpouch.mcp_client import McpServers
 
     manager = SkillManager(*roots)
     with McpServers(manager, entries) as servers:

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 from skillpouch.manager import SkillManager
-from skillpouch.mcp_servers import read_user_mcp
+from skillpouch.mcp_client import read_user_mcp
 
 
 def mcp_servers_for(manager: SkillManager, text: str) -> AbstractContextManager[object]:
@@ -19,6 +19,6 @@ def mcp_servers_for(manager: SkillManager, text: str) -> AbstractContextManager[
     ]
     if not entries:
         return nullcontext()
-    from skillpouch.mcp_servers import McpServers
+    from skillpouch.mcp_client import McpServers
 
     return McpServers(manager, entries)

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from skillpouch.call_limits import OwnersTimeout
 from skillpouch.cli.as_json import print_json
 from skillpouch.cli.failures import EXIT_DENIED, EXIT_FAILED, EXIT_WRONG_CALL
 from skillpouch.cli.mcp_joining import mcp_servers_for
 from skillpouch.cli.options import DEFINE_TOOLS, common_options
 from skillpouch.cli.script_trace import trace_of
-from skillpouch.hidden_text import clean
 from skillpouch.manager import SkillManager
+from skillpouch.policy.call_limits import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
 from skillpouch.shell.events import ScriptEvent
 from skillpouch.shell.responses import Artifact, ToolResponse
 from skillpouch.shell.scripted_tool import ScriptedTool
+from skillpouch.text import clean
 
 _TIMEOUT = "How long it may take, instead of the 60 seconds that a script has."
 _CODES = {"ok": 0, "denied": EXIT_DENIED, "syntax": EXIT_WRONG_CALL}

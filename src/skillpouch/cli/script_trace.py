@@ -2,8 +2,8 @@
 
 import json
 
-from skillpouch.hidden_text import clean
 from skillpouch.shell.responses import ScriptCall, ToolResponse
+from skillpouch.text import clean
 
 _WORDS = 60
 

@@ -12,7 +12,7 @@ from skillpouch.cli.options import DEFINE_TOOLS, common_options
 from skillpouch.cli.serve_limits import said_limits
 from skillpouch.cli.serve_logs import LogFormat, log_to_stderr
 from skillpouch.manager import SkillManager
-from skillpouch.mcp_servers import read_user_mcp
+from skillpouch.mcp_client import read_user_mcp
 from skillpouch.servers.addresses import parse_address
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _serve(manager: SkillManager, said: dict[str, Any]) -> None:
         _log.info("serving %d tools of %d skills over MCP %s", *server.counts, where)
 
     async def serve(stop: "Stop") -> None:
-        from skillpouch.mcp_servers import McpServers
+        from skillpouch.mcp_client import McpServers
 
         async with McpServers(manager, entries) if entries else nullcontext():
             if settings is None:

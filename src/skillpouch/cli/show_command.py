@@ -14,9 +14,9 @@ from skillpouch.cli.as_text import (
 )
 from skillpouch.cli.options import common_options, manager_for
 from skillpouch.errors import SkillNotFoundError, UnknownToolError
-from skillpouch.hidden_text import clean
 from skillpouch.manager import SkillManager
 from skillpouch.skills import Skill
+from skillpouch.text import clean
 from skillpouch.tools import Tool
 
 

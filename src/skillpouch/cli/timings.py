@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from skillpouch.results import ToolResult
-from skillpouch.stopwatch import Stopwatch, Timings
+from skillpouch.runtime.stopwatch import Stopwatch, Timings
 
 _AFTER_THE_PARENTHESIS = 19  # field 22 of /proc/self/stat: when the process started
 

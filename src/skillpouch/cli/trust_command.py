@@ -16,15 +16,15 @@ from skillpouch.cli.trust_text import (
     record_as_json,
     review_as_json,
 )
-from skillpouch.environments.granted_packages import declared_packages
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError
-from skillpouch.loop_thread import run_blocking
 from skillpouch.manager import SkillManager
 from skillpouch.needs import Need, NeedKind
-from skillpouch.pinning import pinned_packages
+from skillpouch.provision.packages.granted_packages import declared_packages
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.trust.errors import ConsentNeededError, describe, trust_command
 from skillpouch.trust.grant import needs_of
 from skillpouch.trust.grants import Grants
+from skillpouch.trust.pinning import pinned_packages
 from skillpouch.trust.review import Review, reason_against, review_skill
 
 if TYPE_CHECKING:

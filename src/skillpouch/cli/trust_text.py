@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from skillpouch.cli.as_text import print_table
-from skillpouch.digest import digest_of
+from skillpouch.discovery.digest import digest_of
 from skillpouch.environment import is_set
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.needs import Need

@@ -6,8 +6,8 @@ from typing import Any
 
 from skillpouch.declarations.declared import DeclarationError
 from skillpouch.declarations.template_checks import require_args_template
-from skillpouch.http.errors import PlanError
-from skillpouch.http.plan import KNOWN_FIELDS, plan_of
+from skillpouch.net.http.errors import PlanError
+from skillpouch.net.http.plan import KNOWN_FIELDS, plan_of
 from skillpouch.tools import Binary, Http, InlineScript, Runs
 
 INTERPRETERS = ("bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl")

@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 from skillpouch.declarations.evidence import reasons_to_drop
 from skillpouch.declarations.scripts_folder import ScriptFile, ScriptsFolder
 from skillpouch.declarations.tool_making import ToolMaker
-from skillpouch.names import script_tool_name
 from skillpouch.problems import Problem, Severity
+from skillpouch.registry.names import script_tool_name
 from skillpouch.tools import Tool
 
 

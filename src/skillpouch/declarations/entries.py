@@ -15,8 +15,8 @@ from skillpouch.declarations.parameters import TYPES, read_parameters, read_sche
 from skillpouch.declarations.strict_yaml import YamlPath
 from skillpouch.declarations.template_checks import check_places
 from skillpouch.errors import nearest
-from skillpouch.hidden_text import clean
 from skillpouch.signatures.signature import JsonSchema
+from skillpouch.text import clean
 from skillpouch.tools import Effect, Http
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")

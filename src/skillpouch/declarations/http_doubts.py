@@ -6,9 +6,9 @@ from typing import Any
 
 from skillpouch.declarations.declared import Report
 from skillpouch.declarations.strict_yaml import YamlPath
-from skillpouch.http.bodies import JsonBody
-from skillpouch.http.headers import OURS
-from skillpouch.http.plan import plan_of
+from skillpouch.net.http.bodies import JsonBody
+from skillpouch.net.http.headers import OURS
+from skillpouch.net.http.plan import plan_of
 from skillpouch.tools import Http
 
 # A member that is called like this holds the file; an argument that is called like this, its path.

@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from skillpouch.languages import TYPESCRIPT_NODE, Language
+from skillpouch.signatures.languages import TYPESCRIPT_NODE, Language
 from skillpouch.tools import Binary, InlineScript, Runs, Script
 
 _INTERPRETERS: dict[Language, tuple[str, ...]] = {

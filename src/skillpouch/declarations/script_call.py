@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from skillpouch.argv import Argument, ArgvPlan
 from skillpouch.declarations.declared import Declared
+from skillpouch.signatures.argv import Argument, ArgvPlan
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature
 
 UNTYPED: JsonSchema = {

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from skillpouch.languages import EXTENSIONS
+from skillpouch.signatures.languages import EXTENSIONS
 from skillpouch.untrusted_files import CannotReadError, require_inside
 
 

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from skillpouch.collector import no_garbage_collection
-from skillpouch.languages import EXTENSIONS, Language, source_text
 from skillpouch.problems import Problem, Severity
+from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.languages import EXTENSIONS, Language, source_text
 from skillpouch.signatures.shebang import read_shebang
 from skillpouch.signatures.signature import Interface, Signature
 from skillpouch.untrusted_files import (

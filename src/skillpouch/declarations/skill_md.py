@@ -14,9 +14,9 @@ from skillpouch.declarations.frontmatter import (
     read_frontmatter,
 )
 from skillpouch.errors import SkillUnreadableError
-from skillpouch.hidden_text import clean
 from skillpouch.problems import Problem
 from skillpouch.skills import SkillMetadata
+from skillpouch.text import clean
 from skillpouch.untrusted_files import CannotReadError, Stamp, read_head, read_skill_text
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))

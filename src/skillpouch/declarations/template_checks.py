@@ -5,8 +5,8 @@ from typing import Any
 
 from skillpouch.declarations.declared import DeclarationError, Declared
 from skillpouch.errors import nearest
-from skillpouch.names import argument_variable
 from skillpouch.problems import Severity
+from skillpouch.registry.names import argument_variable
 from skillpouch.templates import ArgvTemplate, TemplateError, TextTemplate, VariableInWordsError
 from skillpouch.tools import Binary, Http, InlineScript, Runs
 

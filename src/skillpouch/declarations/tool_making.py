@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from skillpouch.argv import ArgvPlan
 from skillpouch.declarations.allowed_tools import is_bash
 from skillpouch.declarations.declared import Declared
 from skillpouch.declarations.needs import needs_of
 from skillpouch.declarations.script_call import UNTYPED, call_of
 from skillpouch.declarations.scripts_folder import ScriptFile
-from skillpouch.hidden_text import clean
-from skillpouch.names import tool_id, wire_name
 from skillpouch.problems import Problem
+from skillpouch.registry.names import tool_id, wire_name
+from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.signature import Interface
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 from skillpouch.skills import Skill
+from skillpouch.text import clean
 from skillpouch.tools import Binary, Effect, Http, InlineScript, Runs, Script, Stub, Tool
 
 # Set by Skillpouch for every call, so nobody needs to grant them.

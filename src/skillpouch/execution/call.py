@@ -13,7 +13,7 @@ from skillpouch.execution.replies import Finished, Lost, Reply
 from skillpouch.execution.saved_output import save_output
 from skillpouch.execution.slots import Slot
 from skillpouch.execution.waiting import WaitingSlot
-from skillpouch.outlasting import Outlasting
+from skillpouch.runtime.uncancellable import Outlasting
 
 OnOutput = Callable[[Stream, bytes], None]
 

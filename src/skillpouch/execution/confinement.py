@@ -193,7 +193,7 @@ def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
     """Return each host once, in its one spelling; raise HostError for what is none."""
     if not hosts:
         return ()
-    from skillpouch.hosts import read_host
+    from skillpouch.net.hosts import read_host
 
     return tuple(sorted({str(read_host(host)) for host in hosts}))
 

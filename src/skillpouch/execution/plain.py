@@ -15,7 +15,7 @@ from skillpouch.execution.interpreter import this_python
 from skillpouch.execution.jobs import LimitFields, SlotKey
 from skillpouch.execution.replies import Finished, NotStarted, Reply
 from skillpouch.execution.streams import Streams
-from skillpouch.outlasting import Outlasting
+from skillpouch.runtime.uncancellable import Outlasting
 
 _BECOME = str(Path(__file__).with_name("become.py"))
 _RLIMITS = {

@@ -8,7 +8,7 @@ from skillpouch.execution.call import OnOutput
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.loop_thread import is_loop_thread, run_on_thread
+from skillpouch.runtime.loop_thread import is_loop_thread, run_on_thread
 
 _engine = Engine()
 

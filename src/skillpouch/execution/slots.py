@@ -11,7 +11,7 @@ from skillpouch.execution.jobs import Jobs
 from skillpouch.execution.replies import Finished, Lost, NotStarted, Ready, Reply, Unfit, read_reply
 from skillpouch.execution.streams import Streams
 from skillpouch.execution.zygote import wire
-from skillpouch.outlasting import Outlasting
+from skillpouch.runtime.uncancellable import Outlasting
 
 if TYPE_CHECKING:
     from skillpouch.execution.cgroups import Cgroup

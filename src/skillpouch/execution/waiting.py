@@ -11,7 +11,7 @@ from skillpouch.execution.command import Command, Prestarted
 from skillpouch.execution.replies import Finished, Reply, Unfit
 from skillpouch.execution.slots import Owner, Slot
 from skillpouch.execution.streams import Streams
-from skillpouch.outlasting import Outlasting
+from skillpouch.runtime.uncancellable import Outlasting
 
 if TYPE_CHECKING:
     import socket

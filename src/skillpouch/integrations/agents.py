@@ -7,7 +7,7 @@ from skillpouch.integrations.extras import require_extra
 from skillpouch.integrations.images import data_url
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
 from skillpouch.tools import Tool
 
 require_extra("agents", "openai-agents", "pip install 'skillpouch[agents]'")

@@ -16,9 +16,9 @@ from skillpouch.integrations.wire_calls import (
     field,
     known_calls,
 )
-from skillpouch.loop_thread import run_blocking
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
 from skillpouch.results import Attachment
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Tool
 
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from skillpouch.disclosure.offered import is_offered
+from skillpouch.builtins.disclosure.offered import is_offered
 from skillpouch.executor import ToolExecutor
-from skillpouch.hidden_text import clean
 from skillpouch.manager import SkillManager
 from skillpouch.skills import Skill
+from skillpouch.text import clean
 from skillpouch.tools import Caller, Tool
 
 Patterns = Sequence[str] | str

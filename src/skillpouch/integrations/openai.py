@@ -17,8 +17,8 @@ from skillpouch.integrations.wire_calls import (
     field,
     known_calls,
 )
-from skillpouch.loop_thread import run_blocking
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Tool
 
 Api = Literal["chat", "responses"]

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from skillpouch.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
+from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.extras import require_extra
@@ -13,7 +13,7 @@ from skillpouch.integrations.strict_schemas import plain_root
 from skillpouch.integrations.telling import failure_text, refusal_text
 from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
 from skillpouch.results import ToolResult
 from skillpouch.tools import Caller, Tool
 

@@ -11,7 +11,7 @@ from skillpouch.integrations.choosing import Wanted, bound, chosen_tools, kept_s
 from skillpouch.integrations.strict_schemas import without_nulls
 from skillpouch.integrations.telling import failure_text, refusal_text
 from skillpouch.manager import SkillManager
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
 from skillpouch.results import Attachment, ToolResult
 from skillpouch.tools import Caller, Tool
 

@@ -2,8 +2,8 @@
 
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.records import Finished
-from skillpouch.redaction import Redactor
 from skillpouch.results import ToolResult
+from skillpouch.secrets.redaction import Redactor
 
 
 def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> Finished:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
-from skillpouch.clocks import clocks_stopped
 from skillpouch.needs import Need
+from skillpouch.runtime.timers import clocks_stopped
 
 Remember = Literal["once", "session", "always"]
 Cause = Literal["answered", "no_approver", "no_answer", "approver_failed"]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from skillpouch.addresses import leads_inside
 from skillpouch.needs import Need
+from skillpouch.net.addresses import leads_inside
 from skillpouch.policy.decisions import Request
 from skillpouch.policy.rules import UNCONFINED, Rule
 from skillpouch.trust.visible import visible

@@ -2,10 +2,10 @@
 
 import json
 
-from skillpouch.hidden_text import find_hidden
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Question
 from skillpouch.policy.concerns import reason_for
+from skillpouch.text import find_hidden
 
 _LONGEST = 2000
 _TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000

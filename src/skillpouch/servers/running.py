@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
-from skillpouch.loop_thread import run_blocking
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.servers.stopping import Stop, signals_to
 
 

@@ -5,25 +5,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillpouch.added_tools import AddedTools, ToolSource
-from skillpouch.authoring.author import Author
-from skillpouch.authoring.tools import authoring_tools
 from skillpouch.backends.leftovers import forget_skill
-from skillpouch.by_identity import Shared
+from skillpouch.builtins.authoring.author import Author
+from skillpouch.builtins.authoring.tools import authoring_tools
+from skillpouch.builtins.workspace.running import built_in_tools
+from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.controls import House
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
-from skillpouch.loop_thread import run_blocking
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
-from skillpouch.registry import ToolRegistry
+from skillpouch.registry.overlay import AddedTools, ToolSource
+from skillpouch.registry.registry import ToolRegistry
 from skillpouch.results import ToolResult
-from skillpouch.secrets import Secrets, environment_secrets
+from skillpouch.runtime.loop_thread import run_blocking
+from skillpouch.runtime.memoize import Shared
+from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.sessions.errors import SessionPolicyError
 from skillpouch.sessions.session import Session
 from skillpouch.sessions.store import Row
 from skillpouch.trust.grants import Grants
-from skillpouch.workspace_tools.running import built_in_tools
-from skillpouch.workspace_tools.session import WorkspaceSession
 
 if TYPE_CHECKING:
     from skillpouch.manager import SkillManager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from skillpouch.calls import OnOutput
+from skillpouch.discovery.text_skills.errors import SkillTextError
 from skillpouch.environment import state_directory
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
@@ -21,19 +22,18 @@ from skillpouch.sessions.session import Session, SessionTools
 from skillpouch.sessions.store import Row, SessionStore
 from skillpouch.sessions.workspaces import new_workspace, remove_folder
 from skillpouch.skills import Skill
-from skillpouch.text_skills.errors import SkillTextError
 from skillpouch.tools import Tool, definition_of
-from skillpouch.workspace import check_workspace
+from skillpouch.workspace.workspace import check_workspace
 
 if TYPE_CHECKING:
-    from skillpouch.added_tools import ToolSource
     from skillpouch.executor import ToolExecutor
+    from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
     from skillpouch.manager import SkillManager
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
-    from skillpouch.secrets import Secrets
-    from skillpouch.telemetry import Telemetry
+    from skillpouch.registry.overlay import ToolSource
+    from skillpouch.secrets.sources import Secrets
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

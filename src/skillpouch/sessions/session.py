@@ -7,19 +7,19 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Protocol
 
-from skillpouch.added_tools import AddedTools, ToolSource
 from skillpouch.backends.leftovers import forget_skill, forget_workspace
+from skillpouch.builtins.workspace.session import WorkspaceSession
 from skillpouch.calls import OnOutput
+from skillpouch.discovery.text_skills.active import ActiveSkills
+from skillpouch.discovery.text_skills.errors import SkillTextError
 from skillpouch.execution.shared import end_programs_in
 from skillpouch.executor import ToolExecutor
 from skillpouch.problems import Problem
+from skillpouch.registry.overlay import AddedTools, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.sessions.errors import SessionEndedError
 from skillpouch.sessions.store import Row, SessionStore
 from skillpouch.skills import Skill
-from skillpouch.text_skills.active import ActiveSkills
-from skillpouch.text_skills.errors import SkillTextError
-from skillpouch.workspace_tools.session import WorkspaceSession
 
 MakeExecutor = Callable[[AddedTools], ToolExecutor]
 Running = dict["asyncio.Task[Any]", "Future[None]"]

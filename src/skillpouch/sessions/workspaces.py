@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 
 from skillpouch.environment import another_place, data_directory
-from skillpouch.removal import remove_tree
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.sessions.errors import SessionError
 
 

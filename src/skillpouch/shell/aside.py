@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from skillpouch.idle_threads import run_in_idle_thread
+from skillpouch.runtime.idle_threads import run_in_idle_thread
 from skillpouch.shell.immediate import run_blocked
 from skillpouch.shell.verdicts import Stopped
 

@@ -3,9 +3,9 @@
 import os
 from typing import TYPE_CHECKING, Literal, Self
 
+from skillpouch.controls import House
 from skillpouch.executor import ToolExecutor
-from skillpouch.house import House
-from skillpouch.names import is_wire_name
+from skillpouch.registry.names import is_wire_name
 from skillpouch.shell.callbacks import CallbackTools, is_async
 from skillpouch.shell.command_names import check_command_name
 from skillpouch.shell.errors import CommandNameError

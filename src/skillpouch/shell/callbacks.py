@@ -13,15 +13,15 @@ from typing import Any
 from skillpouch.backends.function import answered, run_function
 from skillpouch.calls import ToolCall
 from skillpouch.errors import UnknownToolError
-from skillpouch.hidden_text import clean
-from skillpouch.loop_thread import run_blocking
-from skillpouch.names import wire_name
+from skillpouch.registry.names import wire_name
 from skillpouch.results import ToolResult
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.shell.error_words import without_secrets
 from skillpouch.shell.errors import ToolError
 from skillpouch.shell.immediate import is_immediate
 from skillpouch.shell.tool_def import ToolArgs, ToolCallback, ToolDef
 from skillpouch.signatures.signature import JsonSchema
+from skillpouch.text import clean
 from skillpouch.tools import Function, Hosted, Tool
 
 _ANY = ["string", "number", "boolean", "object", "array", "null"]

@@ -1,9 +1,9 @@
 """A command on a line: in full, shortly, or by its name."""
 
-from skillpouch.hidden_text import clean
 from skillpouch.shell.schema_shapes import properties_of
 from skillpouch.shell.tool_def import ToolDef
 from skillpouch.shell.usage import usage_line
+from skillpouch.text import clean
 
 _LONGEST = 100
 

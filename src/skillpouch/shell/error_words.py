@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from skillpouch.checks.secret_shapes import find_shaped
 from skillpouch.environment import secret_variables
-from skillpouch.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor
 
 _LONGEST = 4_000
 _SHORTEST_VALUE = 8  # a shorter one is found in ordinary words

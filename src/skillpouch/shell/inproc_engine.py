@@ -4,8 +4,8 @@ import contextvars
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skillpouch.idle_threads import run_in_idle_thread
-from skillpouch.loop_thread import background_loop
+from skillpouch.runtime.idle_threads import run_in_idle_thread
+from skillpouch.runtime.loop_thread import background_loop
 from skillpouch.shell.engine import Job
 from skillpouch.shell.errors import BashMissingError
 from skillpouch.shell.immediate import run_now

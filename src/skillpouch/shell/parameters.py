@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skillpouch.by_identity import by_identity
 from skillpouch.json_values import NO_VALUE
+from skillpouch.runtime.memoize import by_identity
 from skillpouch.shell.plain_words import takes_raw_words
 from skillpouch.shell.schema_shapes import alternatives, properties_of
 from skillpouch.shell.text_values import one_reader

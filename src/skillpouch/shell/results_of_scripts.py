@@ -6,10 +6,10 @@ from typing import cast, get_args
 from skillpouch.calls import ToolCall
 from skillpouch.execution.command import Captured
 from skillpouch.execution.saved_output import kept_output
-from skillpouch.hidden_text import clean
 from skillpouch.results import Outcome, ToolResult
 from skillpouch.shell.printed import time_note_in
 from skillpouch.shell.responses import Status, ToolResponse
+from skillpouch.text import clean
 
 _OUTCOMES: dict[Status, Outcome] = {
     "ok": "ok",

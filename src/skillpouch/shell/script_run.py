@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from skillpouch.clocks import PatientClock, PatientWait
+from skillpouch.runtime.timers import PatientClock, PatientWait
 from skillpouch.shell.aside import Words
 from skillpouch.shell.calling import Calling
 from skillpouch.shell.cancelling import Cancellation

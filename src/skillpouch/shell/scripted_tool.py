@@ -7,10 +7,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from skillpouch.by_identity import Shared
 from skillpouch.calls import ToolCall
-from skillpouch.loop_thread import is_loop_thread, run_blocking
 from skillpouch.results import ToolResult
+from skillpouch.runtime.loop_thread import is_loop_thread, run_blocking
+from skillpouch.runtime.memoize import Shared
 from skillpouch.shell.aside import Aside, Words
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
 from skillpouch.shell.cancelling import Cancellation

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from skillpouch.added_tools import AddedTools
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
-from skillpouch.registry import is_built_in
+from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.registry import is_built_in
 from skillpouch.shell.command_names import check_command_name
 from skillpouch.shell.errors import CommandNameError
 from skillpouch.shell.skill_files import PLACE, files_of, wanted

@@ -10,8 +10,8 @@ from skillpouch.shell.tool_def import ToolDef
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
-    from skillpouch.added_tools import ToolSource
     from skillpouch.calls import OnOutput
+    from skillpouch.registry.overlay import ToolSource
 
 _LONGEST_BYTES = 8 * 1024 * 1024
 

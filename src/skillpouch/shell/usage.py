@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from skillpouch.hidden_text import clean
 from skillpouch.shell.schema_shapes import alternatives, properties_of, required_of, resolved
 from skillpouch.shell.text_values import enum_words
 from skillpouch.shell.tool_def import ToolDef
 from skillpouch.signatures.signature import JsonSchema
+from skillpouch.text import clean
 
 _LONGEST_DEFAULT = 60
 _LONGEST_SCHEMA = 4_000

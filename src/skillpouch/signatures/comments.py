@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from skillpouch.languages import Language
 from skillpouch.signatures.comment_text import useful_text
 from skillpouch.signatures.javascript.jsdoc import comment_lines
+from skillpouch.signatures.languages import Language
 from skillpouch.signatures.pod import described_in_pod
 
 _HEAD = 50_000  # characters; nobody reads further for a description

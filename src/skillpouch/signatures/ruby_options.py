@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from skillpouch.argv import Argument
 from skillpouch.signatures.argument_list import Planned
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.signature import JsonSchema
 
 _CALL = re.compile(r"\.on(?:_head)?(?:[ \t]*\(|[ \t])")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from skillpouch.argv import ArgvPlan
+from skillpouch.signatures.argv import ArgvPlan
 
 JsonSchema = dict[str, Any]
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 
-from skillpouch.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import Argument, ArgvPlan, Word
 
 _MOST_LINES = 5
 _LONGEST_LINE = 400

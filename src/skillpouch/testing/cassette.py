@@ -9,12 +9,12 @@ from typing import Literal, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import SkillpouchError
-from skillpouch.redaction import Redactor
 from skillpouch.results import ToolResult
-from skillpouch.tape import playing
+from skillpouch.secrets.redaction import Redactor
 from skillpouch.testing.cassette_file import read_cassette, write_cassette
 from skillpouch.testing.errors import CassetteError, CassetteMissError, CassetteSecretError
 from skillpouch.testing.recorded_calls import RecordedCall, given, key_of, record_of
+from skillpouch.testing.tape import playing
 
 Mode = Literal["auto", "record", "replay"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from skillpouch.hosts import host_of_url
-from skillpouch.languages import language_of, source_text
 from skillpouch.needs import Need, NeedKind
+from skillpouch.net.hosts import host_of_url
+from skillpouch.signatures.languages import language_of, source_text
 from skillpouch.signatures.standard_variables import is_standard
 from skillpouch.skills import Skill
 from skillpouch.tools import Binary, Http, Script, Tool

@@ -9,8 +9,8 @@ from typing import Any
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.strict_yaml import YamlPath, lines_of
 from skillpouch.environment import home_directory
-from skillpouch.hosts import HostError, host_of_url, read_host
 from skillpouch.needs import Need, NeedKind
+from skillpouch.net.hosts import HostError, host_of_url, read_host
 from skillpouch.skills import Skill
 from skillpouch.trust.paths import is_below
 from skillpouch.untrusted_files import CannotReadError, read_skill_text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from skillpouch.digest import Entry, Manifest
+from skillpouch.discovery.digest import Entry, Manifest
 from skillpouch.trust.visible import visible
 
 _MOST_NAMED = 3

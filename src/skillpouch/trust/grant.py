@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
-from skillpouch.digest import Entry, Manifest
-from skillpouch.hosts import covers_host
+from skillpouch.discovery.digest import Entry, Manifest
 from skillpouch.needs import Need, NeedKind
+from skillpouch.net.hosts import covers_host
 from skillpouch.trust.packages import covers_package, with_packages
 from skillpouch.trust.paths import covers_path
 from skillpouch.trust.programs import with_pin

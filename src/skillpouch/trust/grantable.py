@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from skillpouch.environment import cache_directory, config_directory, state_directory
-from skillpouch.hosts import HostError, read_host
 from skillpouch.needs import Need
+from skillpouch.net.hosts import HostError, read_host
 from skillpouch.trust.errors import GrantRefusedError
 from skillpouch.trust.packages import split_package
 from skillpouch.trust.paths import is_below, real_path

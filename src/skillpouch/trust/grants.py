@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillpouch.digest import Snapshot, snapshot_of
+from skillpouch.discovery.digest import Snapshot, snapshot_of
+from skillpouch.discovery.index import is_settled
 from skillpouch.environment import state_directory
-from skillpouch.index import is_settled
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
 from skillpouch.trust.consent import CONSENT_FILE, Consent, read_consent, write_consent
@@ -146,7 +146,7 @@ class Grants:
     def _real(self, home: str) -> str:
         """Return the path without links: looked up once for each folder that the path leads to."""
         try:
-            status = os.stat(home)  # noqa: PTH116 - measured
+            status = os.stat(home)
         except OSError:
             return os.path.realpath(home)
         folder = (home, status.st_dev, status.st_ino)

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from posixpath import dirname
 
-from skillpouch.languages import language_of, source_text
+from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.needs import Need
+from skillpouch.signatures.languages import language_of, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.inferred_packages import Proposal, infer_packages
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
-from skillpouch.walk import is_skipped_folder
 
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
 _MOST_FILES = 2_000

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skillpouch.digest import Snapshot, snapshot_of
+from skillpouch.discovery.digest import Snapshot, snapshot_of
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool

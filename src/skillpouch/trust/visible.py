@@ -1,6 +1,6 @@
 """What strangers wrote, shown so that nothing in it hides or acts."""
 
-from skillpouch.hidden_text import find_hidden
+from skillpouch.text import find_hidden
 
 
 def has_hidden(text: str) -> bool:

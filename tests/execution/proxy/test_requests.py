@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillpouch.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
 from skillpouch.execution.proxy.request import BadRequestError, Forward, Tunnel, read_request
-from skillpouch.hosts import Host
+from skillpouch.net.hosts import Host
 
 
 def lines(*text: str) -> bytes:

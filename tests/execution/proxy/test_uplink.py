@@ -7,7 +7,7 @@ import pytest
 
 from skillpouch.execution.proxy.granted import Granted, RefusedHostError
 from skillpouch.execution.proxy.uplink import UnreachableError, Uplink
-from skillpouch.hosts import Host, read_host
+from skillpouch.net.hosts import Host, read_host
 
 PUBLIC, OTHER, PRIVATE = "93.184.216.34", "2606:4700::1111", "10.0.0.7"
 

@@ -3,9 +3,9 @@
 import shlex
 from dataclasses import dataclass, replace
 
-from skillpouch.addresses import is_elsewhere
 from skillpouch.errors import PortableError
-from skillpouch.hosts import Host, covers_host, is_private_name
+from skillpouch.net.addresses import is_elsewhere
+from skillpouch.net.hosts import Host, covers_host, is_private_name
 
 _WEB = (80, 443)
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from skillpouch.hosts import Host, HostError, read_host
+from skillpouch.net.hosts import Host, HostError, read_host
 
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.([01])\Z")
 _ABSOLUTE = re.compile(r"http://([^/?#\\@]+)(/[^#]*|\?[^#]*)?\Z", re.IGNORECASE)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from skillpouch.execution.proxy.granted import Granted
-from skillpouch.hosts import Host
+from skillpouch.net.hosts import Host
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[socket.socket]]

@@ -119,8 +119,9 @@ def remove_folder(path: str) -> None:
 def _empty_folder(path: str) -> None:
     """Delete everything in a folder, never through a symbolic link, whatever its depth.
 
-    As skillpouch.removal does it, which is out of reach here: folders inside folders are first
-    moved to the top. Nothing of the call is alive, so what a name was a moment ago it still is.
+    As skillpouch.runtime.removal does it, which is out of reach here: folders inside folders
+    are first moved to the top. Nothing of the call is alive, so what a name was a moment ago it
+    still is.
     """
     top = _open_folder(path, None)
     numbers = itertools.count()

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from skillpouch.by_identity import Shared
 from skillpouch.errors import UnboundToolError
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import Shared
 from skillpouch.tools import Caller
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from skillpouch.arguments import is_untyped
-from skillpouch.by_identity import Shared
-from skillpouch.disclosure.marking import one_line
+from skillpouch.builtins.disclosure.marking import one_line
 from skillpouch.integrations.choosing import (
     Patterns,
     Wanted,
@@ -19,7 +18,8 @@ from skillpouch.integrations.langchain.inputs import RawJsonInput, SkillInput
 from skillpouch.integrations.langchain.naming import Naming, prompt_names, tool_names
 from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
+from skillpouch.runtime.memoize import Shared
 from skillpouch.skills import Skill
 from skillpouch.tools import Caller, Tool
 

@@ -10,7 +10,7 @@ from langchain_core.messages import SystemMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from skillpouch.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
+from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.integrations.langchain.approvals import AskedQuestions, InterruptApprover
 from skillpouch.integrations.langchain.revealing import Revealing, already_said, disclosed
 from skillpouch.integrations.langchain.tool import SkillpouchTool

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from skillpouch.names import hashed_wire_name, qualified_wire_name, skill_wire_name
-from skillpouch.registry import BUILT_IN_NAMES
+from skillpouch.registry.names import hashed_wire_name, qualified_wire_name, skill_wire_name
+from skillpouch.registry.registry import BUILT_IN_NAMES
 from skillpouch.tools import Tool
 
 Naming = Literal["wire", "dotted"]

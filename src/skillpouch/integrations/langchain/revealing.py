@@ -10,7 +10,7 @@ from skillpouch.errors import SkillpouchError
 from skillpouch.integrations.langchain.making import create_langchain_tools
 from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
-from skillpouch.names import qualified_wire_name
+from skillpouch.registry.names import qualified_wire_name
 from skillpouch.results import ToolResult
 from skillpouch.tools import Tool
 

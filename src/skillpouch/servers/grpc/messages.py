@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from skillpouch.call_limits import Deadline
+from skillpouch.discovery.text_skills.folders import path_in_text
+from skillpouch.policy.call_limits import Deadline
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.servers.grpc.errors import MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.shell.responses import ScriptCall, ToolResponse
-from skillpouch.text_skills.folders import path_in_text
 from skillpouch.tools import Tool
 
 # A tool that runs out of time before the client does can still say what it printed.

@@ -6,7 +6,7 @@ from typing import Any
 from mcp_types import Tool as McpTool
 from mcp_types import ToolAnnotations
 
-from skillpouch.names import model_schema
+from skillpouch.registry.names import model_schema
 from skillpouch.servers.mcp.eras import Context, is_modern
 from skillpouch.servers.mcp.offer import Snapshot
 from skillpouch.tools import Tool

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from mcp_types import ResourceLink
 
+from skillpouch.discovery.skill_copies import name_originals
 from skillpouch.errors import SkillpouchError
-from skillpouch.hidden_text import escape_hidden
-from skillpouch.registry import AUTHORING_NAMES
+from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import ChangedFile
 from skillpouch.servers.faults import said
 from skillpouch.servers.local_paths import rename_folders, shorten_error, shorten_paths
-from skillpouch.skill_copies import name_originals
+from skillpouch.text import escape_hidden
 from skillpouch.tools import Tool
 from skillpouch.untrusted_files import CannotReadError, read_inside
 

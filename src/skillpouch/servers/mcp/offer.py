@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.activation import activate
+from skillpouch.builtins.disclosure.activation import activate
 from skillpouch.calls import OnOutput
 from skillpouch.executor import ToolExecutor
 from skillpouch.manager import SkillManager

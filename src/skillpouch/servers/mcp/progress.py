@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Literal, Self
 
-from skillpouch.hidden_text import clean
+from skillpouch.text import clean
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 

@@ -14,7 +14,7 @@ from mcp_types import (
 )
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.registry import AUTHORING_NAMES
+from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import Attachment, ToolResult
 from skillpouch.servers.mcp.links import Links
 from skillpouch.tools import Tool

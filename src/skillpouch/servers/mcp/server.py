@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from skillpouch.discovery.watching.changes import Changes
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.draining import drained
@@ -18,7 +19,6 @@ from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
 from skillpouch.servers.mcp.stdio import StdioLine
 from skillpouch.servers.metrics import Metrics
 from skillpouch.servers.stopping import Stop
-from skillpouch.watching.changes import Changes
 
 
 class McpServer:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from mimetypes import guess_type
 from urllib.parse import quote, unquote
 
-from skillpouch.digest import Entry, manifest_of
+from skillpouch.discovery.digest import Entry, manifest_of
+from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.skills import Skill
 from skillpouch.untrusted_files import CannotReadError, read_inside
-from skillpouch.walk import is_skipped_folder
 
 # What every host of skills over MCP accepts; a larger skill is not offered that way.
 MOST_FILES = 512

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from skillpouch.argv import Argument
 from skillpouch.signatures.argument_list import Planned
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.javascript.patterns import schema_of_default
 from skillpouch.signatures.javascript.tokens import Code, Span
 from skillpouch.signatures.javascript.values import NOT_LITERAL, read_literal

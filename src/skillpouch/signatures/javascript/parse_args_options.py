@@ -2,8 +2,8 @@
 
 import re
 
-from skillpouch.argv import Argument
 from skillpouch.signatures.argument_list import Planned
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.javascript.statements import declared_names
 from skillpouch.signatures.javascript.tokens import Code, Span
 from skillpouch.signatures.javascript.values import Entry, read_entries, read_literal

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from skillpouch.argv import Action
+from skillpouch.signatures.argv import Action
 from skillpouch.signatures.python.calls import Call
 from skillpouch.signatures.python.scopes import defaults_of
 from skillpouch.signatures.python.values import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from skillpouch.argv import Action
+from skillpouch.signatures.argv import Action
 from skillpouch.signatures.python.argparse_actions import read_action
 from skillpouch.signatures.python.calls import Call
 from skillpouch.signatures.python.values import UNKNOWN, Reference, UncertainError

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.argparse_arguments import Declared
 from skillpouch.signatures.python.argparse_parsers import Parser
 from skillpouch.signatures.python.argparse_properties import property_schema

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from skillpouch.argv import Argument
 from skillpouch.signatures.argument_list import Planned
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.argv_reads import ArgvReads, Taken, argv_reads
 from skillpouch.signatures.python.outline import Outline
 from skillpouch.signatures.signature import JsonSchema

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.annotations import enum_schema
 from skillpouch.signatures.python.calls import Call, read_call
 from skillpouch.signatures.python.command_tree import Parameter

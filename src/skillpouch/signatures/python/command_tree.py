@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillpouch.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import Argument, ArgvPlan, Word
 from skillpouch.signatures.first_paragraph import first_paragraph
 from skillpouch.signatures.signature import Interface, JsonSchema
 

@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from skillpouch.argv import Argument
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.annotations import last_name, schema_of
 from skillpouch.signatures.python.calls import Call, read_call
 from skillpouch.signatures.python.click_parameters import Names, about, many, option_names

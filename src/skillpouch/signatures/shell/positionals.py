@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from skillpouch.argv import Argument
 from skillpouch.signatures.argument_list import Planned
+from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.shell.facts import Read, ShellFacts
 
 _MOST = 20

@@ -1,0 +1,1 @@
+"""The tools that come with Skillpouch: files and bash, defining tools, finding skills."""

@@ -1,0 +1,104 @@
+"""What an agent is given when it uses a skill: the instructions, with arguments put in place."""
+
+import re
+import shlex
+from itertools import islice
+from pathlib import Path
+
+from skillpouch.discovery.plugins import PLUGIN_FOLDER
+from skillpouch.discovery.walk import is_skipped_folder
+from skillpouch.skills import Skill
+from skillpouch.text import clean
+
+_PLACEHOLDER = re.compile(
+    r"\$\$ARGUMENTS"
+    r"|\$ARGUMENTS\b"
+    r"|\$(?P<number>[1-9][0-9]?)\b"
+    r"|(?P<home>\{baseDir\}|\$\{CLAUDE_SKILL_DIR\})"
+    r"|(?P<plugin>\$\{CLAUDE_PLUGIN_ROOT\})"
+)
+_MOST_RESOURCES = 100
+_MOST_VISITED = 2_000
+
+
+def activate(skill: Skill, arguments: str = "", *, home: str = "") -> str:
+    """Return the skill's instructions, its folder and its files; nothing in it is run.
+
+    `home` is what whoever is elsewhere is told of the folder, instead of where it is. One pass:
+    what an argument says is never expanded again.
+    """
+    text, placed = _substitute(skill, arguments, home)
+    parts = [f"Base directory for this skill: {home or skill.home}", text.strip()]
+    if arguments and not placed:
+        parts.append(f"ARGUMENTS: {arguments}")
+    resources = _resources(skill.home)
+    if resources:
+        lines = "\n".join(f"  <file>{_escape(name)}</file>" for name in resources)
+        parts.append(f"<skill_resources>\n{lines}\n</skill_resources>")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _substitute(skill: Skill, arguments: str, home: str) -> tuple[str, bool]:
+    words = _words(arguments)
+    placed = False
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal placed
+        if match["home"]:
+            return home or str(skill.home)
+        if match["plugin"]:
+            return str((not home and _plugin_root(skill.home)) or match[0])
+        if match[0] == "$$ARGUMENTS":
+            return "$ARGUMENTS"
+        if not match["number"]:
+            placed = True
+            return arguments
+        number = int(match["number"])
+        if number > len(words):
+            return match[0]  # nothing was given for it: `awk '{print $1}'` stays what it is
+        placed = True
+        return words[number - 1]
+
+    return _PLACEHOLDER.sub(value, clean(skill.body)), placed
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()
+
+
+def _plugin_root(home: Path) -> Path | None:
+    return next((folder for folder in home.parents if (folder / PLUGIN_FOLDER).is_dir()), None)
+
+
+def _resources(home: Path) -> list[str]:
+    """List the skill's other files: names only, capped, without hidden ones."""
+    found: list[str] = []
+    pending = [home]
+    visited = 0
+    while pending and visited < _MOST_VISITED:
+        folder = pending.pop(0)
+        try:
+            entries = sorted(islice(folder.iterdir(), _MOST_VISITED))
+        except OSError:
+            continue
+        if folder != home and any(entry.name.lower() == "skill.md" for entry in entries):
+            continue  # a skill of its own
+        for entry in entries:
+            visited += 1
+            if entry.name.startswith(".") or entry.name.lower() == "skill.md":
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                pending += [] if is_skipped_folder(entry.name) else [entry]
+            else:
+                found.append(entry.relative_to(home).as_posix())
+    more = len(found) - _MOST_RESOURCES
+    return found[:_MOST_RESOURCES] + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _escape(name: str) -> str:
+    from html import escape
+
+    return escape(clean(name), quote=False)

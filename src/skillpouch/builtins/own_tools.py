@@ -1,0 +1,32 @@
+"""Tools of Skillpouch's own that a manager adds; what makes them is loaded when they are asked for.
+
+Finding and listing skills would take twice as long otherwise.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillpouch.tools import Tool
+
+if TYPE_CHECKING:
+    from skillpouch.manager import SkillManager
+
+
+def workspace_tools() -> list[Tool]:
+    """Return bash, read, write, edit, grep, glob and ls."""
+    from skillpouch.builtins.workspace.running import built_in_tools
+
+    return built_in_tools()
+
+
+def authoring_tools(manager: "SkillManager") -> list[Tool]:
+    """Return define_tool and remove_tool, which save in a folder that the manager searches."""
+    from skillpouch.builtins.authoring.tools import tools_that_save_in
+
+    def names() -> list[str]:
+        return manager.list_skills(include_qualified=True)
+
+    # Of the usual folders the first one of the project: `skills`, where anybody would look.
+    usual = Path("skills").absolute()
+    root = usual if usual in manager.roots else manager.roots[-1]
+    return tools_that_save_in(root, manager.source, names, manager.discover)

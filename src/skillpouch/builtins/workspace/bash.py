@@ -1,0 +1,154 @@
+"""`bash`: a command in the workspace, confined; where it ends is where the next one begins."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from skillpouch.backends.answers import result_of
+from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.builtins.workspace.background import run_in_background
+from skillpouch.builtins.workspace.confined import confinement_of
+from skillpouch.builtins.workspace.definition import Definition, number, switch, text
+from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.calls import ToolCall
+from skillpouch.environment import base_environment
+from skillpouch.errors import (
+    CallDeniedError,
+    InterpreterMissingError,
+    InvalidArgumentsError,
+    ToolFaultError,
+)
+from skillpouch.execution.command import Command
+from skillpouch.execution.shared import run_command
+from skillpouch.results import ToolResult
+from skillpouch.untrusted_files import find_place
+from skillpouch.workspace.files import not_found
+from skillpouch.workspace.workspace import look_at
+
+DEFINITION = Definition(
+    name="bash",
+    description=(
+        "Run a bash command in the workspace, confined: no network, no other files, an empty "
+        "standard input. `cd` lasts until the next call, variables do not. With `background` it "
+        "returns a job at once; `job` looks at that job, and with `kill` ends it."
+    ),
+    parameters={
+        "command": text("what to run"),
+        "timeout": number(
+            "milliseconds until it is ended; of a `job`: how long to wait for its end",
+            maximum=3_600_000,
+        ),
+        "cwd": text("the folder for this command only"),
+        "background": switch("go on running it, and return its job"),
+        "job": text("the id of a job to look at, instead of running a command"),
+        "kill": switch("end the job"),
+        "max_output": number("bytes of output to keep, from head and tail", minimum=1000),
+    },
+    effects=("read", "write", "execute"),
+    timeout_ms=120_000,
+)
+
+_LONGEST = 100_000  # bytes; the system takes no longer word
+# Evaluated, so that what bash says of a mistake names the command and nothing of ours.
+_RUN = 'skillpouch=$1; shift; eval "$skillpouch"'
+# A command reports where it is when it ends; a trap of its own may prevent that.
+_RUN_AND_REPORT = f"trap '{{ pwd -P >&3; }} 2>/dev/null' EXIT; {_RUN}"
+
+
+async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
+    """Run a command, or look at one that runs in the background."""
+    given = call.arguments
+    if ("command" in given) == ("job" in given):
+        raise InvalidArgumentsError(call.tool.id, ["give either `command` or `job`"])
+    call = _with_limits(call)
+    if "job" in given or given.get("background", False):
+        return await run_in_background(call, session, _start)
+    command, note = _command(call, session)
+    confinement = confinement_of(call, *homes_of(command.argv[0]))
+    before = look_at(call.terms.workspace)
+    call.watch.lap("prepare")
+    ended = await run_command(command, confinement, call.on_output)
+    call.watch.split("run", ended.laps)
+    if "cwd" not in given:
+        note += _move(call, session, ended.answer)
+    result = result_of(call, replace(ended, answer=b""), before=before)
+    return replace(result, content="\n".join(filter(None, (result.content, note))))
+
+
+def _with_limits(call: ToolCall) -> ToolCall:
+    """Return the call with what its caller asks for; that can only lower its limits."""
+    given, limits = call.arguments, call.limits
+    seconds = limits.timeout_seconds
+    if "timeout" in given and "job" not in given:
+        seconds = max(0.001, min(seconds, given["timeout"] / 1000))
+    keep = min(limits.keep_bytes, given.get("max_output", limits.keep_bytes))
+    return replace(call, limits=replace(limits, timeout_seconds=seconds, keep_bytes=keep))
+
+
+def _start(call: ToolCall, session: WorkspaceSession) -> Command:
+    """Return the command of a job, whose end nobody waits for."""
+    command, _ = _command(call, session)
+    *words, _, name, line = command.argv
+    return replace(command, argv=(*words, _RUN, name, line), answers=False)
+
+
+def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
+    line = call.arguments["command"]
+    if len(line.encode()) > _LONGEST or "\0" in line:
+        hint = "write it to a file and run that"
+        raise ToolFaultError("invalid_argument", f"more than {_LONGEST:,} bytes, or NUL", hint=hint)
+    folder, note = _folder(call, session)
+    command = Command(
+        argv=(_bash(call), "--noprofile", "--norc", "-c", _RUN_AND_REPORT, "bash", line),
+        env={**base_environment(), "SKILLPOUCH_WORKDIR": str(call.terms.workspace)},
+        cwd=folder,
+        stdin=call.stdin or b"",
+        limits=call.limits,
+        answers=True,
+        new_filter=call.redactor.stream if call.given.secrets else None,
+        unfinished=call.unfinished,
+    )
+    return command, note
+
+
+def _bash(call: ToolCall) -> str:
+    program = find_program("bash")
+    if not program:
+        raise InterpreterMissingError(["bash"], "bash")
+    if call.terms.workspace in Path(program).parents:
+        raise CallDeniedError(f"{program} is not run: it lies inside the workspace")
+    return program
+
+
+def _folder(call: ToolCall, session: WorkspaceSession) -> tuple[Path, str]:
+    """Return where to run: as asked for, else where the last command ended, if that is there."""
+    workspace = call.terms.workspace
+    if "cwd" in call.arguments:
+        return workspace / _real_folder(workspace, call.arguments["cwd"]), ""
+    last = session.folder(workspace)
+    try:
+        return workspace / _real_folder(workspace, last), ""
+    except (ToolFaultError, CallDeniedError):
+        session.move_to(workspace, ".")
+        return workspace, f"note: {last!r} is gone, so it ran in the workspace itself"
+
+
+def _real_folder(workspace: Path, path: str) -> str:
+    with find_place(workspace, path) as place:
+        if place.missing:
+            raise not_found(place, path)
+        if place.name:
+            raise ToolFaultError("invalid_argument", f"{path!r} is not a folder")
+        return place.relative
+
+
+def _move(call: ToolCall, session: WorkspaceSession, answer: bytes) -> str:
+    """Remember where a command ended, when that is inside the workspace."""
+    reported = answer.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    if not reported.startswith("/"):
+        return ""
+    workspace = call.terms.workspace
+    try:
+        session.move_to(workspace, _real_folder(workspace, reported))
+    except (ToolFaultError, CallDeniedError):
+        return "note: it ended outside the workspace; the next command begins where this one did"
+    return ""

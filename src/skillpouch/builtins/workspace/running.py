@@ -1,0 +1,111 @@
+"""Skillpouch's own tools: which there are, and how a call of one becomes a result."""
+
+import asyncio
+import time
+from dataclasses import replace
+from functools import cache
+
+from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, write
+from skillpouch.builtins.workspace.answer import Answer
+from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.calls import ToolCall
+from skillpouch.errors import ToolFaultError
+from skillpouch.execution.command import TIMED_OUT, Captured, Ended
+from skillpouch.json_values import json_text
+from skillpouch.results import ToolResult
+from skillpouch.text import clean
+from skillpouch.tools import BuiltIn, Tool
+
+_TOOLS = (bash, read, write, edit, grep, glob, ls)
+_IN_A_THREAD = {each.DEFINITION.name: each.run for each in (read, write, edit, glob, ls)}
+# No process is started: every path is walked by descriptors that cannot leave the workspace.
+_HELD_BY = {"fs": "openat"}
+
+
+def built_in_tools(session: WorkspaceSession | None = None) -> list[Tool]:
+    """Return the seven tools of one session, in the order in which models are shown them.
+
+    Tools that are made together remember together: where the shell is, what was read, what runs.
+    """
+    remembered = session or WorkspaceSession()
+    # Made once and changed in one place: a thousand sessions share their schemas.
+    return [replace(tool, runs=BuiltIn(name=tool.name, session=remembered)) for tool in _made()]
+
+
+@cache
+def _made() -> tuple[Tool, ...]:
+    return tuple(each.DEFINITION.tool(None) for each in _TOOLS)
+
+
+async def run_built_in(call: ToolCall, built_in: BuiltIn) -> ToolResult:
+    """Run one of Skillpouch's own tools in the workspace of the call."""
+    started = time.monotonic()
+    try:
+        result = await _run(call, built_in)
+    except ToolFaultError as fault:
+        result = _failed(call, fault)
+    if result.duration_ms:
+        return result
+    return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 3))
+
+
+async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
+    if built_in.run is not None:
+        return _answered(call, await asyncio.to_thread(built_in.run, call))
+    session: WorkspaceSession = built_in.session
+    if built_in.name == "bash":
+        return await bash.run(call, session)
+    if built_in.name == "grep":
+        answer, ended = await grep.run(call)
+        return _answered(call, answer, ended)
+    # Tools of another kind than these seven bring along who answers for them.
+    work = _IN_A_THREAD.get(built_in.name) or built_in.session.answer
+    try:
+        async with asyncio.timeout(call.limits.timeout_seconds):
+            answer = await asyncio.to_thread(work, call, session)
+    except TimeoutError:
+        raise ToolFaultError(
+            "timeout", f"not done after {call.limits.timeout_seconds:g} s"
+        ) from None
+    return _answered(call, answer)
+
+
+def _answered(call: ToolCall, answer: Answer, ended: Ended | None = None) -> ToolResult:
+    data = _data(answer).encode("utf-8", "replace")
+    if call.on_output is not None:
+        call.on_output("stdout", data)
+    kept = Captured.of(data, call.limits.keep_bytes)
+    return ToolResult(
+        tool=call.tool.id,
+        outcome="ok",
+        content=clean(answer.text),
+        structured=answer.structured,
+        exit_code=0,
+        stdout=kept.text,
+        truncated=answer.truncated or kept.truncated,
+        protections=_HELD_BY if ended is None else ended.protections,
+        files=answer.files,
+        attachments=answer.attachments,
+        timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def _data(answer: Answer) -> str:
+    if answer.data is not None:
+        return answer.data
+    return answer.text if answer.structured is None else json_text(answer.structured)
+
+
+def _failed(call: ToolCall, fault: ToolFaultError) -> ToolResult:
+    message = clean("\n".join(filter(None, (f"{fault}", fault.hint and f"hint: {fault.hint}"))))
+    late = fault.kind == "timeout"
+    return ToolResult(
+        tool=call.tool.id,
+        outcome="timed_out" if late else "failed",
+        content=message,
+        structured={"error": str(fault), "kind": fault.kind},
+        exit_code=TIMED_OUT if late else 1,
+        stderr=message,
+        code=fault.kind,
+        timeout_seconds=call.limits.timeout_seconds,
+    )

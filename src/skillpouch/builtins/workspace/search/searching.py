@@ -1,0 +1,165 @@
+"""Searches files as ripgrep does, and answers in its words: lines of JSON."""
+
+import codecs
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from skillpouch.builtins.workspace.search.expressions import compile_expression
+from skillpouch.builtins.workspace.search.ignoring import Rule, read_rule
+from skillpouch.builtins.workspace.search.walking import Walk
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+SNIFFED = 65_536  # as much as ripgrep reads at once
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to look for, and where."""
+
+    pattern: str
+    path: str
+    globs: "list[str]" = field(default_factory=list)
+    ignore_case: bool = False
+    multiline: bool = False
+    before: int = 0
+    after: int = 0
+    most: int = 0  # lines per file; 0 is all
+
+    def run(self, output: TextIO) -> None:
+        """Write a line for each line found, in each file."""
+        expression = compile_expression(
+            self.pattern, ignore_case=self.ignore_case, multiline=self.multiline
+        )
+        for path in self._files():
+            text = read_text(path)
+            if text is not None:
+                self._search(path, text, expression, output)
+
+    def _files(self) -> Iterator[str]:
+        if not stat.S_ISDIR(os.lstat(self.path).st_mode):
+            yield self.path
+            return
+        filters = Filters(self.globs)
+        top = os.open(".", _FOLDER)
+        try:
+            for entry in Walk().below(top, self.path):
+                if (
+                    not entry.is_folder
+                    and not entry.found.is_symlink()
+                    and filters.take(entry.path)
+                ):
+                    yield entry.path
+        finally:
+            os.close(top)
+
+    def _search(self, path: str, text: str, expression: re.Pattern[str], output: TextIO) -> None:
+        lines = text.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        found = self._numbers(text, lines, expression)
+        # ripgrep goes on to the end unless it has found enough, and a NUL there is one, too.
+        is_capped = bool(self.most) and len(found) >= self.most
+        if not found or ("\0" in text and not is_capped):
+            return
+        where = {"path": {"text": path}}
+        _say(output, "begin", where)
+        for number in self._shown(found, len(lines)):
+            kind = "match" if number in found else "context"
+            line = {"lines": {"text": f"{lines[number]}\n"}, "line_number": number + 1}
+            _say(output, kind, {**where, **line})
+        _say(output, "end", {**where, "binary_offset": None})
+
+    def _numbers(self, text: str, lines: "list[str]", expression: re.Pattern[str]) -> "set[int]":
+        if self.multiline:
+            found = _spans(text, len(lines), expression)
+        elif not self._may_match(text, expression):
+            return set()
+        else:
+            found = [number for number, line in enumerate(lines) if expression.search(line)]
+        return set(found[: self.most] if self.most else found)
+
+    def _may_match(self, text: str, expression: re.Pattern[str]) -> bool:
+        """Look at the whole text first: most files hold no match, and one search is faster."""
+        anchored = "\\A" in self.pattern or "\\z" in self.pattern
+        return anchored or expression.search(text) is not None
+
+    def _shown(self, found: "set[int]", count: int) -> "list[int]":
+        if not (self.before or self.after):
+            return sorted(found)
+        shown = {
+            near
+            for number in found
+            for near in range(number - self.before, number + self.after + 1)
+            if 0 <= near < count
+        }
+        return sorted(shown)
+
+
+def _spans(text: str, count: int, expression: re.Pattern[str]) -> "list[int]":
+    """Return the lines that matches touch."""
+    found: dict[int, None] = {}
+    line, seen = 0, 0
+    for match in expression.finditer(text):
+        line += text.count("\n", seen, match.start())
+        seen = match.start()
+        last = line + match[0].removesuffix("\n").count("\n")
+        found.update(dict.fromkeys(range(line, min(last + 1, count))))
+    return list(found)
+
+
+class Filters:
+    """Which files are searched, by glob: some `globs` name what is wanted, `!` what is not."""
+
+    def __init__(self, globs: "list[str]") -> None:
+        self._rules: list[Rule] = [rule for rule in map(read_rule, globs) if rule is not None]
+        self._wants_some = any(not rule.negated for rule in self._rules)
+
+    def take(self, path: str) -> bool:
+        """Tell whether a file is wanted, and no folder above it unwanted."""
+        parts = path.split("/")
+        for depth in range(1, len(parts)):
+            if self._says(parts[:depth], is_folder=True) is False:
+                return False
+        said = self._says(parts, is_folder=False)
+        return not self._wants_some if said is None else said
+
+    def _says(self, parts: "list[str]", *, is_folder: bool) -> "bool | None":
+        for rule in reversed(self._rules):
+            if rule.matches(parts, is_folder):
+                return not rule.negated
+        return None
+
+
+def read_text(path: str) -> "str | None":
+    """Return the text of a file; None when it is binary at its start, or cannot be read."""
+    try:
+        descriptor = os.open(path, _OPEN)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        data = file.read()
+    return None if is_binary(data[:SNIFFED]) else _decoded(data)
+
+
+def is_binary(start: bytes) -> bool:
+    """Tell whether a file is no text, by its first bytes."""
+    return b"\0" in start and "\0" in _decoded(start)
+
+
+def _decoded(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+def _say(output: TextIO, kind: str, data: "dict[str, Any]") -> None:
+    output.write(json.dumps({"type": kind, "data": data}, separators=(",", ":")))
+    output.write("\n")

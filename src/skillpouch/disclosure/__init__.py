@@ -1,5 +1,0 @@
-"""How an agent learns of many skills step by step: a catalogue, then one skill, then files."""
-
-from skillpouch.disclosure.skills_prompt import skills_prompt
-
-__all__ = ["skills_prompt"]

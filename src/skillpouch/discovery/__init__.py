@@ -1,0 +1,1 @@
+"""Roots become skills: walked, read, indexed, watched for changes; skills given as text, too."""

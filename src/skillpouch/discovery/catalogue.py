@@ -1,0 +1,215 @@
+"""What one discovery found: skills by name, their tools once asked for, and all problems."""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skillpouch.discovery.discovery import Discovered
+from skillpouch.discovery.index import Index
+from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
+from skillpouch.policy.refusals import Refusals
+from skillpouch.problems import Problem
+from skillpouch.provision.readiness import Machine
+from skillpouch.registry.names import in_any_form
+from skillpouch.registry.registry import ToolRegistry, is_built_in
+from skillpouch.skills import Skill
+from skillpouch.tools import Caller, Script, Tool, bind
+
+if TYPE_CHECKING:
+    from skillpouch.declarations.skill_tools import SkillTools
+    from skillpouch.discovery.skill_versions import SkillVersion
+    from skillpouch.untrusted_files import Stamp
+
+
+class Catalogue:
+    """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
+
+    def __init__(  # noqa: PLR0913 - each is said by name
+        self,
+        discovered: Iterable[Discovered],
+        index: Index,
+        *,
+        machine: Machine,
+        refusals: Refusals,
+        caller: Caller | None = None,
+        own: Iterable[Tool] = (),
+        versions: "Mapping[str, SkillVersion] | None" = None,
+    ) -> None:
+        self.skills: dict[str, Skill] = {}
+        self.all_skills: list[Skill] = []  # those that are shadowed, too
+        self.found = 0
+        self.skipped = 0
+        self._problems: list[Problem] = []
+        self._stamps: dict[str, Stamp] = {}
+        for part in discovered:
+            self._take(part)
+        self._ranks = {name: rank for rank, name in enumerate(self.skills)}
+        self._index = index
+        self._machine = machine
+        self._refusals = refusals
+        self._caller = caller
+        self._registry = ToolRegistry()
+        self.disclosure: tuple[Tool, ...] = ()
+        for tool in own:
+            self._register(tool, rank=-1)
+        self._versions = versions or {}
+        self._tools: dict[str, SkillTools] = {}
+        self._reading = threading.Lock()
+
+    def disclose(self, tools: Iterable[Tool]) -> None:
+        """Add the tools by which an agent finds its way among these skills."""
+        self.disclosure = tuple(tools)
+        for tool in self.disclosure:
+            self._register(tool, rank=-1)
+
+    def skill(self, name: str) -> Skill:
+        """Find a skill by its name, its bare name when only one has it, or as it is written."""
+        if name in self.skills:
+            return self.skills[name]
+        candidates = in_any_form(self.names(), name) or []
+        if len(candidates) > 1:
+            raise AmbiguousNameError(name, candidates)
+        if not candidates:
+            raise SkillNotFoundError(name, known=self.skills, hint=self._nowhere())
+        return self.skills[candidates[0]]
+
+    def names(self) -> dict[str, list[str]]:
+        """Return every name that finds a skill, with the skills it finds."""
+        names: dict[str, list[str]] = {}
+        for name, skill in self.skills.items():
+            for other in dict.fromkeys((name, name.rpartition(":")[2], skill.metadata.name)):
+                names.setdefault(other, []).append(name)
+        return names
+
+    def loaded(self, name: str) -> Skill:
+        """Find a skill with its body: as it is now, or as the version has it that is served."""
+        skill = self.skill(name)
+        if skill.file not in self._versions:
+            skill = replace(skill)
+        _ = skill.body  # read when first touched, then kept
+        return skill
+
+    def tools_of(self, skills: Iterable[Skill]) -> list[Tool]:
+        """Return the tools of some skills, in order."""
+        skills = list(skills)
+        self._read(skills)
+        found: list[Tool] = []
+        for skill in skills:
+            found += self._ready(skill, self._tools[skill.name].tools)
+        return found
+
+    def missing_for(self, skill: Skill) -> list[str]:
+        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        return self._machine.missing_for_skill(skill)
+
+    def tool(self, name: str) -> Tool:
+        """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""
+        tool = self.find(name)
+        if is_built_in(tool):
+            return tool
+        (ready,) = self._ready(self.skills[tool.skill], [tool])
+        return ready
+
+    def find(self, name: str) -> Tool:
+        """Find a tool; read no more skills than that takes."""
+        if not self._registry.has_id(name):
+            owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
+            self._read(owners)
+        # What a name other than an id means is known only when every tool is.
+        if not self._registry.has_id(name):
+            self._read(self.skills.values())
+        if name in self.skills and name not in self._registry:
+            ids = [tool.id for tool in self._tools[name].tools]
+            said = f"its tools: {', '.join(ids[:12])}" if ids else "it has no tools"
+            raise UnknownToolError(name, hint=f"{name!r} is a skill; {said}")
+        if not self.skills and name not in self._registry and (hint := self._nowhere()):
+            raise UnknownToolError(name, hint=hint)
+        return self._registry.get(name)
+
+    def _nowhere(self) -> str:
+        """Say why there are no skills at all, where a root that was named does not exist."""
+        missing = [each.path for each in self._problems if each.code == "root-missing"]
+        return "" if self.skills or not missing else f"there is no such folder: {missing[0]}"
+
+    def read_all(self) -> None:
+        """Read the tools of every skill now, so that no call has to wait for it."""
+        self._read(self.skills.values())
+
+    def to_run(self, name: str) -> Tool:
+        """Find a tool as a call runs it: from a copy of its skill, where one is kept."""
+        tool = self.find(name)
+        skill = self.skills.get(tool.skill)
+        version = self._versions.get(skill.file) if skill else None
+        return version.copy.holds(tool) if version and version.copy else tool
+
+    def tool_of_script(self, skill_name: str, script_path: str) -> Tool:
+        """Find the tool that runs a script, by its path inside the skill."""
+        skill = self.skill(skill_name)
+        path = os.path.normpath(os.path.join(skill.home, script_path))
+        beside = os.path.normpath(os.path.join(skill.home, "scripts", script_path))
+        tools = self.tools_of([skill])
+        for tool in tools:
+            if isinstance(tool.runs, Script) and tool.runs.file in (path, beside):
+                return tool
+        files = [tool.runs.file for tool in tools if isinstance(tool.runs, Script)]
+        raise UnknownToolError(
+            script_path, known=[os.path.relpath(file, skill.home) for file in files]
+        )
+
+    def problems(self) -> list[Problem]:
+        """Return what was noticed: about skills, and about the tools that were asked for."""
+        of_tools = [problem for read in list(self._tools.values()) for problem in read.problems]
+        return [*self._problems, *of_tools, *self._registry.problems()]
+
+    def _take(self, part: Discovered) -> None:
+        self.found += part.found
+        self.skipped += part.skipped
+        self._stamps |= part.stamps
+        self._problems += part.problems
+        self.all_skills += part.skills
+        for skill in part.skills:
+            earlier = self.skills.pop(skill.name, None)
+            if earlier is not None:
+                self._problems.append(_shadowing(earlier, skill))
+            self.skills[skill.name] = skill
+
+    def _read(self, skills: Iterable[Skill]) -> None:
+        # Here, so that finding skills does not load what reads scripts.
+        from skillpouch.discovery.tool_reading import read_tools
+
+        with self._reading:
+            skills = [skill for skill in skills if skill.name not in self._tools]
+            if not skills:
+                return  # most often: opening the index costs more than all the rest
+            served = {s.name: self._versions[s.file] for s in skills if s.file in self._versions}
+            unread = [skill for skill in skills if skill.name not in served]
+            found = read_tools(unread, self._index, self._stamps)
+            found |= {name: version.tools for name, version in served.items()}
+            for name, read in found.items():
+                for tool in read.tools:
+                    self._register(tool, rank=self._ranks[name])
+                self._tools[name] = read
+
+    def _register(self, tool: Tool, *, rank: int) -> None:
+        if self._caller is not None:
+            bind(tool, self._caller)
+        self._registry.register(tool, rank=rank)
+
+    def _ready(self, skill: Skill, tools: Iterable[Tool]) -> Iterator[Tool]:
+        """Yield tools of one skill as they are called, with what keeps each from being run."""
+        named = [self._registry.named(tool) for tool in tools]
+        lacking = self._machine.missing_for_skill(skill)
+        refused = self._refusals.of_skill(named)
+        for tool in named:
+            missing = [*self._machine.missing(tool), *lacking, *refused.get(tool.id, ())]
+            yield replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
+
+
+def _shadowing(earlier: Skill, later: Skill) -> Problem:
+    if os.path.realpath(earlier.file) == os.path.realpath(later.file):
+        message = f"skill {later.name!r} is the same file as {earlier.file}"
+        return Problem(path=later.file, code="skill-alias", severity="info", message=message)
+    message = f"skill {later.name!r} at {later.file} is used instead of this one"
+    return Problem(path=earlier.file, code="skill-shadowed", severity="warning", message=message)

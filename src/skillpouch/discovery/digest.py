@@ -1,0 +1,215 @@
+"""A skill's digest: one hash over the names, kinds, modes and contents of all its files."""
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from skillpouch.discovery.index import is_settled
+from skillpouch.errors import SkillUnreadableError
+from skillpouch.untrusted_files import Stamp, folder_below, stamp_of
+
+_CHUNK = 1024 * 1024
+# Far more than any skill has; a bound against folders made to keep a reader busy for hours.
+_MOST_ENTRIES = 100_000
+_MOST_BYTES = 4 * 1024**3
+_MOST_KEPT = 1_024  # skills
+
+
+class Entry(NamedTuple):
+    """What counts of one file, folder or link. `content`: a hash, or where a link leads."""
+
+    kind: Literal["file", "folder", "link", "special"]
+    mode: int
+    content: str = ""
+
+
+Manifest = Mapping[str, Entry]  # by path below the skill's folder, which itself is "."
+
+
+class Snapshot(NamedTuple):
+    """A skill's folder as it was at one moment."""
+
+    digest: str
+    manifest: Manifest
+
+
+class _Kept(NamedTuple):
+    stamps: dict[str, Stamp]
+    snapshot: Snapshot
+
+
+# In memory only: a file could be written by whoever wants a changed skill to look unchanged.
+_kept: dict[str, _Kept] = {}
+
+
+def digest_of(home: str | Path) -> str:
+    """Hash a folder; any change of a byte, a name, a mode or a link gives another digest."""
+    return snapshot_of(home).digest
+
+
+def manifest_of(home: str | Path) -> Manifest:
+    """Return what the digest is made of, path by path."""
+    return snapshot_of(home).manifest
+
+
+def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
+    """Look at every file of a folder, and read those that changed since they were last read.
+
+    Nothing is left out, not even `.git` or `__pycache__`: a script may read, and Python may run,
+    what lies there. A SKILL.md that is a link counts by what it says, too. With `reread` every file
+    is read: who holds a shared mapping of one changes its bytes and none of its times, mmap(2).
+    """
+    folder = str(home)
+    kept = _kept.get(folder)
+    try:
+        if kept is not None and _is_as_kept(folder, kept, reread=reread):
+            return kept.snapshot
+        walk = _Walk(folder, None if reread else kept)
+        walk.run()
+    except OSError as error:
+        _kept.pop(folder, None)
+        reason = (error.strerror or str(error)).lower()
+        raise SkillUnreadableError(str(error.filename or home), reason) from None
+    snapshot = Snapshot(_hash_of(walk.entries), walk.entries)
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[folder] = _Kept(walk.stamps, snapshot)
+    return snapshot
+
+
+def _is_as_kept(folder: str, kept: _Kept, *, reread: bool) -> bool:
+    lstat = os.lstat
+    for path, stamp in kept.stamps.items():
+        if stamp_of(lstat(f"{folder}/{path}")) != stamp:
+            return False
+    return not reread or _has_same_bytes(folder, kept)
+
+
+def _has_same_bytes(folder: str, kept: _Kept) -> bool:
+    """Tell whether files whose times are the same hold the same, too."""
+    for path, entry in kept.snapshot.manifest.items():
+        if (
+            entry.kind == "file"
+            and _hash_at(f"{folder}/{path}", kept.stamps[path]) != entry.content
+        ):
+            return False
+    return True
+
+
+def _hash_at(path: str, stamp: Stamp) -> str:
+    """Return the hash of a file; nothing where another has taken its place."""
+    content = sha256()
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if stamp_of(os.fstat(descriptor)) != stamp:
+            return ""
+        while chunk := os.read(descriptor, _CHUNK):
+            content.update(chunk)
+    finally:
+        os.close(descriptor)
+    return content.hexdigest()
+
+
+def _hash_of(entries: Manifest) -> str:
+    whole = sha256()
+    for path in sorted(entries):
+        kind, mode, content = entries[path]
+        # No name and no link can hold a NUL: nothing inside can look like the next line.
+        whole.update(os.fsencode(f"{path}\0{kind} {mode:o}\0{content}\0"))
+    return whole.hexdigest()
+
+
+class _Walk:
+    """One look at a folder. A stamp that is too young to be trusted next time is kept as ""."""
+
+    def __init__(self, folder: str, kept: _Kept | None) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.stamps: dict[str, Stamp] = {}
+        self._folder = folder
+        self._known = kept
+        self._started = time.time_ns()
+        self._bytes = 0
+
+    def run(self) -> None:
+        self._take(".", os.stat(self._folder), -1)
+        root = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._look(root)
+        finally:
+            os.close(root)
+
+    def _look(self, root: int) -> None:
+        """Look by descriptors: a tool that writes the folder may be renaming what is in it."""
+        pending = [""]
+        while pending:
+            prefix = pending.pop()
+            try:
+                with folder_below(root, prefix) as folder:
+                    pending += self._look_in(folder, prefix)
+            except OSError as error:
+                if error.filename is not None:  # ours have none
+                    name = "" if error.filename == "." else error.filename
+                    error.filename = f"{self._folder}/{prefix}{name}".rstrip("/")
+                raise
+            if len(self.entries) > _MOST_ENTRIES:
+                raise OSError(f"more than {_MOST_ENTRIES:,} files")
+
+    def _look_in(self, folder: int, prefix: str) -> list[str]:
+        """Take what is in a folder; return the folders in it."""
+        inner: list[str] = []
+        with os.scandir(folder) as listing:
+            for found in listing:
+                path = f"{prefix}{found.name}"
+                status = found.stat(follow_symlinks=False)
+                self._take(path, status, folder)
+                if stat.S_ISDIR(status.st_mode):
+                    inner.append(f"{path}/")
+        return inner
+
+    def _take(self, path: str, status: os.stat_result, folder: int) -> None:
+        stamp = stamp_of(status)
+        known = self._known
+        if known is not None and known.stamps.get(path) == stamp:
+            self.entries[path] = known.snapshot.manifest[path]
+            self.stamps[path] = stamp
+            return
+        self.entries[path] = self._entry(path, status, folder)
+        # Of a link to the skill's text only the link has a stamp, so the text is read every time.
+        is_sure = is_settled(stamp, self._started) and not _is_linked_text(path, status)
+        self.stamps[path] = stamp if is_sure else ""
+
+    def _entry(self, path: str, status: os.stat_result, folder: int) -> Entry:
+        mode = stat.S_IMODE(status.st_mode)
+        name = path.rpartition("/")[2]
+        if stat.S_ISREG(status.st_mode):
+            return Entry("file", mode, self._content(name, folder, os.O_NOFOLLOW))
+        if stat.S_ISDIR(status.st_mode):
+            return Entry("folder", mode)
+        if not stat.S_ISLNK(status.st_mode):
+            return Entry("special", mode, f"{stat.S_IFMT(status.st_mode):o} {status.st_rdev}")
+        target = os.readlink(name, dir_fd=folder)
+        said = f" {self._content(name, folder)}" if _is_linked_text(path, status) else ""
+        return Entry("link", mode, f"{target}{said}")
+
+    def _content(self, name: str, folder: int, flags: int = 0) -> str:
+        content = sha256()
+        # Not blocking: what was a file a moment ago may be a pipe now.
+        flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=folder)
+        with open(descriptor, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return "not a file"
+            while chunk := file.read(_CHUNK):
+                content.update(chunk)
+                self._bytes += len(chunk)
+                if self._bytes > _MOST_BYTES:
+                    raise OSError(f"more than {_MOST_BYTES:,} bytes")
+        return content.hexdigest()
+
+
+def _is_linked_text(path: str, status: os.stat_result) -> bool:
+    return path.lower() == "skill.md" and stat.S_ISLNK(status.st_mode)

@@ -1,0 +1,161 @@
+"""Roots become skills: walked, read, or remembered from the last time."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillpouch.declarations.skill_md import SkillFile, read_skill_md
+from skillpouch.discovery.index import Index, is_settled
+from skillpouch.discovery.plugins import Plugin
+from skillpouch.discovery.records import pack_skill_file, unpack_skill
+from skillpouch.discovery.walk import Folder, Found, Walk
+from skillpouch.problems import Problem
+from skillpouch.runtime.garbage_collection import no_garbage_collection
+from skillpouch.skills import Skill
+from skillpouch.untrusted_files import CannotReadError, Stamp, stamp_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """What lies below one root: every skill that loads, shadowed or not, in order of path.
+
+    `stamps` tell the version of every folder and skill file that was looked at.
+    """
+
+    skills: tuple[Skill, ...]
+    problems: tuple[Problem, ...]
+    found: int
+    skipped: int
+    stamps: Mapping[str, Stamp]
+
+
+def find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
+    """Find and read the skills below `root`; links may lead into `boundaries`, nowhere else."""
+    with no_garbage_collection():
+        return _find_skills(root, boundaries, index)
+
+
+def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discovered:
+    try:
+        return _search(root, boundaries, _Memory(root, index).recall())
+    except _MISSHAPEN:
+        # What the index remembers is not what this version would have written: read everything.
+        return _search(root, boundaries, _Memory(root, index))
+
+
+# What a value of the wrong shape raises wherever it is used.
+_MISSHAPEN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+
+
+def _search(root: str, boundaries: Sequence[str], memory: "_Memory") -> Discovered:
+    walk = Walk(
+        root=root,
+        boundaries=boundaries,
+        known=memory.folders,
+        known_plugins=memory.plugins,
+    )
+    walk.run()
+    problems = list(walk.problems)
+    skills: list[Skill] = []
+    skipped = walk.unreadable
+    for found in walk.found:
+        try:
+            skill, noticed = memory.read(found)
+        except CannotReadError as error:
+            skipped += 1
+            problems.append(_skipped(found.path, error))
+            continue
+        problems += noticed
+        skills.append(skill)
+    memory.save(walk)
+    return Discovered(
+        skills=tuple(skills),
+        problems=tuple(problems),
+        found=len(walk.found) + walk.unreadable,
+        skipped=skipped,
+        stamps=memory.stamps | {path: folder.stamp for path, folder in walk.seen.items()},
+    )
+
+
+def _skill(found: Found, file: SkillFile, root: str) -> Skill:
+    return Skill(
+        name=f"{found.plugin}:{file.name}" if found.plugin else file.name,
+        description=file.metadata.description,
+        file=found.path,
+        source=root,
+        metadata=file.metadata,
+        degraded=file.degraded,
+        declarations_lost=file.declarations_lost,
+    )
+
+
+def _skipped(path: str, error: CannotReadError) -> Problem:
+    message = f"skipped: {error.reason}"
+    return Problem(path=path, code=f"skill-{error.code}", severity="error", message=message)
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        return stamp_of(os.stat(path))
+    except OSError as error:
+        raise CannotReadError.of(error) from None
+
+
+class _Memory:
+    """What an earlier walk of this root left in the index, and what this one will leave."""
+
+    def __init__(self, root: str, index: Index) -> None:
+        self._root = root
+        self._key = f"root:{root}"
+        self._index = index
+        self.folders: dict[str, Folder] = {}
+        self.plugins: dict[str, Plugin] = {}
+        self.stamps: dict[str, Stamp] = {}
+        self._files: dict[str, Any] = {}
+        self._fresh: dict[str, Any] = {}
+        self._read_any = False
+
+    def recall(self) -> "_Memory":
+        """Take from the index what is known of this root."""
+        kept = self._index.get([self._key]).get(self._key)
+        if kept is not None:
+            folders = kept["folders"]
+            self.folders = dict(zip(folders, map(Folder._make, folders.values()), strict=True))
+            self.plugins = {path: Plugin._make(each) for path, each in kept["plugins"].items()}
+            self._files = kept["files"]
+        return self
+
+    def read(self, found: Found) -> tuple[Skill, Sequence[Problem]]:
+        record = self._files.get(found.path)
+        if record is not None:
+            self.stamps[found.path] = stamp = _stamp(found.path)
+            if record[0] == stamp:
+                self._fresh[found.path] = record
+                return unpack_skill(found, record, self._root)
+        self._read_any = True
+        file = read_skill_md(found.path, found.folder)
+        self.stamps[found.path] = file.stamp
+        if is_settled(file.stamp):
+            self._fresh[found.path] = pack_skill_file(file)
+        return _skill(found, file, self._root), file.problems
+
+    def save(self, walk: Walk) -> None:
+        """Keep what was seen, if it differs from what was known."""
+        same = walk.seen == self.folders and walk.seen_plugins == self.plugins
+        if same and not self._read_any and len(self._fresh) == len(self._files):
+            return
+        now = time.time_ns()
+        folders = {
+            path: tuple(folder)
+            for path, folder in walk.seen.items()
+            if is_settled(folder.stamp, now)
+        }
+        plugins = {
+            path: tuple(plugin)
+            for path, plugin in walk.seen_plugins.items()
+            if is_settled(plugin.stamp, now)
+        }
+        kept = {"folders": folders, "plugins": plugins, "files": self._fresh}
+        self._index.put({self._key: kept})

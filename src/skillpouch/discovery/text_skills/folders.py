@@ -1,0 +1,246 @@
+"""Texts become folders, one for each content, gone when no process uses them any more.
+
+<state>/texts/.lock                  held while anything here is changed
+<state>/texts/processes/<process>    locked by a process for as long as it lives
+<state>/texts/<hash>/used-by/<process>
+<state>/texts/<hash>/<skill>/SKILL.md
+"""
+
+import atexit
+import os
+import re
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from skillpouch.discovery.text_skills.errors import SkillFolderError
+from skillpouch.discovery.text_skills.holders import Holder, alone, lives
+from skillpouch.environment import another_place, state_directory
+from skillpouch.runtime.removal import remove_tree
+
+_PROCESSES = "processes"
+_USERS = "used-by"
+_PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_KEY = re.compile(r"[0-9a-f]{40}\Z")
+_HOME = re.compile(r".*/texts/[0-9a-f]{40}/[^/]+\Z", re.DOTALL)
+_ABOVE = re.compile(r".*/texts/[0-9a-f]{40}/", re.DOTALL)
+
+Files = Mapping[str, str]  # by path below the skill's folder; every path is ours
+Forget = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A skill that lies in a folder until it is let go."""
+
+    home: Path
+    key: str
+    base: Path
+
+
+class _Users:
+    """How often this process uses each folder. A forked child starts without any."""
+
+    def __init__(self) -> None:
+        # Entered again when, inside, garbage is collected that lets folders go.
+        self.lock = threading.RLock()
+        self.counts: dict[tuple[Path, str], int] = {}
+        self.holders: dict[Path, Holder] = {}
+        self._inside: set[Path] = set()
+
+    @contextmanager
+    def alone(self, base: Path) -> Iterator[None]:
+        """Keep all other processes and threads out."""
+        with self.lock:
+            if base in self._inside:
+                yield
+                return
+            with alone(base):
+                self._inside.add(base)
+                try:
+                    yield
+                finally:
+                    self._inside.discard(base)
+
+    def count(self, place: tuple[Path, str], step: int) -> int:
+        """Change how often a folder is used; return how often it was."""
+        with self.lock:
+            before = self.counts.get(place, 0)
+            self.counts[place] = before + step
+            if before + step <= 0:
+                del self.counts[place]
+            return before
+
+    def holder(self, base: Path) -> Holder:
+        if base not in self.holders:
+            _sweep(base)
+            holder = self.holders[base] = Holder(base / _PROCESSES)
+            atexit.register(_close, holder, os.getpid())
+        return self.holders[base]
+
+
+def _close(holder: Holder, owner: int) -> None:
+    if os.getpid() == owner:
+        holder.close()
+
+
+_users = _Users()
+
+
+def _after_fork() -> None:
+    # The locks stay those of the parent: nothing is closed here.
+    global _users  # noqa: PLW0603 - another process
+    _users = _Users()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def keep(files: Files, name: str) -> Kept:
+    """Write a skill's files into a folder that only its user can enter; equal ones share it."""
+    base = _base()
+    key = _key(files, name)
+    # The names in it come from a text: only a plain one is used for a folder.
+    home = base / key / (name if _PLAIN.match(name) else "skill")
+    users = _users
+    try:
+        with users.alone(base):
+            users.count((base, key), 1)
+            holder = users.holder(base)
+            if not _holds(home, files):
+                _write(base, key, home, files)
+            (base / key / _USERS / holder.name).touch(mode=0o600)
+    except OSError as error:
+        users.count((base, key), -1)
+        raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
+    return Kept(home=home, key=key, base=base)
+
+
+def is_text_home(home: str) -> bool:
+    """Tell whether a skill's folder is one of these, and not its author's."""
+    return _HOME.match(home) is not None
+
+
+def path_in_text(path: str) -> str:
+    """Return a path as the author of a text would say it: the name of the skill, then the file."""
+    return _ABOVE.sub("", path, count=1)
+
+
+def hold(home: str) -> Kept | None:
+    """Keep a folder that is in use for one more user; None when it is no longer there."""
+    place = Path(home)
+    kept = Kept(home=place, key=place.parent.name, base=place.parent.parent)
+    users = _users
+    with users.lock:
+        if (kept.base, kept.key) not in users.counts:
+            return None
+        users.count((kept.base, kept.key), 1)
+    return kept
+
+
+def let_go(kept: Kept, forget: Forget = lambda _: None) -> None:
+    """Say that a skill is no longer used; the last user removes its folder.
+
+    `forget` hears its home when nobody in this process uses it any more.
+    """
+    users = _users
+    place = (kept.base, kept.key)
+    with users.lock:
+        if place not in users.counts or users.count(place, -1) > 1:
+            return
+        forget(str(kept.home))
+        # What cannot be removed now, the next process removes.
+        with suppress(OSError, SkillFolderError), users.alone(kept.base):
+            user = users.holders[kept.base].name
+            (kept.base / kept.key / _USERS / user).unlink(missing_ok=True)
+            _remove_unused(kept.base, kept.key)
+
+
+def _base() -> Path:
+    state = state_directory()
+    if state is None:
+        raise SkillFolderError(None, "there is no home directory", hint="set XDG_STATE_HOME")
+    base = state / "texts"
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base.mkdir(mode=0o700, exist_ok=True)
+        found = base.lstat()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SkillFolderError(base, reason, hint=another_place("XDG_STATE_HOME")) from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        hint = "move it out of the way, or set XDG_STATE_HOME to a folder of yours"
+        raise SkillFolderError(base, "it is not a folder of yours", hint=hint)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        base.chmod(0o700)
+    return base
+
+
+def _key(files: Files, name: str) -> str:
+    whole = sha256(f"{name}\0".encode())
+    for path in sorted(files):
+        data = files[path].encode()
+        whole.update(f"{path}\0{len(data)}\0".encode() + data)
+    return whole.hexdigest()[:40]
+
+
+def _holds(home: Path, files: Files) -> bool:
+    """Tell whether a folder is there as it was written: somebody may have had a hand in it."""
+    try:
+        there = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+        return there == set(files) and all(
+            (home / path).read_bytes() == text.encode() for path, text in files.items()
+        )
+    except OSError:
+        return False
+
+
+def _write(base: Path, key: str, home: Path, files: Files) -> None:
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=base))
+    try:
+        (draft / _USERS).mkdir()
+        for path, text in files.items():
+            file = draft / home.name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="")
+        if (base / key).exists():  # damaged; its users go on with what is written now
+            for user in _names(base / key / _USERS):
+                (draft / _USERS / user).touch()
+            remove_tree(base / key)
+        draft.rename(base / key)
+    finally:
+        _remove(draft)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what processes left that were killed."""
+    for name in _names(base):
+        if name.startswith(".draft-"):
+            _remove(base / name)
+        elif _KEY.match(name):
+            _remove_unused(base, name)
+    for name in _names(base / _PROCESSES):
+        lives(base / _PROCESSES, name)
+
+
+def _remove_unused(base: Path, key: str) -> None:
+    users = _names(base / key / _USERS)
+    if not any(lives(base / _PROCESSES, user) for user in users):
+        _remove(base / key)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):  # what cannot be removed now, the next process may
+        remove_tree(folder)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []

@@ -1,0 +1,92 @@
+"""Those who hear of changes: on their event loop, or on the thread that found them."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+
+from skillpouch.discovery.watching.changes import Changes
+
+OnChange = Callable[[Changes], Awaitable[None] | None]
+
+_log = logging.getLogger(__name__)
+_Batches = asyncio.Queue[Changes | None]  # None: there will be no more
+
+
+class Listeners:
+    """Tells everybody, in order. What a listener raises is logged."""
+
+    def __init__(self) -> None:
+        self._functions: list[OnChange] = []
+        self._queues: list[_Batches] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def add(self, on_change: OnChange) -> None:
+        self._functions.append(on_change)
+
+    def use(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell on this loop from now on."""
+        self._loop = loop
+        self._telling = loop.create_task(self._tell_all())
+
+    def tell(self, changes: Changes | None) -> None:
+        """Tell of a batch, from any thread."""
+        if self._loop is not None:
+            # A loop that was closed meanwhile has nobody left who listens.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._put, changes)
+        elif changes is not None:
+            for function in list(self._functions):
+                _call(function, changes)
+
+    def close(self) -> None:
+        """Say that there will be no more."""
+        self.tell(None)
+
+    async def finish(self) -> None:
+        """Wait until everybody has heard of everything."""
+        if self._telling is not None:
+            await self._telling
+            self._telling = self._loop = None
+
+    async def batches(self) -> AsyncIterator[Changes]:
+        """Yield every batch from now on, until the watcher stops."""
+        queue = self._queue()
+        try:
+            while (changes := await queue.get()) is not None:
+                yield changes
+        finally:
+            self._queues.remove(queue)
+
+    def _queue(self) -> _Batches:
+        queue = _Batches()
+        self._queues.append(queue)
+        return queue
+
+    def _put(self, changes: Changes | None) -> None:
+        for queue in self._queues:
+            queue.put_nowait(changes)
+
+    async def _tell_all(self) -> None:
+        async for changes in self.batches():
+            for function in list(self._functions):
+                answer = _call(function, changes)
+                if inspect.isawaitable(answer):
+                    await _wait_for(answer, function)
+
+
+def _call(function: OnChange, changes: Changes) -> Awaitable[None] | None:
+    try:
+        return function(changes)
+    except Exception:  # noqa: BLE001 - it is the listener's, and others want to hear of it, too
+        _log.exception("%r failed when it was told of changes", function)
+        return None
+
+
+async def _wait_for(answer: Awaitable[None], function: OnChange) -> None:
+    try:
+        await answer
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("%r failed when it was told of changes", function)

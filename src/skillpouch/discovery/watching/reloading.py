@@ -1,0 +1,267 @@
+"""From what is served to what should be: new versions of skills that are whole, else the last."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from skillpouch.discovery.catalogue import Catalogue
+from skillpouch.discovery.discovery import Discovered
+from skillpouch.discovery.skill_versions import SkillVersion
+from skillpouch.discovery.watching.changes import Changes, changes_between
+from skillpouch.discovery.watching.reading import ChangingError, VersionReader
+from skillpouch.discovery.watching.stamps import Stamps, touched
+from skillpouch.discovery.watching.unfinished import has_lost_scripts, what_was_lost
+from skillpouch.problems import Problem
+from skillpouch.skills import Skill
+
+_PATIENCE_SECONDS = 3.0
+
+
+class Serving(Protocol):
+    """Whose skills are reloaded."""
+
+    @property
+    def roots(self) -> Sequence[str]: ...
+
+    def discovered(self) -> list[Discovered]: ...
+
+    def catalogue(
+        self, parts: Iterable[Discovered], versions: Mapping[str, SkillVersion]
+    ) -> Catalogue: ...
+
+    def publish(self, catalogue: Catalogue) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What lies at the place of a skill: nothing, something unreadable, or a skill."""
+
+    file: str
+    skill: Skill | None
+    noticed: tuple[Problem, ...]
+    is_touched: bool
+
+
+class Reloading:
+    """Knows which version of every skill is served, by the path of its SKILL.md.
+
+    Belongs to one thread at a time. `missing_seconds` is how long a skill must have been gone
+    before it is: some programs save a file by deleting it first.
+    """
+
+    def __init__(self, serving: Serving, reader: VersionReader, *, missing_seconds: float) -> None:
+        self._serving = serving
+        self._reader = reader
+        self._missing_seconds = missing_seconds
+        self._stamps: Stamps = {}
+        self._versions: dict[str, SkillVersion] = {}
+        self._served: dict[str, SkillVersion] = {}  # by the name of the skill
+        self._held: dict[str, tuple[Problem, ...]] = {}  # why a newer version is not served
+        self._missing: dict[str, float] = {}
+        self._changing: dict[str, float] = {}  # since when
+        self._were_changing: dict[str, float] = {}
+        self._restless: set[str] = set()  # files of skills that never stop changing
+        self._problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether time alone may change what is served."""
+        return bool(self._missing or self._changing)
+
+    def is_current(self, stamps: Stamps) -> bool:
+        """Tell whether everything is as it was when it was last read."""
+        return stamps == self._stamps
+
+    def reload(self, stamps: Stamps) -> Changes | None:
+        """Read what changed, publish what is whole; None when it is what was served already.
+
+        `stamps` were taken a moment ago; whatever changed since is noticed by the next ones.
+        """
+        homes = self._touched_homes(stamps)
+        self._stamps = stamps
+        self._were_changing, self._changing = self._changing, {}
+        found = zip(self._serving.roots, self._serving.discovered(), strict=True)
+        parts = [self._settled(root, part, homes) for root, part in found]
+        files = [skill.file for part in parts for skill in part.skills]
+        self._versions = {file: self._versions[file] for file in files}
+        self._held = {file: self._held[file] for file in files if file in self._held}
+        self._restless.intersection_update(files)
+        changes = self._publish(parts)
+        self._reader.tidy()
+        return changes
+
+    def _publish(self, parts: list[Discovered]) -> Changes | None:
+        catalogue = self._serving.catalogue(parts, dict(self._versions))
+        catalogue.read_all()
+        served = {name: self._versions[s.file] for name, s in catalogue.skills.items()}
+        problems = tuple(problem for held in self._held.values() for problem in held)
+        changes = changes_between(self._served, served, problems)
+        is_news = bool(changes) or problems != self._problems
+        self._served, self._problems = served, problems
+        self._serving.publish(catalogue)
+        return changes if is_news else None
+
+    def _touched_homes(self, stamps: Stamps) -> set[str]:
+        """Return every folder with a change somewhere below it, or in it."""
+        found: set[str] = set()
+        for path in touched(self._stamps, stamps):
+            folder = path
+            while folder not in found and folder not in ("", "/"):
+                found.add(folder)
+                folder = os.path.dirname(folder)
+        return found
+
+    def _settled(self, root: str, part: Discovered, homes: set[str]) -> Discovered:
+        """Replace what is half-written in one root by what was whole."""
+        skills = {skill.file: skill for skill in part.skills}
+        known = [file for file, each in self._versions.items() if each.skill.source == root]
+        problems = _Problems(part.problems)
+        files = _in_place(list(skills), known)
+        found = [self._look_at(file, skills.get(file), problems, homes) for file in files]
+        unread = (each.skill for each in found if each.skill and not self._is_as_before(each))
+        self._reader.prepare(unread)
+        chosen: list[Skill] = []
+        for each in found:
+            version = self._version(each)
+            if version is not None:
+                self._versions[each.file] = version
+                chosen.append(version.skill)
+        said = [*part.problems, *self._held_in(chosen)]
+        said += filter(None, (self._versions[skill.file].uncopied for skill in chosen))
+        # What keeps a SKILL.md from being served was found by discovery, too.
+        return replace(part, skills=tuple(chosen), problems=tuple(dict.fromkeys(said)))
+
+    def _look_at(
+        self, file: str, skill: Skill | None, problems: "_Problems", homes: set[str]
+    ) -> _Found:
+        home = os.path.realpath(os.path.dirname(file))
+        return _Found(
+            file=file,
+            skill=skill,
+            noticed=problems.about(file),
+            is_touched=home in homes or file in self._missing or file in self._were_changing,
+        )
+
+    def _is_as_before(self, found: _Found) -> bool:
+        served = self._versions.get(found.file)
+        # Held perhaps by a file elsewhere, as that of its plugin, which renames it, too.
+        if served is None or found.is_touched or found.file in self._held:
+            return False
+        return found.skill is not None and served.skill.name == found.skill.name
+
+    def _version(self, found: _Found) -> SkillVersion | None:
+        """Return the version to serve of one skill, None when there is none."""
+        served = self._versions.get(found.file)
+        if found.skill is None:
+            return self._without(found, served)
+        if served is None:
+            return self._read(found.skill, found.noticed)
+        if self._is_as_before(found):
+            return served
+        read = self._read(found.skill, found.noticed)
+        if read is None or self._is_unfinished(found.file, served, read):
+            return served
+        self._missing.pop(found.file, None)
+        self._held.pop(found.file, None)
+        return served if _is_same(served, read) else read
+
+    def _is_unfinished(self, file: str, served: SkillVersion, read: SkillVersion) -> bool:
+        lost = what_was_lost(served, read)
+        if lost:
+            self._hold(file, lost)
+        return bool(lost) or (has_lost_scripts(served, read) and self._may_return(file))
+
+    def _read(self, skill: Skill, noticed: tuple[Problem, ...]) -> SkillVersion | None:
+        """Read a skill, unless it is changing; but one that always does is taken as it comes."""
+        try:
+            read = self._reader.read(skill, noticed, self._stamps)
+        except ChangingError:
+            if self._is_patient_with(skill.file):
+                return None
+            self._restless.add(skill.file)
+            return self._reader.read_changing(skill, noticed)
+        self._restless.discard(skill.file)
+        return read
+
+    def _is_patient_with(self, file: str) -> bool:
+        if file in self._restless:
+            return False
+        now = time.monotonic()
+        since = self._were_changing.get(file, now)
+        if now - since >= _PATIENCE_SECONDS:
+            return False
+        self._changing[file] = since
+        return True
+
+    def _held_in(self, skills: list[Skill]) -> list[Problem]:
+        return [problem for skill in skills for problem in self._held.get(skill.file, ())]
+
+    def _without(self, found: _Found, served: SkillVersion | None) -> SkillVersion | None:
+        """Decide about a skill that cannot be read: half-written, gone for a moment, or gone."""
+        if served is None:
+            return None
+        if os.path.lexists(found.file):
+            self._missing.pop(found.file, None)
+            self._hold(found.file, list(found.noticed))
+            return served
+        if self._may_return(found.file):
+            return served
+        del self._missing[found.file]
+        return None
+
+    def _may_return(self, file: str) -> bool:
+        """Tell whether what is missing of a skill has not been so for long."""
+        now = time.monotonic()
+        return now - self._missing.setdefault(file, now) < self._missing_seconds
+
+    def _hold(self, file: str, lost: list[Problem]) -> None:
+        reasons = (
+            "; ".join(dict.fromkeys(problem.message for problem in lost)) or "it cannot be read"
+        )
+        path = lost[0].path if lost else file
+        line = lost[0].line if lost else None
+        message = f"the version before is used until this is mended: {reasons}"
+        held = Problem(
+            path=path, code="half-written", severity="warning", message=message, line=line
+        )
+        self._held[file] = (held, *lost)
+
+
+class _Problems:
+    """What discovery noticed, by what it is about."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self._of_files: dict[str, list[Problem]] = {}
+        self._of_plugins: list[Problem] = []
+        for problem in problems:
+            self._of_files.setdefault(problem.path, []).append(problem)
+            if problem.code == "plugin-invalid":
+                self._of_plugins.append(problem)
+
+    def about(self, file: str) -> tuple[Problem, ...]:
+        """Return what was noticed about a SKILL.md, and about the plugin that it belongs to."""
+        of_plugin = [each for each in self._of_plugins if file.startswith(_plugin_folder(each))]
+        return (*self._of_files.get(file, ()), *of_plugin)
+
+
+def _plugin_folder(problem: Problem) -> str:
+    return f"{os.path.dirname(os.path.dirname(problem.path))}/"
+
+
+def _is_same(served: SkillVersion, read: SkillVersion) -> bool:
+    is_same_skill = served.skill == read.skill and served.problems == read.problems
+    return is_same_skill and served.digest == read.digest != ""
+
+
+def _in_place(found: list[str], known: list[str]) -> list[str]:
+    """Return what is there in its order, with what is not after what it came after before."""
+    order = list(found)
+    places = set(found)
+    for number, file in enumerate(known):
+        if file not in places:
+            before = known[number - 1] if number else ""
+            order.insert(order.index(before) + 1 if before in places else 0, file)
+            places.add(file)
+    return order

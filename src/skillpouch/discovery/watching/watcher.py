@@ -1,0 +1,213 @@
+"""SkillWatcher: a thread that keeps skills served as they are on disk, and says what changed."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from skillpouch.discovery.index import Index
+from skillpouch.discovery.skill_copies import SkillCopies
+from skillpouch.discovery.watching.changes import Changes
+from skillpouch.discovery.watching.listening import Listeners, OnChange
+from skillpouch.discovery.watching.reading import VersionReader
+from skillpouch.discovery.watching.reloading import Reloading, Serving
+from skillpouch.discovery.watching.stamps import Stamps, look
+from skillpouch.discovery.watching.waking import (
+    WatchfilesMissingError,
+    has_watchfiles,
+    pause_after,
+    wake_by_events,
+    wake_by_polling,
+)
+from skillpouch.errors import SkillpouchError
+
+_log = logging.getLogger(__name__)
+_LONGEST_BURST = 10  # looks, until what keeps still is read although the rest does not
+
+
+class AlreadyWatchedError(SkillpouchError):
+    """A manager has one watcher, which can have many listeners."""
+
+    code = "already_watched"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "these skills are already being watched",
+            hint="add a listener to the watcher that runs: watcher.listen(on_change)",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long to wait: for the next look, for quiet after a change, for what is gone to return."""
+
+    poll_seconds: float = 0.2
+    settle_seconds: float = 0.05
+    missing_seconds: float = 0.5
+
+
+class Served(Serving, Protocol):
+    """Whose skills are watched."""
+
+    @property
+    def index(self) -> Index: ...
+
+    def watched_by(self, watcher: "SkillWatcher | None") -> None:
+        """Hear who watches; raise AlreadyWatchedError when somebody does."""
+
+
+class SkillWatcher:
+    """Reloads while it is entered, with `with` or with `async with`.
+
+    Listeners hear of one batch after the other: in `async with` on the loop that entered, where
+    they may be coroutine functions; otherwise on the thread of the watcher. What one raises is
+    logged and harms nobody. `async for changes in watcher` waits for the next batch.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        *,
+        polling: bool | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        if polling is False and not has_watchfiles():
+            raise WatchfilesMissingError
+        self._served = served
+        self._polls = not has_watchfiles() if polling is None else polling
+        self._timing = timing or Timing()
+        self._listeners = Listeners()
+        self._stop = threading.Event()
+        self._turn = threading.RLock()  # a listener may ask for a refresh
+        self._look_seconds = 0.0
+        self._copies: SkillCopies | None = None
+        self._reloading: Reloading | None = None
+        self._thread: threading.Thread | None = None
+
+    def listen(self, on_change: OnChange) -> None:
+        """Call a function with the `Changes` of every batch from now on."""
+        self._listeners.add(on_change)
+
+    def refresh(self) -> None:
+        """Look now, and return when what is on disk is served."""
+        with self._turn:
+            if self._reloading is not None:
+                self._catch_up(self._reloading, self._look())
+
+    def run(self) -> None:
+        """Watch until interrupted, for a program that does nothing else."""
+        with self:
+            self._stop.wait()
+
+    def __enter__(self) -> Self:
+        self._stop.clear()
+        with self._turn:
+            self._served.watched_by(self)
+            try:
+                self._begin()
+            except BaseException:
+                self._leave()
+                raise
+        self._thread = threading.Thread(target=self._watch, name="skillpouch-watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def _begin(self) -> None:
+        self._copies = SkillCopies()
+        reader = VersionReader(self._served.index, self._copies)
+        seconds = self._timing.missing_seconds
+        self._reloading = Reloading(self._served, reader, missing_seconds=seconds)
+        self._reloading.reload(self._settled(self._look()))  # what is there is no news
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._turn:
+            self._leave()
+        self._listeners.close()
+
+    def _leave(self) -> None:
+        self._reloading = self._thread = None
+        self._served.watched_by(None)
+        if self._copies is not None:
+            self._copies.close()
+            self._copies = None
+
+    async def __aenter__(self) -> Self:
+        self._listeners.use(asyncio.get_running_loop())
+        try:
+            return await asyncio.to_thread(self.__enter__)
+        except BaseException:
+            self._listeners.close()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await self._listeners.finish()
+
+    def __aiter__(self) -> AsyncIterator[Changes]:
+        return self._listeners.batches()
+
+    def _watch(self) -> None:
+        reloading = self._reloading
+        assert reloading is not None
+        if self._polls:
+            wakes = wake_by_polling(self._stop, self._pause)
+        else:
+            wakes = wake_by_events(self._served.roots, self._stop, self._pause)
+        for _ in wakes:
+            try:
+                self._look_once(reloading)
+            except Exception:  # noqa: BLE001 - the next edit must be noticed all the same
+                _log.exception("what changed below %s is not served", self._served.roots)
+
+    def _look_once(self, reloading: Reloading) -> None:
+        with self._turn:
+            stamps = self._look()
+            if reloading.is_waiting or not reloading.is_current(stamps):
+                self._catch_up(reloading, stamps)
+
+    def _look(self) -> Stamps:
+        started = time.monotonic()
+        found = look(self._served.roots)
+        self._look_seconds = time.monotonic() - started
+        return found
+
+    def _pause(self) -> float:
+        return pause_after(self._look_seconds, self._timing.poll_seconds)
+
+    def _catch_up(self, reloading: Reloading, stamps: Stamps) -> None:
+        """Reload until what is served is what is there; tell of each step."""
+        while True:
+            changes = reloading.reload(self._settled(stamps))
+            if changes is not None:
+                self._listeners.tell(changes)
+            if not reloading.is_waiting or self._stop.wait(self._timing.settle_seconds):
+                return
+            stamps = self._look()
+
+    def _settled(self, before: Stamps) -> Stamps:
+        """Return when two looks are alike: half of a `git checkout` is nobody's version."""
+        for _ in range(_LONGEST_BURST):
+            if self._stop.wait(self._timing.settle_seconds):
+                break
+            after = self._look()
+            if after == before:
+                break
+            before = after
+        return before

@@ -1,0 +1,212 @@
+"""Writes a call down before it starts and when it has ended, and spans it for those who trace."""
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from skillpouch.calls import ToolCall
+from skillpouch.errors import SkillpouchError
+from skillpouch.execution.command import Captured, Stream
+from skillpouch.journal.endings import ending_of_error, ending_of_result
+from skillpouch.journal.journal import Journal
+from skillpouch.journal.records import Started
+from skillpouch.journal.telemetry import SpanFacts, Telemetry, ToolSpan, tool_span
+from skillpouch.policy.permit import Permit
+from skillpouch.results import ToolResult
+from skillpouch.secrets.redaction import Redactor
+from skillpouch.testing.tape import current_tape
+from skillpouch.tools import Tool
+
+# The call that this code runs for; the calls that it makes are made by that one.
+_running: ContextVar[int | None] = ContextVar("skillpouch_running_call", default=None)
+
+SpanOfCall = AbstractContextManager[ToolSpan] | None
+
+
+class Recorder:
+    """Records the calls of one executor; without a journal it only traces, or does nothing."""
+
+    def __init__(self, journal: Journal | None, telemetry: Telemetry, session: str | None) -> None:
+        self._journal = journal
+        self._telemetry = telemetry
+        self._session = session or ""
+
+    def recording(self, call: ToolCall, permit: Permit) -> "Recording | Unrecorded":
+        """Record what happens inside; leaving it means that the end is on record."""
+        if self._journal is None and not self._telemetry.enabled:
+            return Unrecorded(call, permit)
+        return Recording(self, call, permit)
+
+    def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
+        """Record a call that was not allowed to start, or could not be."""
+        number = self.start(call.tool, permit.redactor.value(call.said), permit)
+        self.end_with_error(number, error, permit.redactor)
+        _keep(call, error, permit)
+
+    def span(self, call: ToolCall, number: int | None, arguments: object) -> SpanOfCall:
+        """Return what a call runs in for those who trace, None when nobody does."""
+        if not self._telemetry.enabled:
+            return None
+        facts = SpanFacts(
+            name=call.tool.name,
+            description=call.tool.description,
+            call_id=str(number or ""),
+            arguments=arguments,
+        )
+        return tool_span(self._telemetry, facts)
+
+    def start(self, tool: Tool, arguments: object, permit: Permit) -> int | None:
+        if self._journal is None:
+            return None
+        return self._journal.started(
+            Started(
+                tool=tool.id,
+                skill=tool.skill,
+                digest=permit.digest,
+                session=self._session,
+                arguments=arguments,
+                decision=permit.decision,
+                approved_by=permit.approved_by,
+                parent=_running.get(),
+            )
+        )
+
+    def end_with_result(self, number: int | None, result: ToolResult) -> None:
+        """Write down what a call gave."""
+        if self._journal is not None and number is not None:
+            self._journal.ended(number, ending_of_result(result))
+
+    def end_with_error(
+        self,
+        number: int | None,
+        error: BaseException,
+        redactor: Redactor,
+        *,
+        duration_ms: float = 0.0,
+        written: Mapping[Stream, Captured] | None = None,
+    ) -> None:
+        if self._journal is None or number is None:
+            return
+        ending = ending_of_error(error, redactor, duration_ms=duration_ms)
+        if written:
+            stdout, stderr = (redactor.text(written[name].text) for name in ("stdout", "stderr"))
+            total = sum(captured.total_bytes for captured in written.values())
+            content = stdout or ending.content
+            ending = replace(ending, content=content, stderr=stderr, output_bytes=total)
+        self._journal.ended(number, ending)
+
+
+class Recording:
+    """One call while it is recorded: it leaves its `result` here."""
+
+    # A class and no generator: it is entered and left in every call.
+    __slots__ = (
+        "_above",
+        "_began",
+        "_call",
+        "_number",
+        "_permit",
+        "_recorder",
+        "_span",
+        "_told",
+        "result",
+    )
+
+    def __init__(self, recorder: Recorder, call: ToolCall, permit: Permit) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._permit = permit
+        self._span: SpanOfCall = None
+        self._told: ToolSpan | None = None
+        self.result: ToolResult | None = None
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        shown = self._permit.redactor.value(self._call.said)
+        self._number = number = self._recorder.start(self._call.tool, shown, self._permit)
+        self._above = _running.get()
+        _running.set(self._above if number is None else max(number, 0) or None)
+        try:
+            self._begin_span(number, shown)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def _begin_span(self, number: int | None, arguments: object) -> None:
+        span = self._recorder.span(self._call, number, arguments)
+        if span is not None:
+            self._told = span.__enter__()
+            self._span = span
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _running.set(self._above)
+        try:
+            self._end_span(kind, error, trace)
+        except BaseException as trouble:
+            self._end(error or trouble)
+            raise
+        self._end(error)
+
+    def _end_span(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._span is None:
+            return
+        try:
+            if self._told is not None and self.result is not None:
+                self._told.end_with(self.result)
+        finally:
+            self._span.__exit__(kind, error, trace)
+
+    def _end(self, error: BaseException | None) -> None:
+        if error is not None:
+            took = (time.perf_counter() - self._began) * 1000
+            redactor, written = self._permit.redactor, self._call.unfinished
+            self._recorder.end_with_error(
+                self._number, error, redactor, duration_ms=took, written=written
+            )
+        elif self.result is not None:
+            self._recorder.end_with_result(self._number, self.result)
+        _keep(self._call, error or self.result, self._permit)
+
+
+class Unrecorded:
+    """One call that nobody writes down or traces; the tape of a test may still hear of it."""
+
+    __slots__ = ("_call", "_permit", "result")
+
+    def __init__(self, call: ToolCall, permit: Permit) -> None:
+        self._call = call
+        self._permit = permit
+        self.result: ToolResult | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _keep(self._call, error or self.result, self._permit)
+
+
+def _keep(call: ToolCall, ended: object, permit: Permit) -> None:
+    """Tell the tape of a test, if one is playing, what a call ended with."""
+    tape = current_tape()
+    if tape is not None and isinstance(ended, ToolResult | SkillpouchError):
+        tape.keep(call, ended, permit.redactor)

@@ -1,0 +1,1 @@
+"""Host names, addresses and the guarded http client."""

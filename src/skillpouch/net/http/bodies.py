@@ -1,0 +1,137 @@
+"""The body of a request as a declaration describes it: JSON, a form, text, files, or arguments."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillpouch.net.http.errors import PlanError
+from skillpouch.net.http.headers import is_form, is_json, media_type, static_content_type
+from skillpouch.templates import FormTemplate, JsonTemplate, TemplateError, TextTemplate
+from skillpouch.tools import Http
+
+_FIELDS = ("body_template", "body", "multipart", "body_file")
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_NO_NAMES: frozenset[str] = frozenset()
+_PART_KEYS = {"path", "filename", "content_type"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonBody:
+    """JSON; `as_form` sends its members as the pairs of a form instead."""
+
+    template: JsonTemplate
+    as_form: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.template.names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBody:
+    """Text of a content type that its author declares, or the pairs of a form."""
+
+    template: TextTemplate | FormTemplate
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.template.names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeArguments:
+    """All arguments, as JSON or as the pairs of a form."""
+
+    as_form: bool = False
+    names: frozenset[str] = _NO_NAMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """A file of the workspace; `path` is filled with where it is."""
+
+    path: TextTemplate
+    filename: TextTemplate | None = None
+    content_type: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.path.names | (self.filename.names if self.filename else _NO_NAMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multipart:
+    """Fields, each a text or a file."""
+
+    fields: tuple[tuple[str, JsonTemplate | FilePart], ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return _NO_NAMES.union(*(value.names for _, value in self.fields))
+
+
+BodyTemplate = JsonBody | TextBody | WholeArguments | FilePart | Multipart
+
+
+def body_template_of(http: Http) -> BodyTemplate | None:
+    """Return the body that is declared, the arguments where none is, None where none is sent."""
+    declared: dict[str, Any] = {**http.extra, "body_template": http.body_template}
+    given = [name for name in _FIELDS if declared.get(name) is not None]
+    if len(given) > 1:
+        raise PlanError(f"there can be one body, not {' and '.join(given)}", given[1])
+    media = media_type(static_content_type(http.headers))
+    if not given:
+        return WholeArguments(as_form=is_form(media)) if http.method in _WITH_BODY else None
+    value = declared[given[0]]
+    match given[0]:
+        case "multipart":
+            return _multipart(value)
+        case "body_file":
+            return _file(value if isinstance(value, Mapping) else {"path": value}, "body_file")
+        case _ if isinstance(value, str):
+            return _text(value, media, given[0])
+        case _:
+            return JsonBody(template=JsonTemplate.of(value), as_form=is_form(media))
+
+
+def _text(text: str, media: str, field: str) -> BodyTemplate:
+    if is_form(media):
+        return TextBody(template=FormTemplate.parse(text.strip()))
+    if media and not is_json(media):
+        return TextBody(template=TextTemplate.parse(text))
+    try:
+        return JsonBody(template=JsonTemplate.parse(text))
+    except TemplateError as error:
+        hint = "" if media else "; for anything but JSON declare a Content-Type header"
+        raise PlanError(f"{error}{hint}", field, in_template=True) from None
+
+
+def _multipart(value: Any) -> Multipart:
+    if not isinstance(value, Mapping) or not value:
+        raise PlanError("it is not a mapping of fields", "multipart")
+    return Multipart(fields=tuple(_fields(value)))
+
+
+def _fields(value: Mapping[str, Any]) -> Iterator[tuple[str, JsonTemplate | FilePart]]:
+    for name, each in value.items():
+        for item in each if isinstance(each, list) else [each]:
+            if isinstance(item, Mapping) and "path" in item:
+                yield name, _file(item, f"multipart.{name}")
+            else:
+                yield name, JsonTemplate.of(item)
+
+
+def _file(value: Mapping[str, Any], at: str) -> FilePart:
+    if unknown := sorted(set(value) - _PART_KEYS):
+        raise PlanError(f"{unknown[0]!r:.60} is not path, filename or content_type", at)
+    path, filename = value.get("path"), value.get("filename")
+    content_type = value.get("content_type") or ""
+    if not all(isinstance(each, str) for each in (path, filename or "", content_type)):
+        raise PlanError("path, filename and content_type are texts", at)
+    if any(ord(letter) < ord(" ") for letter in content_type):
+        raise PlanError("a content type is one line", at)
+    return FilePart(
+        path=TextTemplate.parse(str(path)),
+        filename=TextTemplate.parse(filename) if filename else None,
+        content_type=content_type,
+    )

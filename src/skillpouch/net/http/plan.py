@@ -1,0 +1,108 @@
+"""What an http tool sends, compiled once from its declaration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillpouch.net.http.addressing import BadUrlError, read_url
+from skillpouch.net.http.bodies import BodyTemplate, body_template_of
+from skillpouch.net.http.errors import PlanError
+from skillpouch.net.http.headers import NAME, OURS
+from skillpouch.net.http.shapes import Shape, read_shape
+from skillpouch.templates import HeaderTemplate, TemplateError, UrlTemplate
+from skillpouch.tools import Http
+
+# RFC 9110: done twice, they do what they do once.
+_IDEMPOTENT = ("GET", "HEAD", "PUT", "DELETE")
+_RETRIES = 2
+_MOST_RETRIES = 5
+_WITH_QUERY = ("GET", "HEAD", "DELETE")
+KNOWN_FIELDS = ("body", "body_file", "multipart", "response", "retries")
+_MOST_KEPT = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`used` are the arguments that have a place; others of a GET go into the query."""
+
+    method: str
+    url: UrlTemplate
+    headers: tuple[tuple[str, HeaderTemplate], ...]
+    body: BodyTemplate | None
+    used: frozenset[str]
+    shape: Shape
+    retries: int
+
+    @property
+    def puts_rest_into_query(self) -> bool:
+        return self.method in _WITH_QUERY
+
+
+_plans: dict[int, tuple[Http, Plan]] = {}
+
+
+def plan_of(http: Http) -> Plan:
+    """Return the plan of a declaration, compiled when it is first asked for."""
+    known = _plans.get(id(http))
+    if known is not None and known[0] is http:
+        return known[1]
+    if len(_plans) >= _MOST_KEPT:
+        _plans.clear()
+    plan = compile_plan(http)
+    _plans[id(http)] = (http, plan)  # holding it, so that no other can have its id
+    return plan
+
+
+def compile_plan(http: Http) -> Plan:
+    """Compile a declaration; raise PlanError that names the field which is wrong."""
+    url = _url(http.url)
+    headers = _headers(http.headers)
+    try:
+        body = body_template_of(http)
+    except TemplateError as error:
+        raise PlanError(str(error), "body", in_template=True) from None
+    used = url.names.union(*(template.names for _, template in headers))
+    return Plan(
+        method=http.method,
+        url=url,
+        headers=headers,
+        body=body,
+        used=used | (body.names if body is not None else frozenset()),
+        shape=read_shape(http.extra.get("response")),
+        retries=_retries(http.extra.get("retries"), http.method),
+    )
+
+
+def _url(text: str) -> UrlTemplate:
+    try:
+        template = UrlTemplate.parse(text)
+        read_url(template.origin)
+    except TemplateError as error:
+        raise PlanError(str(error), "url", in_template=True) from None
+    except BadUrlError as error:
+        raise PlanError(str(error), "url") from None
+    return template
+
+
+def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, HeaderTemplate], ...]:
+    found: dict[str, tuple[str, HeaderTemplate]] = {}
+    for name, text in headers.items():
+        if not NAME.match(name):
+            raise PlanError(f"{name!r:.60} is no name of a header", "headers")
+        if name.lower() in found:
+            raise PlanError(f"{name} stands there twice", "headers")
+        try:
+            found[name.lower()] = (name, HeaderTemplate.parse(text))
+        except TemplateError as error:
+            raise PlanError(f"{name}: {error}", "headers", in_template=True) from None
+    return tuple(pair for key, pair in found.items() if key not in OURS)
+
+
+def _retries(value: Any, method: str) -> int:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise PlanError(f"it is {value!r:.60}, not a number", "retries")
+    if method not in _IDEMPOTENT:
+        if value:
+            raise PlanError(f"a {method} that is sent twice may be done twice", "retries")
+        return 0
+    return _RETRIES if value is None else max(0, min(value, _MOST_RETRIES))

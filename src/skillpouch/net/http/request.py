@@ -1,0 +1,170 @@
+"""One request: the plan of a tool filled with the arguments of a call."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from skillpouch.net.http.addressing import Url, read_url
+from skillpouch.net.http.bodies import FilePart, JsonBody, Multipart, TextBody, WholeArguments
+from skillpouch.net.http.headers import value_of
+from skillpouch.net.http.multipart import Content, Upload, multipart_content
+from skillpouch.net.http.plan import Plan
+from skillpouch.net.http.uploads import UploadError, open_upload
+from skillpouch.templates.parts import text_of
+
+_JSON = "application/json"
+_FORM = "application/x-www-form-urlencoded"
+_ACCEPT = {"buffered": "application/json, */*;q=0.8", "sse": "text/event-stream"}
+_MOST_FILES = 100  # of one field: each is open until the request is sent
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`own_headers` are the skill's; what Skillpouch adds is added when it is sent."""
+
+    method: str
+    url: Url
+    own_headers: Headers = ()
+    accept: str = "*/*"
+    content: Content | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """What fills a plan: `most_bytes` bounds each file, `stack` closes them."""
+
+    arguments: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    workspace: Path
+    stack: ExitStack
+    most_bytes: int | None = None
+
+
+def make_request(plan: Plan, filling: Filling) -> Request:
+    """Fill a plan.
+
+    Raises FillError for a value that cannot stand where it is needed, UploadError for a file
+    that is not sent.
+    """
+    arguments, given = filling.arguments, filling.secrets
+    filled = ((name, template.fill(arguments, given)) for name, template in plan.headers)
+    # Only who writes the parts knows what stands between them.
+    ours = "content-type" if isinstance(plan.body, Multipart) else ""
+    return Request(
+        method=plan.method,
+        url=read_url(_with_query(plan, arguments, plan.url.fill(arguments, given))),
+        own_headers=tuple(
+            (name, value.strip())
+            for name, value in filled
+            if value is not None and name.lower() != ours
+        ),
+        accept=_ACCEPT.get(plan.shape.mode, "*/*"),
+        content=_content(plan, filling),
+    )
+
+
+def _with_query(plan: Plan, arguments: Mapping[str, Any], url: str) -> str:
+    if not plan.puts_rest_into_query:
+        return url
+    rest = {name: value for name, value in arguments.items() if name not in plan.used}
+    query = _pairs(rest)
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    """Return values as pairs of a query or form: a list repeats its name, null is left out."""
+    found: list[str] = []
+    for name, value in values.items():
+        items = value if isinstance(value, list | tuple) else [value]
+        found += [
+            f"{quote(name, safe='')}={quote(text_of(item), safe='')}"
+            for item in items
+            if item is not None
+        ]
+    return "&".join(found)
+
+
+def _content(plan: Plan, filling: Filling) -> Content | None:
+    arguments, given = filling.arguments, filling.secrets
+    match plan.body:
+        case None:
+            return None
+        case WholeArguments(as_form=as_form):
+            return _values(dict(arguments), as_form=as_form)
+        case JsonBody(template=template, as_form=as_form):
+            return _values(template.fill(arguments, given), as_form=as_form)
+        case TextBody(template=text):
+            return Content(content_type=_FORM, pieces=(text.fill(arguments, given).encode(),))
+        case FilePart() as part:
+            upload = _upload(part, filling)
+            return Content(content_type=upload.type, pieces=(upload.file,))
+        case Multipart() as multipart:
+            return multipart_content(_fields(multipart, filling))
+
+
+def _values(value: Any, *, as_form: bool) -> Content:
+    if as_form and isinstance(value, dict):
+        return Content(content_type=_FORM, pieces=(_pairs(value).encode(),))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Content(content_type=_JSON, pieces=(text.encode(),))
+
+
+def _fields(multipart: Multipart, filling: Filling) -> list[tuple[str, str | Upload]]:
+    found: list[tuple[str, str | Upload]] = []
+    for name, template in multipart.fields:
+        if template.names and all(filling.arguments.get(each) is None for each in template.names):
+            continue  # nothing was given that could stand there
+        if isinstance(template, FilePart):
+            found += [(name, _upload(template, each)) for each in _one_by_one(template, filling)]
+            continue
+        value = template.fill(filling.arguments, filling.secrets)
+        items = value if isinstance(value, list) else [value]
+        found += [(name, text_of(item)) for item in items if item is not None]
+    return found
+
+
+def _one_by_one(part: FilePart, filling: Filling) -> Iterator[Filling]:
+    """Yield what fills each file of a field: a list of paths fills it as often as it is long."""
+    arguments = filling.arguments
+    lists = {name for name in part.path.names if isinstance(arguments.get(name), list)}
+    if not lists:
+        yield filling
+        return
+    if len({len(arguments[name]) for name in lists}) > 1:
+        raise UploadError(f"{' and '.join(sorted(lists))} are lists of different lengths")
+    if any(len(arguments[name]) > _MOST_FILES for name in lists):
+        raise UploadError(f"a field takes {_MOST_FILES} files at most")
+    for items in zip(*(arguments[name] for name in lists), strict=True):
+        yield replace(filling, arguments={**arguments, **dict(zip(lists, items, strict=True))})
+
+
+def _upload(part: FilePart, filling: Filling) -> Upload:
+    arguments, given = filling.arguments, filling.secrets
+    file = open_upload(
+        filling.workspace,
+        part.path.fill(arguments, given),
+        most_bytes=filling.most_bytes,
+        stack=filling.stack,
+    )
+    named = part.filename.fill(arguments, given) if part.filename else ""
+    return Upload(file=file, filename=named or file.name, content_type=part.content_type)
+
+
+def all_headers(request: Request, agent: str) -> list[tuple[bytes, bytes]]:
+    """Return everything that is sent: what the author declares wins over what is usual."""
+    usual = [
+        ("Host", request.url.authority),
+        ("Accept", request.accept),
+        ("Accept-Encoding", "gzip, deflate"),
+        ("User-Agent", agent),
+    ]
+    if request.content is not None:
+        usual.append(("Content-Type", request.content.content_type))
+        usual.append(("Content-Length", str(request.content.size)))
+    kept = [pair for pair in usual if not value_of(pair[0].lower(), request.own_headers)]
+    return [(name.encode(), value.encode()) for name, value in (*kept, *request.own_headers)]

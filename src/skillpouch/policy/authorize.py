@@ -1,0 +1,303 @@
+"""Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillpouch.calls import Fetched, ToolCall
+from skillpouch.discovery.digest import Snapshot, snapshot_of
+from skillpouch.errors import CallDeniedError, SkillpouchError, ToolRestrictionError
+from skillpouch.needs import Need
+from skillpouch.policy.approval import Answer, Approver, Question, ask
+from skillpouch.policy.decisions import Decision, Request
+from skillpouch.policy.delivered import readings
+from skillpouch.policy.describe_command import what_runs
+from skillpouch.policy.permit import BY_APPROVER, Permit, given_for
+from skillpouch.policy.permit_cache import StandingPermits
+from skillpouch.policy.policy import Policy
+from skillpouch.provision.programs.errors import PinDiffersError
+from skillpouch.secrets.session_secrets import SecretValues
+from skillpouch.secrets.sources import Secrets, environment_secrets
+from skillpouch.tools import Function, Hosted, Tool
+from skillpouch.trust.call_needs import CallNeeds, skill_of
+from skillpouch.trust.changes import changes_between, in_short
+from skillpouch.trust.errors import (
+    GrantRefusedError,
+    SecretUnsetError,
+    SkillChangedError,
+    trust_command,
+)
+from skillpouch.trust.grant import Grant, missing
+from skillpouch.trust.grantable import grantable
+from skillpouch.trust.grants import Grants
+from skillpouch.trust.paths import real_path
+from skillpouch.trust.programs import pin_of, pinned_hash
+
+_UNCONFINED = Need(kind="unconfined")
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One call before it is decided. `barred` says what nobody can say yes to."""
+
+    tool: Tool
+    seen: Snapshot | None
+    grant: Grant | None
+    request: Request
+    barred: tuple[str, ...] = ()
+    outdated: Grant | None = None  # of what the skill was before it changed
+
+    @property
+    def all_needs(self) -> tuple[Need, ...]:
+        return (*self.request.granted, *self.request.needs)
+
+
+class Permits:
+    """Decides for the calls of one executor. What was said for a session is remembered here."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        approver: Approver | None = None,
+        grants: Grants | None = None,
+        secrets: Secrets = environment_secrets,
+        session: str | None = None,
+        roots: Sequence[str] = (),
+    ) -> None:
+        self.policy = policy
+        self._approver = approver
+        self._grants = grants or Grants()
+        self._session = session
+        self._secrets = SecretValues(secrets, session)
+        self._roots = tuple(roots)
+        self._needs = CallNeeds(proposes=approver is not None)
+        self._said: set[_Said] = set()
+        self._standing = StandingPermits()
+
+    def standing(self, call: ToolCall) -> Permit | None:
+        """Return the yes that was said to all calls of such a tool, None when there is none."""
+        return self._standing.of(call)
+
+    async def permit(self, call: ToolCall) -> Permit:
+        """Return what a call is given; raise CallDeniedError when it may not run."""
+        tool = call.tool
+        if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
+            raise ToolRestrictionError(tool.skill, tool.allowed_tools)
+        case = self._case(call)
+        decision = _with_changes(case, self._decide(case.request, call))
+        if decision.verdict == "deny" or case.barred:
+            raise _denial(tool, decision, *case.barred)
+        if decision.verdict == "allow":
+            permit = self._permit(case, "allowed", _who(case, decision))
+            if not self.policy.minds_arguments(case.request):
+                self._standing.keep(call, permit)
+            return permit
+        if self._was_said(case, decision):
+            return self._permit(case, "approved", "an earlier yes")
+        answer = await self._ask(case, decision, call.said)
+        if not answer.yes:
+            raise _denial(tool, decision, answer.reason)
+        _refuse_changed(case)
+        self._remember(case, decision, answer)
+        return self._permit(case, "approved", BY_APPROVER)
+
+    async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
+        """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.
+
+        Raises:
+            CallDeniedError: nobody did.
+            PinDiffersError: another content of this address was pinned meanwhile.
+        """
+        case = self._case(call)
+        pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())
+        if pinned == fetched.sha256:
+            return
+        if pinned is not None:
+            raise PinDiffersError(call.tool.skill, fetched.url, pinned, fetched.sha256)
+        need = Need(kind="program", value=pin_of(fetched.url, fetched.sha256))
+        request = replace(case.request, needs=(need,), first_use=False)
+        case, decision = replace(case, request=request), self.policy.decide(request)
+        if decision.verdict != "allow":
+            await self._have_vouched(case, decision, call, fetched)
+        skill = skill_of(case.tool)
+        if skill is not None:
+            by = "policy" if decision.verdict == "allow" else "approver"
+            self._grants.grant(skill, [need], by=by, seen=case.seen)
+
+    async def _have_vouched(
+        self, case: _Case, decision: Decision, call: ToolCall, fetched: Fetched
+    ) -> None:
+        came = f"{fetched.size_bytes:,} bytes came from {fetched.host}"
+        why = f"{came}, and no hash says that they are the right ones"
+        decision = replace(decision, reasons=(why, *decision.reasons))
+        if decision.verdict == "deny":
+            raise _denial(case.tool, decision)
+        answer = await self._ask(case, decision, call.said, runs=str(fetched))
+        if not answer.yes:
+            raise _denial(case.tool, decision, answer.reason)
+        _refuse_changed(case)
+
+    def refusal(self, call: ToolCall, error: SkillpouchError) -> Permit:
+        """Return what goes on record of a call that may not run, or cannot be started."""
+        decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
+        try:
+            case = self._case(call)
+        except SkillpouchError:  # why it was refused, perhaps
+            return Permit(decision=decision)
+        redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
+        return Permit(digest=case.request.digest, decision=decision, redactor=redactor)
+
+    @property
+    def has_consent(self) -> bool:
+        """Whether somebody said that tools may run unprotected where this machine cannot."""
+        return self._grants.consent() is not None
+
+    def _decide(self, request: Request, call: ToolCall) -> Decision:
+        if not self.policy.minds_arguments(request):
+            return self.policy.decide(request)
+        # What is refused to one way of reading the call is refused to the call.
+        found = (self.policy.decide(replace(request, arguments=each)) for each in readings(call))
+        return max(found, key=lambda decision: _STRICTNESS[decision.verdict])
+
+    def _case(self, call: ToolCall) -> _Case:
+        tool = call.tool
+        is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
+        seen = None if is_ours else snapshot_of(tool.home)
+        last = self._grants.last(tool.skill, tool.place) if seen else None
+        if seen and last and last.digest == seen.digest and not tool.copied_from:
+            # Something is given for these bytes. A copy is not read again: nobody writes it.
+            seen = snapshot_of(tool.home, reread=True)
+        digest = seen.digest if seen else ""
+        grant = last if last is not None and last.digest == digest else None
+        needed, barred = _grantable(missing(self._needs.of(tool, digest), grant))
+        said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
+        places = self.policy.minds_places and not is_ours
+        request = Request(
+            tool=tool.id,
+            skill=tool.skill,
+            confined=isinstance(tool.runs, Function | Hosted) or call.terms.sandbox == "on",
+            first_use=grant is None and not is_ours,
+            effects=tool.effects,
+            arguments=call.arguments,
+            needs=needed,
+            granted=(*self._needs.granted(tool, digest, grant), *said, *_configured(tool)),
+            digest=digest,
+            name=tool.name,
+            home=real_path(tool.place) if places else "",
+            workspace=real_path(str(call.terms.workspace)) if places else "",
+            roots=self._roots,
+        )
+        outdated = last if grant is None else None
+        return _Case(
+            tool=tool, seen=seen, grant=grant, request=request, barred=barred, outdated=outdated
+        )
+
+    def _was_said(self, case: _Case, decision: Decision) -> bool:
+        if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:
+            return True
+        return _said(case, decision) in self._said
+
+    async def _ask(
+        self, case: _Case, decision: Decision, said: dict[str, Any], *, runs: str = ""
+    ) -> Answer:
+        # Only of what it has: a secret that was not granted is not asked for, not even for this.
+        redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
+        question = Question(
+            tool=case.tool.id,
+            skill=case.tool.skill,
+            runs=runs or what_runs(case.tool),
+            arguments=redactor.value(said),
+            needs=case.request.needs,
+            reasons=decision.reasons,
+            digest=case.request.digest,
+            session=self._session or "",
+        )
+        return await ask(self._approver, question, self.policy.answer_seconds)
+
+    def _remember(self, case: _Case, decision: Decision, answer: Answer) -> None:
+        at_place = replace(case.tool, home=case.tool.place)
+        skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
+        if skill is not None:
+            # Of one package what is granted last counts, and another script may need another.
+            kept = case.grant.packages if case.grant else ()
+            needs = [*(Need(kind="packages", value=each) for each in kept), *case.request.needs]
+            self._grants.grant(skill, needs, by="approver", tools=[case.tool.id], seen=case.seen)
+        elif answer.remember != "once":
+            # For a function "always" is no longer: there is nothing on disk to bind a grant to.
+            self._said.add(_said(case, decision))
+
+    def _permit(self, case: _Case, decision: str, by: str) -> Permit:
+        needs = case.all_needs
+        values = self._secrets.of(needs)
+        unset = [n.value for n in needs if n.kind == "secret" and n.value not in values]
+        required = {need.value for need in self._needs.of(case.tool, case.request.digest)}
+        if lacking := [name for name in unset if name in required]:
+            raise SecretUnsetError(case.tool.skill, lacking)
+        return Permit(
+            digest=case.request.digest,
+            given=given_for(needs, values),
+            decision=decision,
+            approved_by=by,
+            redactor=self._secrets.redactor(values),
+        )
+
+
+# What a yes for a session was about: another rule that asks, or another need, is another question.
+_Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
+
+
+def _said(case: _Case, decision: Decision) -> _Said:
+    return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _configured(tool: Tool) -> tuple[Need, ...]:
+    return tool.runs.granted if isinstance(tool.runs, Hosted) else ()
+
+
+def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
+    """Return needs as they would be granted, and why some of them never are.
+
+    A path is where it really leads: that is what somebody says yes to.
+    """
+    found, barred = [], []
+    for need in needs:
+        try:
+            found.append(grantable(need))
+        except GrantRefusedError as error:
+            found.append(need)
+            barred.append(str(error))
+    return tuple(found), tuple(barred)
+
+
+def _denial(tool: Tool, decision: Decision, *reasons: str) -> CallDeniedError:
+    return CallDeniedError(
+        tool=tool.id, reasons=(*decision.reasons, *reasons), hints=decision.hints
+    )
+
+
+def _with_changes(case: _Case, decision: Decision) -> Decision:
+    """Tell a skill that was granted and changed from one that never was."""
+    last, seen = case.outdated, case.seen
+    if decision.verdict != "ask" or last is None or seen is None:
+        return decision
+    if not any(last.covers(need) for need in case.request.needs):
+        return decision
+    changes = changes_between(last.manifest, seen.manifest) if last.manifest else ()
+    reason = f"it was granted {last.when}, and {in_short(changes)}"
+    renew = trust_command(case.tool.skill, (), roots=case.request.roots, renew=True)
+    return replace(decision, reasons=(*decision.reasons, reason), hints=(renew, *decision.hints))
+
+
+def _refuse_changed(case: _Case) -> None:
+    """Refuse what is no longer what somebody said yes to: an answer may take minutes."""
+    if case.seen is not None and snapshot_of(case.tool.home).digest != case.seen.digest:
+        raise SkillChangedError(case.tool.skill)
+
+
+def _who(case: _Case, decision: Decision) -> str:
+    rules = [reason for reason in decision.reasons if reason.startswith("rule ")]
+    if rules:
+        return rules[0]
+    return "a grant" if case.grant is not None else ""

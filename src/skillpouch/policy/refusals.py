@@ -1,0 +1,141 @@
+"""What stands against every call of a tool, whatever its arguments: so that `ready` is true."""
+
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
+from skillpouch.errors import SkillpouchError
+from skillpouch.needs import Need
+from skillpouch.tools import Tool
+
+if TYPE_CHECKING:
+    from skillpouch.policy.decisions import Request
+    from skillpouch.policy.policy import Policy
+    from skillpouch.trust.grant import Grant
+    from skillpouch.trust.grants import Grants
+
+# Effects that a policy out of the box asks about.
+_ASKED_ABOUT = frozenset(("destructive", "network"))
+
+
+class Refusals:
+    """Tells why tools would be refused, for the calls of one manager.
+
+    Thousands of tools are asked about at a time, and most of them need nothing: without rules,
+    neither the policy nor grants are loaded for those. With somebody to be asked (`asks`), only
+    what is denied stands against a call. Rules about arguments refuse some calls, not the tool.
+    """
+
+    def __init__(
+        self,
+        policy: "Policy | None" = None,
+        *,
+        asks: bool = False,
+        sandbox: Literal["on", "off"] = "on",
+        workspace: Path | None = None,
+    ) -> None:
+        self._given = policy
+        self._asks = asks
+        self._confined = sandbox == "on"
+        self._workspace = workspace
+
+    def of_skill(self, tools: Iterable[Tool]) -> dict[str, list[str]]:
+        """Return id → reasons for those of a skill's tools that would be refused."""
+        suspected = [tool for tool in tools if self._has_rules or _is_suspect(tool)]
+        if not suspected:
+            return {}
+        try:
+            grant = self._grants.find(suspected[0].skill, suspected[0].place)
+            found = {tool.id: self._reasons(tool, grant) for tool in suspected}
+        except (
+            SkillpouchError
+        ) as error:  # a policy or grants that cannot be believed refuse all calls
+            return {tool.id: [str(error)] for tool in suspected}
+        return {name: reasons for name, reasons in found.items() if reasons}
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        """Whether anything but what holds out of the box may hold here."""
+        config = config_directory()
+        named = self._given is not None or not self._confined
+        is_users = config is not None and os.path.lexists(config / POLICY_FILE)
+        return named or is_users or os.path.lexists(PROJECT_FILE)
+
+    @cached_property
+    def _policy(self) -> "Policy":
+        # Here, and below: what decides takes longer to load than a list of skills takes to make.
+        from skillpouch.policy.loading import load_policy
+
+        return (self._given or load_policy(Path.cwd())).for_any_arguments()
+
+    @cached_property
+    def _grants(self) -> "Grants":
+        from skillpouch.trust.grants import Grants
+
+        return Grants()
+
+    def _reasons(self, tool: Tool, grant: "Grant | None") -> list[str]:
+        if not self._has_rules and not _ASKED_ABOUT.intersection(tool.effects):
+            return [*_restriction(tool), *(() if self._asks else _ungranted(tool, grant))]
+        restriction = _restriction(tool) if self._policy.allowed_tools == "enforce" else []
+        return [*restriction, *self._decided(tool, grant)]
+
+    def _decided(self, tool: Tool, grant: "Grant | None") -> list[str]:
+        from skillpouch.policy.concerns import reason_for
+
+        request = self._request(tool, grant)
+        decision = self._policy.decide(request)
+        said_yes = grant is not None and tool.id in grant.tools and not request.needs
+        refused = decision.verdict == "deny" or not (self._asks or said_yes)
+        if decision.verdict == "allow" or not refused:
+            return []
+        lacking = {reason_for(need): _is_not_granted(need) for need in request.needs}
+        return [lacking.get(reason, reason) for reason in decision.reasons]
+
+    def _request(self, tool: Tool, grant: "Grant | None") -> "Request":
+        from skillpouch.policy.decisions import Request
+        from skillpouch.trust.call_needs import CallNeeds
+        from skillpouch.trust.grant import missing
+        from skillpouch.trust.paths import real_path
+
+        said = () if self._confined else (Need(kind="unconfined"),)
+        workspace = str(self._workspace or Path.cwd()) if self._policy.minds_places else ""
+        return Request(
+            tool=tool.id,
+            skill=tool.skill,
+            confined=self._confined,
+            first_use=grant is None,
+            effects=tool.effects,
+            needs=missing(tool.asks, grant),
+            granted=(*(CallNeeds().granted(tool, "", grant) if grant else ()), *said),
+            name=tool.name,
+            home=real_path(tool.place) if workspace else "",
+            workspace=real_path(workspace) if workspace else "",
+        )
+
+
+def _is_suspect(tool: Tool) -> bool:
+    """Tell whether a policy out of the box might refuse a tool."""
+    is_free = not tool.asks and tool.allowed_tools is None
+    return not is_free or not _ASKED_ABOUT.isdisjoint(tool.effects)
+
+
+def _restriction(tool: Tool) -> list[str]:
+    if tool.allowed_tools is None:
+        return []
+    return [f"`allowed-tools` of {tool.skill} leaves out Bash, so its scripts do not run"]
+
+
+def _ungranted(tool: Tool, grant: "Grant | None") -> list[str]:
+    from skillpouch.trust.grant import missing
+
+    return [_is_not_granted(need) for need in missing(tool.asks, grant)]
+
+
+def _is_not_granted(need: Need) -> str:
+    from skillpouch.trust.errors import describe
+
+    return f"{describe(need)} is not granted"

@@ -1,0 +1,76 @@
+"""Reads the files in which a skill declares what it needs, and remembers where it looked."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from skillpouch.provision.packages.errors import RequirementRefusedError
+from skillpouch.signatures.languages import language_of, source_text
+from skillpouch.untrusted_files import (
+    DECLARATION_BYTES,
+    CannotReadError,
+    Stamp,
+    read_inside,
+    require_inside,
+    stamp_of,
+)
+
+
+class DeclaredFiles:
+    """Files of one skill. `seen` is every place that was looked at, with its stamp or None.
+
+    While all of `seen` is unchanged, reading again would give the same. `texts` are files that
+    stand in a declaration and not on the disk, by the path that they would have.
+    """
+
+    def __init__(self, home: str, texts: Mapping[str, str] | None = None) -> None:
+        self.home = Path(home)
+        self.texts = dict(texts or {})
+        self.seen: dict[str, Stamp | None] = {}
+        self._read: dict[str, str | None] = {}  # what several scripts of a skill share
+
+    def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
+        """Return the text of a file, None when there is none; refuse one that leads outside.
+
+        A script may be in any encoding; what only declares must be UTF-8.
+        """
+        name = str(path)
+        if name in self.texts:
+            return self.texts[name]
+        if name not in self._read:
+            self._read[name] = self._read_file(name, most)
+        return self._read[name]
+
+    def _read_file(self, name: str, most: int) -> str | None:
+        self.seen[name] = look(name)
+        if self.seen[name] is None and not os.path.lexists(name):
+            return None
+        try:
+            content = read_inside(name, str(self.home), most)
+        except CannotReadError as error:
+            raise RequirementRefusedError(name, error.reason) from None
+        self.seen[name] = content.stamp
+        if language := language_of(name):
+            return source_text(content.data, language)
+        try:
+            return content.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise RequirementRefusedError(name, "it is not UTF-8 text") from None
+
+    def has_folder(self, path: Path) -> bool:
+        """Tell whether the skill holds such a folder itself, not a link that leads outside."""
+        # A folder's stamp changes with what is in it; whether it is there is all that counts.
+        self.seen[str(path)] = look(str(path))
+        try:
+            require_inside(str(path), str(self.home))
+        except CannotReadError:
+            return False
+        return path.is_dir()
+
+
+def look(path: str) -> Stamp | None:
+    """Return the stamp of what is at a path, None when there is nothing."""
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):
+        return None

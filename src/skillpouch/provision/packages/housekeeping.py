@@ -1,0 +1,100 @@
+"""Lists environments and removes those that nobody uses any more."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillpouch.provision.packages.locks import try_hold
+from skillpouch.provision.packages.store import (
+    READY,
+    USED,
+    environments_directory,
+    read_record,
+    remove,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One environment on disk; one that is not `ready` is being built, or was left by a crash."""
+
+    digest: str
+    kind: str
+    requirements: tuple[str, ...]
+    size_bytes: int
+    last_used: float
+    ready: bool
+
+
+def list_environments() -> list[Kept]:
+    """Return the environments of this user, the one used last first."""
+    found = [_kept(place) for place in _places()]
+    return sorted(found, key=lambda kept: kept.last_used, reverse=True)
+
+
+def prune(older_than_seconds: float) -> list[Kept]:
+    """Remove what was not used for so long, never what is being built; return what was removed."""
+    before = time.time() - older_than_seconds
+    return [kept for place in _places() if (kept := _prune_one(place, before)) is not None]
+
+
+def _prune_one(place: Path, before: float) -> Kept | None:
+    if _last_used(place) > before:
+        return None
+    descriptor = try_hold(place)
+    if descriptor is None:
+        return None
+    try:
+        if (place / USED).exists() and _last_used(place) > before:  # built or used meanwhile
+            return None
+        kept = _kept(place)
+        # It stops being an environment at once, whatever becomes of the rest.
+        (place / READY).unlink(missing_ok=True)
+        gone = place.with_name(f"{place.name}.gone-{os.urandom(4).hex()}")
+        place.rename(gone)
+        remove([gone])
+        return kept
+    finally:
+        os.close(descriptor)
+
+
+def _places() -> list[Path]:
+    root = environments_directory()
+    if root is None or not root.is_dir():
+        return []
+    return sorted(place for place in root.iterdir() if place.is_dir() and not place.is_symlink())
+
+
+def _kept(place: Path) -> Kept:
+    record = read_record(place) or {}
+    return Kept(
+        digest=place.name,
+        kind=str(record.get("kind", "")),
+        requirements=tuple(map(str, record.get("requirements", ()))),
+        size_bytes=_size(place),
+        last_used=_last_used(place),
+        ready=bool(record),
+    )
+
+
+def _last_used(place: Path) -> float:
+    for path in (place / USED, place):
+        try:
+            return path.stat().st_mtime
+        except FileNotFoundError:
+            continue
+    return 0.0
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes on disk; a file with several names counts once."""
+    counted: dict[tuple[int, int], int] = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(parent, name))
+            except FileNotFoundError:
+                continue
+            counted[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(counted.values())

@@ -1,0 +1,131 @@
+"""The environment of a script: known, ready, or built now."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillpouch.discovery.index import is_settled
+from skillpouch.environment import cache_directory
+from skillpouch.provision.packages.building import Job, OnProgress, build
+from skillpouch.provision.packages.declared_files import DeclaredFiles, look
+from skillpouch.provision.packages.granted_packages import given_packages
+from skillpouch.provision.packages.needs import read_needs
+from skillpouch.provision.packages.pythons import Sandbox
+from skillpouch.provision.packages.ready import Environment
+from skillpouch.provision.packages.recipes import is_met, recipe_for
+from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
+from skillpouch.tools import Script
+from skillpouch.untrusted_files import Stamp
+
+BUILD_SECONDS = 600.0
+_TOUCH_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was found for a script, for as long as everything that was looked at is the same."""
+
+    seen: tuple[tuple[str, Stamp | None], ...]
+    environment: Environment | None
+    cache: Path | None  # where it is
+    touched: float
+
+
+_Key = tuple[str, str, Path | None, tuple[str, ...]]
+_known: dict[_Key, _Known] = {}
+_MOST_KNOWN = 4_096
+
+
+async def environment_for(  # noqa: PLR0913 - each is said by name
+    script: Script,
+    home: str,
+    *,
+    packages: tuple[str, ...],
+    text: str | None = None,
+    on_progress: OnProgress | None = None,
+    timeout_seconds: float = BUILD_SECONDS,
+    sandbox: Sandbox = "on",
+    workspace: Path | None = None,
+) -> Environment | None:
+    """Return the environment of a script of the skill at `home`, None when it needs none.
+
+    `packages` are those that somebody said yes to: nothing else is installed, whatever is
+    declared. `text` is what a script holds that is no file; its path says which one it is, and
+    nothing is there.
+
+    One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
+    else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
+
+    Raises:
+        UngrantedError: the skill declares packages that nobody said yes to.
+        RequirementRefusedError: what the skill declares is not installed by Skillpouch.
+        InstallError: it could not be installed, or not in time.
+        SandboxUnavailableError: this machine cannot confine the installer.
+    """
+    key = (script.file, home, workspace, packages)
+    known = _known.get(key)
+    if known is not None and _holds(known):
+        _note_use(known)
+        return known.environment
+    files = DeclaredFiles(home, None if text is None else {script.file: text})
+    skill = Path(home).name
+    needs = given_packages(read_needs(script, files), packages, script, skill)
+    found: Environment | None = None
+    if needs is not None and not is_met(needs):
+        job = Job(
+            recipe=await recipe_for(needs, skill, sandbox, workspace),
+            skill=skill,
+            store=open_store(),
+            say=on_progress or (lambda _line: None),
+            timeout_seconds=timeout_seconds,
+            sandbox=sandbox,
+        )
+        place = job.store / job.recipe.digest
+        found = find_ready(place) or await build(job)
+        touch(place)
+        ready = str(found.folder.parent / READY)
+        files.seen[ready] = look(ready)
+    _remember(key, files, found)
+    return found
+
+
+async def same_environment(
+    environment: Environment, script: Script, home: str, *, packages: tuple[str, ...]
+) -> None:
+    """Have a script with these packages find an environment that was built for others.
+
+    They are the versions that came for those, so that building it again would give the same.
+    """
+    skill = Path(home).name
+    needs = given_packages(read_needs(script, DeclaredFiles(home)), packages, script, skill)
+    if needs is None or is_met(needs):
+        return
+    recipe = await recipe_for(needs, skill, "on", None)
+    place, original = open_store() / recipe.digest, environment.folder.parent
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place != original and find_ready(place) is None:
+        names = list(recipe.names)
+        write_ready(place, {"same_as": original.name, "requirements": names, **recipe.record()})
+
+
+def _holds(known: _Known) -> bool:
+    if known.environment is not None and known.cache != cache_directory():
+        return False
+    return all(look(path) == stamp for path, stamp in known.seen)
+
+
+def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> None:
+    known = _Known(tuple(files.seen.items()), found, cache_directory(), 0.0)
+    _note_use(known)
+    # A file that changed a moment ago may change again without its stamp telling.
+    if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = known
+
+
+def _note_use(known: _Known) -> None:
+    now = time.monotonic()
+    if known.environment is not None and now - known.touched > _TOUCH_SECONDS:
+        known.touched = now
+        touch(known.environment.folder.parent)

@@ -1,0 +1,67 @@
+"""A finished environment: what it holds, and what a caller must add so that a script finds it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from skillpouch.backends.interpreters import homes_of
+from skillpouch.provision.packages.node_recipe import MODULES
+from skillpouch.provision.packages.python_recipe import VENV
+
+_HOOK = Path(__file__).parent.parent / "backends" / "runners" / "find_packages.mjs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Packages for a script, shared by all scripts that need the same, never written again.
+
+    `python` runs a Python script in place of Skillpouch's own; it executes what the packages
+    brought, so only ever confined. `variables` are for the script, `programs` belongs first on its
+    PATH, and `visible` must be in sight of it, executable (`Confinement.interpreters`).
+    """
+
+    folder: Path
+    requirements: tuple[str, ...]
+    python: str = ""
+    node_modules: Path | None = None
+    programs: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    visible: tuple[Path, ...] = ()
+
+
+def environment_at(folder: Path, record: Mapping[str, Any]) -> Environment | None:
+    """Return the environment in a folder, None when it is not whole."""
+    requirements = tuple(map(str, record.get("requirements", ())))
+    base = str(record.get("base", ""))
+    if record.get("kind") == "python":
+        programs = folder / VENV / "bin"
+        python = programs / "python"
+        visible = (folder, *homes_of(base))
+        found = Environment(
+            folder=folder,
+            requirements=requirements,
+            python=str(python),
+            programs=programs,
+            visible=visible,
+        )
+        return found if os.access(python, os.X_OK) else None
+    return _node_environment(folder, requirements)
+
+
+def _node_environment(folder: Path, requirements: tuple[str, ...]) -> Environment | None:
+    modules = folder / MODULES / "node_modules"
+    # NODE_PATH is for require(), the hook for import; by variable, so that a script's own
+    # children find the same.
+    variables = {"NODE_PATH": str(modules), "NODE_OPTIONS": f"--import={_HOOK.as_uri()}"}
+    found = Environment(
+        folder=folder,
+        requirements=requirements,
+        node_modules=modules,
+        programs=modules / ".bin",
+        variables=MappingProxyType(variables),
+        visible=(folder, _HOOK.parent),
+    )
+    return found if modules.is_dir() else None

@@ -1,0 +1,121 @@
+"""Where environments are kept, and which of them are finished."""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from skillpouch.environment import another_place, cache_directory
+from skillpouch.provision.packages.errors import DependencyError
+from skillpouch.provision.packages.ready import Environment, environment_at
+from skillpouch.provision.packages.recipe import FORMAT
+from skillpouch.runtime.removal import remove_tree
+from skillpouch.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
+
+# <store>/environments/<digest>/ready.json names the folder beside it that is the environment, or
+# another digest where one lies that holds the same.
+# The installer writes that folder only, so it cannot make an unfinished one look finished.
+READY = "ready.json"
+USED = "last_used"
+LOCK = "lock"
+
+
+def environments_directory() -> Path | None:
+    """Return where environments are kept, if anywhere. Tools must never be able to write it."""
+    cache = cache_directory()
+    return cache / "environments" if cache else None
+
+
+def open_store() -> Path:
+    """Return the folder of environments, made for its user alone.
+
+    Raises:
+        DependencyError: there is no such place, or others could write it.
+    """
+    root = environments_directory()
+    if root is None:
+        raise DependencyError(
+            "there is no place for environments: no home folder", hint="set XDG_CACHE_HOME"
+        )
+    try:
+        root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+        status = root.stat()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = another_place("XDG_CACHE_HOME")
+        raise DependencyError(f"cannot keep environments in {root}: {reason}", hint=hint) from None
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DependencyError(
+            f"cannot keep environments in {root}: others may write there",
+            hint=f"chmod 700 {root}, or set XDG_CACHE_HOME to a folder of your own",
+        )
+    return root
+
+
+def downloads_folder(root: Path) -> Path:
+    """Return where installers keep what they have fetched, next to the environments."""
+    folder = root.parent / "downloads"
+    for name in ("", "pip", "uv", "npm"):
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def read_record(place: Path) -> Mapping[str, Any] | None:
+    """Return what is known of a finished environment, None for any other folder."""
+    try:
+        record = json.loads(read_whole(str(place / READY), DECLARATION_BYTES).data)
+    except (CannotReadError, ValueError, RecursionError):
+        return None
+    is_ours = isinstance(record, dict) and record.get("format") == FORMAT
+    name = record.get("folder", record.get("same_as")) if is_ours else None
+    return record if isinstance(name, str) and name.isalnum() else None
+
+
+def find_ready(place: Path) -> Environment | None:
+    """Return the finished environment at a place, None when there is none or not all of it.
+
+    A place may say that another holds the `same_as` it should: that one is looked at, once.
+    """
+    record = read_record(place)
+    if record and "folder" not in record:
+        place = place.with_name(record["same_as"])
+        record = read_record(place)
+    if record is None or "folder" not in record:
+        return None
+    return environment_at(place / record["folder"], record)
+
+
+def write_ready(place: Path, record: Mapping[str, Any]) -> None:
+    """Make the environment count, in one step: a reader sees all of it or nothing."""
+    unfinished = place / f"{READY}.{os.getpid()}"
+    unfinished.write_text(json.dumps({"format": FORMAT, "built": time.time(), **record}) + "\n")
+    unfinished.rename(place / READY)
+    touch(place)
+
+
+def touch(place: Path) -> None:
+    """Note that an environment is being used."""
+    try:
+        (place / USED).touch(mode=0o600)
+    except OSError:
+        return  # pruned this moment, or a full disk: the next use will tell
+
+
+def leftovers(place: Path) -> list[Path]:
+    """Return what a builder that was killed has left: all that is there but the lock."""
+    return [entry for entry in place.iterdir() if entry.name not in (LOCK, USED)]
+
+
+def remove(entries: Iterable[Path]) -> None:
+    """Remove files and folders."""
+    for entry in entries:
+        if entry.is_dir() and not entry.is_symlink():
+            with suppress(OSError):
+                remove_tree(entry)
+        else:
+            entry.unlink(missing_ok=True)

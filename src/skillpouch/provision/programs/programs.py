@@ -1,0 +1,121 @@
+"""A program from the web, ready to be run: kept from earlier, or fetched and checked now."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skillpouch.calls import Fetched, OnProgress, Vouch
+from skillpouch.errors import SkillpouchError
+from skillpouch.provision.packages.locks import hold
+from skillpouch.provision.programs.answers import Opener
+from skillpouch.provision.programs.errors import (
+    DownloadError,
+    HashDiffersError,
+    PinDiffersError,
+    PinNeededError,
+)
+from skillpouch.provision.programs.fetching import Fetch, FetchLimits
+from skillpouch.provision.programs.partial import Partial
+from skillpouch.provision.programs.progress import Progress
+from skillpouch.provision.programs.store import find_program, hash_of, keep_program, open_programs
+from skillpouch.provision.programs.wanted import Wanted
+from skillpouch.runtime.removal import remove_tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """For whom something is fetched, and how: `vouch` is asked where no hash is known."""
+
+    skill: str
+    opener: Opener
+    vouch: Vouch | None = None
+    on_progress: OnProgress | None = None
+    limits: FetchLimits = field(default_factory=FetchLimits)
+
+
+async def program_for(wanted: Wanted, terms: Terms) -> Path:
+    """Return a whole file whose content is the expected one.
+
+    Raises:
+        DownloadError: it cannot be fetched, or is something else.
+        PinNeededError: no hash is known, and nobody vouched for what came.
+    """
+    root = open_programs()
+    known = await _known(root, wanted)
+    if known is not None:
+        return known
+    place = root / "partial" / wanted.key
+    async with hold(place, _waiting(wanted, terms)):
+        # Whoever held the lock before may have fetched it.
+        known = await _known(root, wanted)
+        if known is None:
+            known = await _fetched(root, place, wanted, terms)
+        with suppress(OSError):
+            remove_tree(place)
+        return known
+
+
+async def _known(root: Path, wanted: Wanted) -> Path | None:
+    digest = wanted.sha256
+    return await asyncio.to_thread(find_program, root, digest) if digest else None
+
+
+async def _fetched(root: Path, place: Path, wanted: Wanted, terms: Terms) -> Path:
+    partial = Partial(place)
+    was_there = partial.size() > 0
+    digest = await _fetch(wanted, partial, terms)
+    if was_there and wanted.sha256 not in (None, digest):
+        # The part from last time may have been of another file.
+        partial.discard()
+        digest = await _fetch(wanted, partial, terms)
+    if wanted.sha256 not in (None, digest):
+        partial.discard()
+        raise _difference(wanted, digest, terms)
+    if wanted.sha256 is None:
+        await _have_vouched(wanted, partial, digest, terms)
+    try:
+        return keep_program(root, partial.file, digest)
+    except OSError as error:
+        raise DownloadError(wanted.url, (error.strerror or str(error)).lower()) from None
+
+
+async def _fetch(wanted: Wanted, partial: Partial, terms: Terms) -> str:
+    name = wanted.url.partition("?")[0].rpartition("/")[2] or wanted.host
+    progress = Progress(name[:80], terms.on_progress)
+    await Fetch(wanted, partial, terms.opener, terms.limits, progress).run()
+    return await asyncio.to_thread(_settled_hash, partial.file)
+
+
+def _settled_hash(file: Path) -> str:
+    """Return the hash of what is really on the disk."""
+    with file.open("ab") as opened:
+        os.fsync(opened.fileno())
+    return hash_of(file)
+
+
+def _difference(wanted: Wanted, digest: str, terms: Terms) -> HashDiffersError:
+    expected = str(wanted.sha256)
+    if wanted.is_pinned:
+        return PinDiffersError(terms.skill, wanted.url, expected, digest)
+    return HashDiffersError(wanted.url, expected, digest)
+
+
+async def _have_vouched(wanted: Wanted, partial: Partial, digest: str, terms: Terms) -> None:
+    size = partial.size()
+    if terms.vouch is None:
+        partial.discard()
+        raise PinNeededError(wanted.host, size, digest)
+    fetched = Fetched(url=wanted.url, host=wanted.host, size_bytes=size, sha256=digest)
+    try:
+        await terms.vouch(fetched)
+    except SkillpouchError:
+        partial.discard()
+        raise
+
+
+def _waiting(wanted: Wanted, terms: Terms) -> Callable[[], None]:
+    tell = terms.on_progress or (lambda _: None)
+    return lambda: tell(f"waiting: somebody else is fetching {wanted.url}")

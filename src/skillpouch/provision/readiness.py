@@ -1,0 +1,69 @@
+"""What this machine lacks before a tool could run: interpreters and binaries, looked up once."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from shutil import which
+from typing import Any
+
+from skillpouch.environment import is_set, search_path
+from skillpouch.signatures.languages import DEBIAN_PACKAGES, TYPESCRIPT_NODE
+from skillpouch.skills import Skill
+from skillpouch.tools import Tool
+
+
+class Machine:
+    """Remembers which executables are there, for as long as one manager lives."""
+
+    def __init__(
+        self, path: str | None = None, runs_typescript: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._search = search_path() if path is None else path
+        self._runs_typescript = runs_typescript  # asks the Node that is there
+        self.has = cache(self._looks)
+
+    def _looks(self, name: str) -> bool:
+        if name == TYPESCRIPT_NODE:
+            return self.has("node") and self._runs_typescript()
+        return which(name, path=self._search) is not None
+
+    def missing(self, tool: Tool) -> list[str]:
+        """Say which interpreter or binary a tool lacks."""
+        needs = tool.needs
+        return [] if not needs or any(map(self.has, needs)) else [_not_installed(needs[0])]
+
+    def missing_for_skill(self, skill: Skill) -> list[str]:
+        """Say which binaries and variables a skill requires that are not there."""
+        return list(self._required(skill))
+
+    def _required(self, skill: Skill) -> Iterable[str]:
+        for requires in requirements(skill):
+            binaries = _names(requires.get("bins"))
+            yield from (_not_installed(name) for name in binaries if not self.has(name))
+            any_of = _names(requires.get("anyBins"))
+            if any_of and not any(map(self.has, any_of)):
+                yield f"{' or '.join(any_of)} is not installed"
+            variables = _names(requires.get("env"))
+            yield from (
+                f"{name} is not set: export {name}=…" for name in variables if not is_set(name)
+            )
+
+
+def requirements(skill: Skill) -> list[Mapping[str, Any]]:
+    """Return the `requires` mappings of a skill, whichever vendor key they stand under."""
+    front = skill.metadata.frontmatter
+    metadata = front.get("metadata")
+    vendors = metadata.values() if isinstance(metadata, dict) else ()
+    places = [front, *(vendor for vendor in vendors if isinstance(vendor, dict))]
+    found = [place.get("requires") for place in places]
+    return [requires for requires in found if isinstance(requires, dict)]
+
+
+def _not_installed(name: str) -> str:
+    package = DEBIAN_PACKAGES.get(name)
+    command = f": apt install {package}" if package else ""
+    return f"{name} is not installed{command}"
+
+
+def _names(value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, str) and item]

@@ -1,0 +1,1 @@
+"""Names become tools: ids, wire names, collisions, and tools that come and go."""

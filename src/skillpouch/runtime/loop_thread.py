@@ -1,0 +1,303 @@
+"""Blocking calls over one background event loop: inside a running loop, after fork, on Ctrl-C."""
+
+import asyncio
+import atexit
+import contextlib
+import contextvars
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, ref
+
+from skillpouch.runtime.uncancellable import Outlasting
+
+Value = TypeVar("Value")
+
+_JOIN_SECONDS = 5.0
+
+
+class Post:
+    """Hands work to a loop from other threads; all that is there when it looks costs one wake-up.
+
+    To wake a loop is a system call at which the thread lets others run: with hundreds of calls
+    at once both threads would do little else.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._work: deque[Callable[[], object]] = deque()
+        self._is_asked = False
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Have something done soon, after what was put before; RuntimeError on a closed loop."""
+        self._work.append(work)
+        if not self._is_asked:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._is_asked = True
+        loop = self._loop()
+        if loop is None:
+            return  # and so has everybody who waited there
+        try:
+            loop.call_soon_threadsafe(self._take)
+        except RuntimeError:
+            self._is_asked = False
+            self._work.clear()
+            raise
+
+    def _take(self) -> None:
+        # Before looking: what is put from now on asks again.
+        self._is_asked = False
+        try:
+            while self._work:
+                self._work.popleft()()
+        finally:
+            if self._work:
+                self._ask()  # one of them failed: the loop tells of it, and the others come next
+
+
+class SignalRelay:
+    """Wakes the main thread for a signal while it waits for the loop thread.
+
+    Only the main thread runs Python's signal handlers, but the kernel hands a signal to any thread
+    (signal(7)): the lock that the main thread sleeps in is then not interrupted. The C part of
+    every handler writes the number of the signal to a descriptor, whichever thread it ran in; the
+    loop thread reads it, and lets the main thread go for a moment.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._reading, self._writing = socket.socketpair()
+        self._reading.setblocking(False)
+        self._writing.setblocking(False)
+        self._wake: Callable[[], None] | None = None
+        self._before = -1
+        loop.add_reader(self._reading, self._pass_on)
+
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have a function called, on the loop thread, for each signal. For the main thread."""
+        before = self._wake, self._before
+        previous = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
+        own = previous == self._writing.fileno()  # a handler that itself makes a blocking call
+        self._wake, self._before = wake, self._before if own else previous
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(previous, warn_on_full_buffer=False)
+            self._wake, self._before = before
+
+    def _pass_on(self) -> None:
+        numbers = self._reading.recv(4096)
+        wake, before = self._wake, self._before
+        if wake is not None:
+            wake()
+        if before != -1:  # somebody else, such as asyncio on the main thread, listens too
+            with contextlib.suppress(OSError):
+                os.write(before, numbers)
+
+    def close(self) -> None:
+        """Leave the descriptors. For the loop thread, when its loop is over."""
+        self._reading.close()
+        self._writing.close()
+
+
+class LoopThread:
+    """An event loop on a daemon thread of its own, started when first needed."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.post = Post(self.loop)
+        self.signals = SignalRelay(self.loop)
+        self.thread = threading.Thread(target=self._serve, name="skillpouch-loop", daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.run_until_complete(_cancel_others())
+        self.loop.close()
+        self.signals.close()
+
+    def stop(self) -> None:
+        """Cancel what is running, so that its processes end, and leave the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(_JOIN_SECONDS)
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class _Running:
+    """The loop thread of this process; a forked child starts without one."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        # The lock too: another thread may have held it at the moment of the fork.
+        self.lock = threading.Lock()
+        self.current: LoopThread | None = None
+        self.posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
+
+    def post_to(self, loop: asyncio.AbstractEventLoop) -> Post:
+        """Return the one way to a loop that waits for ours."""
+        found = self.posts.get(loop)
+        if found is None:
+            found = self.posts[loop] = Post(loop)
+        return found
+
+    def get(self) -> LoopThread:
+        current = self.current
+        if current is not None and current.loop.is_running():
+            return current
+        with self.lock:
+            if self.current is None or not self.current.thread.is_alive():
+                self.current = LoopThread()
+            return self.current
+
+    def stop(self) -> None:
+        with self.lock:
+            if self.current is not None:
+                self.current.stop()
+                self.current = None
+
+
+_running = _Running()
+os.register_at_fork(after_in_child=_running.forget)
+atexit.register(_running.stop)
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine on the loop thread and return its result to this thread.
+
+    An exception in the waiting thread, such as KeyboardInterrupt, cancels the coroutine and is
+    raised once that has ended.
+    """
+    thread = _running.get()
+    if threading.current_thread() is thread.thread:
+        coroutine.close()
+        raise RuntimeError(
+            "a blocking call on Skillpouch's own loop; await the async method instead"
+        )
+    ending: _Ending[Value] = _Ending()
+    context = contextvars.copy_context()
+
+    def start() -> None:
+        ending.begin(thread.loop.create_task(coroutine, context=context))
+
+    def cancel() -> None:
+        if ending.task is not None:
+            ending.task.cancel()
+        else:  # interrupted before it was handed over
+            coroutine.close()
+            ending.come()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    with thread.signals.waking(ending.wake) if is_main else contextlib.nullcontext():
+        try:
+            thread.loop.call_soon_threadsafe(start)
+            ending.wait()
+        except BaseException:
+            if not ending.is_there:
+                thread.loop.call_soon_threadsafe(cancel)
+                ending.wait()
+            raise
+    return ending.value()
+
+
+class _Ending(Generic[Value]):
+    """The end of a task, waited for on another thread: a bare lock costs half of a Future."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Value] | None = None
+        self.is_there = False
+        self._closed = threading.Lock()
+        self._closed.acquire()
+
+    def begin(self, task: "asyncio.Task[Value]") -> None:
+        self.task = task
+        task.add_done_callback(lambda _: self.come())
+
+    def come(self) -> None:
+        self.is_there = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the waiting thread look around: its signal handlers run. For the loop thread."""
+        if self._closed.locked():
+            self._closed.release()
+
+    def wait(self) -> None:
+        """Wait until it is there; Ctrl-C comes through."""
+        while not self.is_there:
+            self._closed.acquire()
+
+    def value(self) -> Value:
+        task, self.task = self.task, None
+        assert task is not None
+        try:
+            return task.result()
+        finally:
+            del task  # an error that is raised here must not hold what holds itself
+
+
+def background_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of the loop thread."""
+    return _running.get().loop
+
+
+def is_loop_thread() -> bool:
+    """Tell whether this code runs on the loop thread."""
+    current = _running.current
+    return current is not None and threading.current_thread() is current.thread
+
+
+async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine on the loop thread and wait for it on this loop.
+
+    Cancelling the waiter cancels the coroutine, and the waiter goes on only when it has ended.
+    """
+    thread = _running.get()
+    loop = asyncio.get_running_loop()
+    if loop is thread.loop:
+        return await coroutine
+    context = contextvars.copy_context()
+    tasks: list[asyncio.Task[Value]] = []
+    post = _running.post_to(loop)
+
+    def start() -> None:
+        task = thread.loop.create_task(coroutine, context=context)
+        tasks.append(task)
+        task.add_done_callback(lambda done: _tell(post, done, result))
+
+    def cancel() -> None:
+        tasks[0].cancel()  # there by now: what was put earlier runs earlier
+
+    result: Outlasting[Value] = Outlasting(loop, lambda: thread.post.put(cancel))
+    thread.post.put(start)
+    return await result
+
+
+def _tell(post: Post, task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
+    # A loop that was closed meanwhile has nobody left who waits.
+    with contextlib.suppress(RuntimeError):
+        post.put(lambda: _settle(task, result))
+
+
+def _settle(task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or result.is_unwanted:
+        result.end_cancelled()
+    elif error is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())

@@ -1,0 +1,154 @@
+"""What one tool needs beyond confinement, read from its skill and remembered by content."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from skillpouch.declarations.skill_md import read_skill_md
+from skillpouch.declarations.skill_tools import SkillTools
+from skillpouch.discovery.walk import skill_file_in
+from skillpouch.needs import Need
+from skillpouch.provision.packages.declared_files import DeclaredFiles, look
+from skillpouch.provision.packages.granted_packages import (
+    declared_anywhere,
+    declared_packages,
+    of_one_tool,
+)
+from skillpouch.skills import Skill
+from skillpouch.tools import Function, Hosted, Script, Tool
+from skillpouch.trust.asks import asks_of
+from skillpouch.trust.grant import Grant, needs_of
+from skillpouch.trust.package_asks import package_needs, propose_packages
+from skillpouch.trust.paths import is_below
+from skillpouch.untrusted_files import CannotReadError, Stamp
+
+_MOST_KNOWN = 4096
+_IN_BODY = "(## Configuration)"
+
+
+class CallNeeds:
+    """Answers per tool; a skill is read again when a byte of it has changed.
+
+    With `proposes`, where somebody can be asked, what a script imports, no file declares and this
+    Python does not have is a need, too: without it the call could only fail.
+    """
+
+    def __init__(self, *, proposes: bool = False) -> None:
+        self._proposes = proposes
+        self._known: dict[tuple[str, str], tuple[Need, ...]] = {}
+        self._packages: dict[tuple[str, str], frozenset[str]] = {}
+
+    def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
+        """Return what the skill of a tool declares that this tool needs."""
+        if isinstance(tool.runs, Function | Hosted) or not tool.home:
+            return ()
+        key = (tool.id, digest)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self._read(tool)
+        return known
+
+    def _read(self, tool: Tool) -> tuple[Need, ...]:
+        skill = skill_of(tool)
+        if skill is None:
+            return ()
+        proposed = _packages_to_propose(skill, tool) if self._proposes else ()
+        return (*_declared(skill, tool, DeclaredFiles(tool.home)), *proposed)
+
+    def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
+        """Return what a grant of its skill gives to one tool.
+
+        That is all of it but the packages that other scripts of the skill declare for themselves.
+        """
+        given = needs_of(grant) if grant else ()
+        if not any(need.kind == "packages" for need in given):
+            return given
+        declared = self._declared_anywhere(tool.home, digest)
+        packages = [need.value for need in given if need.kind == "packages"]
+        own = of_one_tool(packages, self.of(tool, digest), declared)
+        return tuple(need for need in given if need.kind != "packages" or need.value in own)
+
+    def _declared_anywhere(self, home: str, digest: str) -> frozenset[str]:
+        known = self._packages.get((home, digest))
+        if known is None:
+            if len(self._packages) >= _MOST_KNOWN:
+                self._packages.clear()
+            known = self._packages[home, digest] = declared_anywhere(home)
+        return known
+
+
+def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
+    """Return the tools of a skill with what each of them asks for; stamps cover what told so."""
+    files = DeclaredFiles(str(skill.home))
+    tools = [replace(tool, asks=_declared(skill, tool, files)) for tool in read.tools]
+    stamps = dict(_stamps_of(files.seen, str(skill.home))) if read.stamps else {}
+    return replace(read, tools=tuple(tools), stamps=stamps | read.stamps)
+
+
+def _declared(skill: Skill, tool: Tool, files: DeclaredFiles) -> tuple[Need, ...]:
+    asked = asks_of(skill, [tool], only_declared=True)
+    needed = [need for need in asked if _is_needed(need, tool)]
+    return (*needed, *declared_packages(tool, files))
+
+
+def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[str, Stamp]]:
+    """Yield stamps by path inside a skill; of what is not there, that of the folder it would be in.
+
+    What lies elsewhere is not looked at: it is refused, whatever it holds.
+    """
+    for name, stamp in seen.items():
+        path, found = Path(name), stamp
+        while found is None and is_below(str(path), home):
+            path = path.parent
+            found = look(str(path))
+        if found is not None and is_below(str(path), home):
+            yield os.path.relpath(path, home), found
+
+
+def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
+    if not isinstance(tool.runs, Script) or tool.runs.language != "python":
+        return ()
+    proposals = propose_packages(skill, [tool])
+    return package_needs(each for each in proposals if not _is_there(each.imported))
+
+
+def _is_there(module: str) -> bool:
+    """Tell whether this Python finds a module; looked up, not loaded."""
+    try:
+        return find_spec(module.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_needed(need: Need, tool: Tool) -> bool:
+    """Tell whether a tool cannot do without what its skill asks for.
+
+    What only its script reads may have a default; a setting that the instructions describe is
+    needed by the tools that read it.
+    """
+    if not need.declared:
+        return False
+    only_described = all(place.endswith(_IN_BODY) for place in need.asked_in.split(", "))
+    return not only_described or need.kind != "secret" or need.value in tool.variables
+
+
+def skill_of(tool: Tool) -> Skill | None:
+    """Return the skill of a tool, read from its folder."""
+    path = skill_file_in(tool.home)
+    if not path:
+        return None
+    try:
+        file = read_skill_md(path, Path(tool.home).name)
+    except CannotReadError:
+        return None
+    return Skill(
+        name=tool.skill,
+        description=file.metadata.description,
+        file=path,
+        source=tool.home,
+        metadata=file.metadata,
+    )

@@ -1,0 +1,1 @@
+"""The folder a call may write: opened without races, with what must not be written in it."""
