@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
-from skillpouch.journal.rows import INSERT_START, UPDATE, end_row, start_row
+from skillpouch.journal.records import INSERT_START, UPDATE, Finished, Started, end_row, start_row
 from skillpouch.journal.store import open_store
 
 STARTED = Started(

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from skillpouch import ToolRegistry
 from skillpouch.errors import UnknownToolError
-from skillpouch.registry.names import wire_name
-from skillpouch.tools import Stub, Tool
+from skillpouch.tools import Stub, Tool, wire_name
 
 SIZES = (100, 10_000, 100_000)
 SAMPLE = 100

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from skillpouch import SkillManager
-from skillpouch.discovery.watching.changes import Changes
+from skillpouch.discovery.watching.listening import Changes
 
 SIZES = (10, 100, 1_000)
 GOAL_MS = 1_000.0

@@ -19,7 +19,7 @@ from bashkit.scripted import ScriptedTool as Peer
 
 from skillpouch import ScriptedTool, ToolArgs, ToolDef
 from skillpouch.shell.builder import EngineKind
-from skillpouch.shell.workers import prepare_spare
+from skillpouch.shell.worker_pool import prepare_spare
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 TEN = "for i in $(seq 1 10); do get_user --id $i | jq -r .name; done"

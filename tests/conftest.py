@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.execution import shared
+from skillpouch.execution import engine
 from skillpouch.runtime.loop_thread import run_blocking
 
 WriteSkill = Callable[..., Path]
@@ -31,7 +31,7 @@ def own_directories(
 @pytest.fixture
 def no_other_processes() -> None:
     """End what earlier tests left waiting for calls: this one counts processes and descriptors."""
-    run_blocking(shared._engine.close())
+    run_blocking(engine._engine.close())
 
 
 @pytest.fixture

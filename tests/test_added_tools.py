@@ -5,9 +5,8 @@ import pytest
 from skillpouch import ToolRegistry
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
-from skillpouch.registry.names import wire_name
 from skillpouch.registry.overlay import AddedTools
-from skillpouch.tools import Stub, Tool
+from skillpouch.tools import Stub, Tool, wire_name
 
 
 def tool(skill: str, name: str, description: str = "It helps.") -> Tool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillpouch.net.addresses import is_public
+from skillpouch.net.hosts import is_public
 
 INSIDE = [
     "0.0.0.0",

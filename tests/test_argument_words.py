@@ -104,7 +104,7 @@ def safe(schema: dict[str, Any]) -> dict[str, Any]:
 
 def shown_schemas(made: Tool) -> dict[str, dict[str, Any]]:
     pytest.importorskip("mcp")
-    from skillpouch.servers.mcp.definitions import definition
+    from skillpouch.servers.mcp.protocol import definition
 
     return {
         "definitions": definition_of(made)["parameters"],

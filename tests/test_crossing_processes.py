@@ -16,16 +16,16 @@ import pytest
 
 import skillpouch
 from skillpouch import ScriptedTool, SkillManager, ToolExecutor, results, tool
-from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.errors import UnboundToolError
 from skillpouch.needs import Need
 from skillpouch.net.hosts import Host
 from skillpouch.problems import Problem
 from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
 from skillpouch.sessions import SessionManager
-from skillpouch.shell import engine, events, responses
+from skillpouch.shell import call_log, engine, responses
+from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.engine import Crash
-from skillpouch.shell.events import ScriptEvent
 from skillpouch.shell.responses import Artifact, ScriptCall, ToolResponse
 from skillpouch.tools import (
     _KINDS,
@@ -146,7 +146,7 @@ VALUES: list[Any] = [
 def test_no_kind_of_result_is_forgotten() -> None:
     found = {
         each
-        for module in (results, responses, events, engine)
+        for module in (results, responses, call_log, engine)
         for each in vars(module).values()
         if isinstance(each, type) and is_dataclass(each) and each.__module__ == module.__name__
     }

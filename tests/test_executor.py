@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from skillpouch import Limits, SkillManager, SkillpouchError, ToolExecutor, ToolRegistry, tool
-from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.errors import (
     AmbiguousNameError,
     CallDeniedError,

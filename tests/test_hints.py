@@ -15,10 +15,10 @@ from skillpouch.errors import (
     SkillNotFoundError,
     UnknownToolError,
 )
-from skillpouch.integrations.telling import refusal_text
+from skillpouch.integrations.model_results import refusal_text
 from skillpouch.needs import Need
 from skillpouch.net.hosts import Host
-from skillpouch.net.http.errors import InsideAddressError
+from skillpouch.net.http.guard import InsideAddressError
 from skillpouch.servers.faults import said
 from skillpouch.trust.errors import SkillChangedError, UngrantedError
 from tests.conftest import WriteSkill

@@ -11,7 +11,7 @@ from skillpouch.errors import CallDeniedError, PolicyFileError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Started
-from skillpouch.journal.trouble import JournalError
+from skillpouch.journal.store import JournalError
 from skillpouch.policy import Rule
 
 

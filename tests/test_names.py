@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from skillpouch.registry.names import is_wire_name, script_tool_name, tool_id, wire_name
+from skillpouch.tools import is_wire_name, script_tool_name, tool_id, wire_name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -22,11 +22,11 @@ exec "$0" -c "$1"
 """
 LOOK = """
 import asyncio, json, socket
-from skillpouch.provision.programs.web import web_opener
+from skillpouch.provision.programs.fetching import web_opener
 from skillpouch.execution.proxy.granted import Granted as ProxyGranted, RefusedHostError
 from skillpouch.execution.proxy.uplink import Uplink
 from skillpouch.net.hosts import Host
-from skillpouch.net.http.errors import InsideAddressError
+from skillpouch.net.http.guard import InsideAddressError
 from skillpouch.net.http.guard import Granted, Guard
 
 reached = []

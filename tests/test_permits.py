@@ -21,9 +21,8 @@ from skillpouch.errors import (
 from skillpouch.limits import Limits
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Condition, Equals, Question, Rule
-from skillpouch.policy.authorize import Permits
-from skillpouch.policy.delivered import readings
-from skillpouch.policy.permit import Permit
+from skillpouch.policy.authorize import Permit, Permits
+from skillpouch.policy.conditions import readings
 from skillpouch.tools import Binary, InlineScript
 from skillpouch.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
 from skillpouch.trust.grants import Grants
@@ -148,7 +147,7 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
 def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
     call_of: MakeCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillpouch.secrets.session_secrets._MOST_REDACTORS", 1)
+    monkeypatch.setattr("skillpouch.secrets.sources._MOST_REDACTORS", 1)
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
     local = threading.local()

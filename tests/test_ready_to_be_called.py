@@ -10,8 +10,7 @@ from skillpouch import Policy, SkillManager, Tool
 from skillpouch.discovery.index import is_settled
 from skillpouch.errors import CallDeniedError, PolicyFileError
 from skillpouch.needs import Need
-from skillpouch.policy.argument_tests import Equals
-from skillpouch.policy.conditions import Condition
+from skillpouch.policy.conditions import Condition, Equals
 from skillpouch.policy.rules import Rule
 from skillpouch.trust.grants import Grants
 from skillpouch.untrusted_files import stamp_of

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from skillpouch import ToolRegistry
 from skillpouch.errors import AmbiguousNameError, UnknownToolError
-from skillpouch.registry.names import hashed_wire_name, qualified_wire_name, wire_name
-from skillpouch.tools import Stub, Tool
+from skillpouch.tools import Stub, Tool, hashed_wire_name, qualified_wire_name, wire_name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONG = "a" * 60

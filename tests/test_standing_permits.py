@@ -12,9 +12,8 @@ from skillpouch.errors import CallDeniedError
 from skillpouch.limits import Limits
 from skillpouch.needs import Need
 from skillpouch.policy import Condition, Equals, Rule
-from skillpouch.policy.authorize import Permits
+from skillpouch.policy.authorize import Permit, Permits
 from skillpouch.policy.conditions import Absent, Present
-from skillpouch.policy.permit import Permit
 from skillpouch.results import ToolResult
 from skillpouch.tools import Hosted
 

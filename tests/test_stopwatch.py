@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.runtime.stopwatch import Stopwatch
+from skillpouch.runtime.timers import Stopwatch
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from skillpouch import Limits, Policy, SkillManager
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.policy.call_limits import Deadline, OwnersTimeout
 from skillpouch.policy.limit_rules import LimitRule
+from skillpouch.policy.policy import Deadline, OwnersTimeout
 from skillpouch.policy.project import Project
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.scripted_tool import ScriptedTool

@@ -12,7 +12,7 @@ import pytest
 from skillpouch import Policy, SkillManager
 from skillpouch.errors import WorkspaceError
 from skillpouch.results import ChangedFile, ToolResult
-from skillpouch.servers.mcp.links import Links
+from skillpouch.servers.mcp.results import Links
 from skillpouch.text import clean
 from skillpouch.workspace.workspace import Before, changed_files, check_workspace, look_at
 from tests.conftest import WriteSkill

@@ -3,8 +3,8 @@
 import sys
 
 from skillpouch import SkillManager, tool
+from skillpouch.servers.lifecycle import serve_until_signalled
 from skillpouch.servers.mcp import McpServer
-from skillpouch.servers.running import serve_until_signalled
 
 
 @tool

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skillpouch.sessions.manager import SessionManager
     from skillpouch.shell.limits import ExecutionLimits
     from skillpouch.shell.scripted_tool import ScriptedTool
-    from skillpouch.shell.tool_def import ToolArgs, ToolCallback, ToolDef
+    from skillpouch.shell.toolbox import ToolArgs, ToolCallback, ToolDef
     from skillpouch.skills import Skill
     from skillpouch.tools import Tool
 
@@ -48,9 +48,9 @@ _HOMES = {
     "Skill": "skillpouch.skills",
     "SkillManager": "skillpouch.manager",
     "Tool": "skillpouch.tools",
-    "ToolArgs": "skillpouch.shell.tool_def",
-    "ToolCallback": "skillpouch.shell.tool_def",
-    "ToolDef": "skillpouch.shell.tool_def",
+    "ToolArgs": "skillpouch.shell.toolbox",
+    "ToolCallback": "skillpouch.shell.toolbox",
+    "ToolDef": "skillpouch.shell.toolbox",
     "ToolExecutor": "skillpouch.executor",
     "ToolRegistry": "skillpouch.registry.registry",
     "ToolResult": "skillpouch.results",

@@ -7,12 +7,11 @@ from typing import Any
 
 from skillpouch.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.registry.names import real_names
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import by_identity
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
-from skillpouch.tools import Tool
+from skillpouch.tools import Tool, real_names
 
 _MOST_SHOWN = 8
 _LONGEST_MESSAGE = 400

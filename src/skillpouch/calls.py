@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from skillpouch.execution.command import Captured, Stream
 from skillpouch.limits import Limits
-from skillpouch.runtime.stopwatch import Stopwatch
+from skillpouch.runtime.timers import Stopwatch
 from skillpouch.secrets.redaction import Redactor
 from skillpouch.tools import Tool
 

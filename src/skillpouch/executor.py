@@ -12,8 +12,7 @@ from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends.binary import run_binary
 from skillpouch.backends.function import run_function
 from skillpouch.backends.http import run_http
-from skillpouch.backends.inline import run_inline
-from skillpouch.backends.leftovers import forget_skill
+from skillpouch.backends.inline import forget_skill, run_inline
 from skillpouch.backends.script import run_script
 from skillpouch.builtins.workspace.running import built_in_tools, run_built_in
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall
@@ -29,17 +28,16 @@ from skillpouch.errors import (
 )
 from skillpouch.execution.confinement import Layer
 from skillpouch.limits import Limits
-from skillpouch.policy.call_limits import limits_of, time_note
+from skillpouch.policy.authorize import BY_APPROVER, Permit
 from skillpouch.policy.failure_hints import with_notes
-from skillpouch.policy.permit import BY_APPROVER, Permit
-from skillpouch.policy.policy import Policy
+from skillpouch.policy.policy import Policy, limits_of, time_note
 from skillpouch.registry.overlay import AddedTools, ToolSource
 from skillpouch.registry.registry import ToolRegistry
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
-from skillpouch.runtime.stopwatch import Stopwatch
-from skillpouch.secrets.redacted_results import redact_result
+from skillpouch.runtime.timers import Stopwatch
+from skillpouch.secrets.redaction import redact_result
 from skillpouch.testing.tape import current_tape
 from skillpouch.tools import (
     Binary,
@@ -52,14 +50,14 @@ from skillpouch.tools import (
     Tool,
     definition_of,
 )
-from skillpouch.workspace.kept_folders import (
+from skillpouch.workspace.workspace import (
     Seen,
+    check_workspace,
     find_run_later,
     followed_inside,
     look_at_run_later,
     made_to_run_later,
 )
-from skillpouch.workspace.workspace import check_workspace
 
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
@@ -123,7 +121,7 @@ class ToolExecutor(Shared):
         same skill name takes the place of the earlier one.
         """
         # Here, so that an executor without texts does not load what reads them.
-        from skillpouch.discovery.text_skills.reading import name_in
+        from skillpouch.discovery.text_skills.active import name_in
 
         return self.skills.use(name_in(skill_md), skill_md)
 

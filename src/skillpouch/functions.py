@@ -5,10 +5,9 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.registry.names import is_wire_name
-from skillpouch.signatures.first_paragraph import first_paragraph
 from skillpouch.signatures.function_schema import function_schema, with_types
-from skillpouch.tools import Effect, Function, Tool
+from skillpouch.signatures.signature import first_paragraph
+from skillpouch.tools import Effect, Function, Tool, is_wire_name
 
 
 class FunctionToolError(SkillpouchError):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from skillpouch.arguments import script_arguments
 from skillpouch.builtins.disclosure.activation import activate
 from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
+from skillpouch.discovery.catalogue import SkillLibrary
 from skillpouch.discovery.index import Index
-from skillpouch.discovery.library import SkillLibrary
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
 from skillpouch.policy.refusals import Refusals
@@ -316,6 +316,6 @@ def _absolute(root: str | os.PathLike[str]) -> Path:
 def _runs_typescript() -> bool:
     # Here, so that listing skills without TypeScript does not load what starts programs.
     from skillpouch.backends.interpreters import find_program
-    from skillpouch.execution.interpreter import node_runs_typescript
+    from skillpouch.execution.zygotes import node_runs_typescript
 
     return node_runs_typescript(find_program("node"))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
 from skillpouch.json_values import json_text
-from skillpouch.runtime.stopwatch import Timings
+from skillpouch.runtime.timers import Timings
 from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
-from skillpouch.registry.names import script_tool_name, tool_id
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.languages import Language, source_text
+from skillpouch.signatures.shebang import Language, source_text
 from skillpouch.skills import Skill
-from skillpouch.tools import Script
+from skillpouch.tools import Script, script_tool_name, tool_id
 from skillpouch.untrusted_files import SCRIPT_BYTES, CannotReadError, read_whole
 
 __all__ = ["ScriptMetadata", "detect_scripts", "extract_docstring", "generate_script_tool_name"]

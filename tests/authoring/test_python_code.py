@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.builtins.authoring.python_code import NotPythonError, python_module
+from skillpouch.builtins.authoring.request import NotPythonError, python_module
 
 MULTILINE = '''text = """first
   second

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.builtins.authoring.javascript_code import javascript_module
-from skillpouch.builtins.authoring.parameters import read_definitions
-from skillpouch.builtins.authoring.request import ToolRequest, read_request
+from skillpouch.builtins.authoring.request import (
+    ToolRequest,
+    javascript_module,
+    read_definitions,
+    read_request,
+)
 from skillpouch.errors import ToolFaultError
 
 CODE = "return {'count': len(args['text'].split())}"

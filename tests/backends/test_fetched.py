@@ -16,11 +16,11 @@ from skillpouch.errors import CallDeniedError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, Rule
-from skillpouch.provision.programs.errors import HashDiffersError, PinDiffersError
+from skillpouch.provision.programs.progress import HashDiffersError, PinDiffersError
 from skillpouch.provision.programs.store import programs_directory
 from skillpouch.trust.errors import SkillChangedError
+from skillpouch.trust.grant import pin_of
 from skillpouch.trust.grants import Grants
-from skillpouch.trust.programs import pin_of
 from tests.backends.conftest import Download
 from tests.conftest import WriteSkill
 from tests.http.conftest import LOCAL

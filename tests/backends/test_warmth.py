@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.backends.warmth import warm_process_for
+from skillpouch.backends.programs import warm_process_for
 from skillpouch.execution.command import Nursery, Prestarted
 from skillpouch.tools import Script
 

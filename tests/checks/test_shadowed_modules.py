@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.checks.shadowed_modules import find_shadowed_modules
+from skillpouch.checks.report import find_shadowed_modules
 from skillpouch.problems import Problem
 
 

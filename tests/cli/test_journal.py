@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.cli.journal_filters import Moment
+from skillpouch.cli.journal_command import Moment
 from skillpouch.environment import state_directory
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.records import Finished, Started

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.declarations.allowed_tools import parse_allowed_tools
+from skillpouch.declarations.skill_md import parse_allowed_tools
 
 WriteSkill = Callable[..., Path]
 

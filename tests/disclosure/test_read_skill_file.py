@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillpouch import SkillManager, ToolExecutor
-from skillpouch.builtins.disclosure.reading import OutsideSkillError
+from skillpouch.builtins.disclosure.tools import OutsideSkillError
 from skillpouch.errors import CallDeniedError
 from skillpouch.results import Attachment
 

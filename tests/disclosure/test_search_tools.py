@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from skillpouch import SkillManager
-from skillpouch.builtins.disclosure.ranking import Ranking
+from skillpouch.builtins.disclosure.tools import Ranking
 
 WriteSkill = Callable[..., Path]
 

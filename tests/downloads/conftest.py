@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from skillpouch.calls import Vouch
-from skillpouch.provision.programs.fetching import FetchLimits
+from skillpouch.provision.programs.fetching import FetchLimits, Wanted, wanted_for, web_opener
 from skillpouch.provision.programs.programs import Terms
-from skillpouch.provision.programs.wanted import Wanted, wanted_for
-from skillpouch.provision.programs.web import web_opener
 
 
 @dataclass

@@ -14,12 +14,11 @@ import pytest
 
 from skillpouch.calls import Fetched
 from skillpouch.errors import CallDeniedError
-from skillpouch.net.http.errors import InsideAddressError
-from skillpouch.provision.programs.errors import DownloadError, HashDiffersError, PinNeededError
+from skillpouch.net.http.guard import InsideAddressError
+from skillpouch.provision.programs.fetching import wanted_for, web_opener
 from skillpouch.provision.programs.programs import program_for
+from skillpouch.provision.programs.progress import DownloadError, HashDiffersError, PinNeededError
 from skillpouch.provision.programs.store import open_programs, programs_directory
-from skillpouch.provision.programs.wanted import wanted_for
-from skillpouch.provision.programs.web import web_opener
 from skillpouch.trust.errors import UngrantedError
 from tests.downloads.conftest import MakeTerms, Server
 
@@ -334,8 +333,8 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 PROCESS = """
 import asyncio, sys
 from skillpouch.provision.programs.programs import Terms, program_for
-from skillpouch.provision.programs.wanted import wanted_for
-from skillpouch.provision.programs.web import web_opener
+from skillpouch.provision.programs.fetching import wanted_for
+from skillpouch.provision.programs.fetching import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))

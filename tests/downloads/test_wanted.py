@@ -4,9 +4,8 @@ import platform
 
 import pytest
 
-from skillpouch.provision.programs.errors import DownloadError
-from skillpouch.provision.programs.platforms import for_platform, this_platform
-from skillpouch.provision.programs.wanted import Wanted, wanted_for
+from skillpouch.provision.programs.fetching import Wanted, for_platform, this_platform, wanted_for
+from skillpouch.provision.programs.progress import DownloadError
 
 HASH = "ab" * 32
 

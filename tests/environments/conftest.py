@@ -11,9 +11,9 @@ from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
-from skillpouch.execution.shared import run_command
+from skillpouch.execution.engine import run_command
 from skillpouch.limits import Limits
-from skillpouch.provision.packages import recipes
+from skillpouch.provision.packages import lookup
 from skillpouch.provision.packages.granted_packages import package_needs
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.provision.packages.needs import declared_needs
@@ -45,7 +45,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 
 @pytest.fixture
 def without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(recipes, "_PROGRAMS", tmp_path / "nothing is here")
+    monkeypatch.setattr(lookup, "_PROGRAMS", tmp_path / "nothing is here")
     monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
     find_program.cache_clear()
     yield

@@ -14,21 +14,20 @@ from pathlib import Path
 import pytest
 
 from skillpouch.errors import SandboxUnavailableError
-from skillpouch.execution import shared
+from skillpouch.execution import engine
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.probe import probe
+from skillpouch.execution.zygotes import probe
 from skillpouch.provision.packages.building import Job, run_step
 from skillpouch.provision.packages.configuration import Settings
-from skillpouch.provision.packages.errors import (
+from skillpouch.provision.packages.declared_files import (
     DependencyError,
     InstallError,
     RequirementRefusedError,
 )
-from skillpouch.provision.packages.pythons import _candidates, find_python, own_python
+from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.ready import Environment
-from skillpouch.provision.packages.recipe import Step
-from skillpouch.provision.packages.recipes import recipe_for
+from skillpouch.provision.packages.recipe import Step, _candidates, find_python, own_python
 from skillpouch.provision.packages.store import (
     READY,
     downloads_folder,
@@ -444,7 +443,7 @@ async def test_where_nothing_can_be_confined_nothing_is_installed(
     write_skill: WriteSkill,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared, "_engine", Engine(machine=Machine(adoption=True)))
+    monkeypatch.setattr(engine, "_engine", Engine(machine=Machine(adoption=True)))
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
 
     with pytest.raises(SandboxUnavailableError):
@@ -461,8 +460,8 @@ async def test_a_machine_without_namespaces_builds_too(
     if machine.landlock < 3:
         pytest.skip("without namespaces and Landlock nothing is confined here")
     async with Engine(machine=machine) as engine:
-        monkeypatch.setattr(shared, "run_on_thread", lambda running: running)
-        monkeypatch.setattr(shared, "_engine", engine)
+        monkeypatch.setattr(engine, "run_on_thread", lambda running: running)
+        monkeypatch.setattr(engine, "_engine", engine)
         registry.add_wheel("lamp")
         home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, SkillManager
-from skillpouch.provision.packages import recipes
-from skillpouch.provision.packages.errors import InstallError
+from skillpouch.provision.packages import lookup
+from skillpouch.provision.packages.declared_files import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 
@@ -210,12 +210,12 @@ def test_uv_beside_the_running_python_is_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "uv").write_text("")
-    monkeypatch.setattr(recipes, "_PROGRAMS", tmp_path)
-    before = recipes.find_uv()
+    monkeypatch.setattr(lookup, "_PROGRAMS", tmp_path)
+    before = lookup.find_uv()
 
     (tmp_path / "uv").chmod(0o700)
 
-    assert (before, recipes.find_uv()) == ("", str(tmp_path / "uv"))
+    assert (before, lookup.find_uv()) == ("", str(tmp_path / "uv"))
 
 
 @pytest.mark.usefixtures("versions", "without_uv")

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.provision.packages.building import last_lines
 from skillpouch.provision.packages.configuration import (
     local_places,
     npm_settings,
     pip_settings,
     uv_settings,
 )
-from skillpouch.provision.packages.failures import last_lines
-from skillpouch.provision.packages.requirements_file import logical_lines
+from skillpouch.provision.packages.requirements import logical_lines
 
 
 def test_each_installer_sees_its_own_variables_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from skillpouch.provision.packages.errors import RequirementRefusedError
+from skillpouch.provision.packages.declared_files import RequirementRefusedError
 from skillpouch.provision.packages.granted_packages import given_packages
 from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds
-from skillpouch.provision.packages.requirement import parse_requirement
+from skillpouch.provision.packages.requirements import parse_requirement
 from skillpouch.tools import Script
 from skillpouch.trust.errors import UngrantedError
 

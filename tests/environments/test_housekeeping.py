@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.provision.packages.building import hold
 from skillpouch.provision.packages.housekeeping import list_environments, prune
-from skillpouch.provision.packages.locks import hold
+from skillpouch.provision.packages.lookup import describe, missing_installer
 from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
-from skillpouch.provision.packages.recipes import describe, missing_installer
 from skillpouch.provision.packages.store import READY, USED, open_store, read_record, write_ready
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill

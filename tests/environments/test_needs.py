@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.provision.packages.errors import DependencyError, RequirementRefusedError
+from skillpouch.provision.packages.declared_files import DependencyError, RequirementRefusedError
 from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds, declared_needs
 from tests.conftest import WriteSkill
 from tests.environments.conftest import script_at

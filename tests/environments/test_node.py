@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from skillpouch.backends.interpreters import find_program
-from skillpouch.provision.packages.errors import InstallError
+from skillpouch.provision.packages.declared_files import InstallError
+from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
 from skillpouch.provision.packages.node_recipe import find_npm
 from skillpouch.provision.packages.ready import Environment
-from skillpouch.provision.packages.recipes import recipe_for
 from tests.conftest import WriteSkill
 from tests.environments.conftest import RUNNERS, Run, installed, script_at
 from tests.environments.registry import Registry

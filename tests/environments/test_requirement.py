@@ -4,8 +4,12 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement as Judge
 from packaging.specifiers import SpecifierSet
 
-from skillpouch.provision.packages.python_versions import NotASpecifierError, satisfies
-from skillpouch.provision.packages.requirement import NotARequirementError, parse_requirement
+from skillpouch.provision.packages.requirements import (
+    NotARequirementError,
+    NotASpecifierError,
+    parse_requirement,
+    satisfies,
+)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, Nursery
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.jobs import PROGRAM
+from skillpouch.execution.job_channel import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
-from skillpouch.execution.zygote.syscalls import NUMBERS
+from skillpouch.execution.zygote.seccomp import NUMBERS
 from skillpouch.limits import Limits
 from tests.escapes.attacks import EVERYTHING, PROXIED, program
 from tests.escapes.marks import marked

@@ -4,10 +4,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillpouch.execution.capture import Capture
+from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import Captured
-from skillpouch.execution.replies import Finished, Lost, NotStarted, Ready, Unfit, read_reply
-from skillpouch.execution.saved_output import save_output
+from skillpouch.execution.job_channel import Finished, Lost, NotStarted, Ready, Unfit, read_reply
 
 
 def capture(pieces: list[bytes], keep_bytes: int) -> Captured:
@@ -69,7 +68,7 @@ def test_a_tool_cannot_point_the_saved_output_somewhere_else(tmp_path: Path) -> 
 
 def test_a_full_disk_does_not_fail_the_call() -> None:
     fd = os.open("/dev/full", os.O_WRONLY)
-    from skillpouch.execution.saved_output import SavedOutput
+    from skillpouch.execution.capture import SavedOutput
 
     saved = SavedOutput(Path("/dev/full"), fd)
     saved.write(b"x")

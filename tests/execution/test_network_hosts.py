@@ -19,8 +19,8 @@ from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, Nursery, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.jobs import PROGRAM
-from skillpouch.execution.probe import probe
+from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.zygotes import probe
 from skillpouch.limits import Limits
 
 PYTHON, NODE = "/usr/bin/python3", shutil.which("node") or ""

@@ -5,9 +5,16 @@ import struct
 
 import pytest
 
-from skillpouch.execution.probe import probe
-from skillpouch.execution.zygote.seccomp import AF_INET, AF_UNIX, arms, assemble
-from skillpouch.execution.zygote.syscalls import AUDIT, DENIED, NUMBERS
+from skillpouch.execution.zygote.seccomp import (
+    AF_INET,
+    AF_UNIX,
+    AUDIT,
+    DENIED,
+    NUMBERS,
+    arms,
+    assemble,
+)
+from skillpouch.execution.zygotes import probe
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = ("x86_64", "aarch64")

@@ -10,13 +10,11 @@ import pytest
 
 from skillpouch.execution.command import Prestarted
 from skillpouch.execution.confinement import Confinement, plan
-from skillpouch.execution.jobs import SlotKey
-from skillpouch.execution.probe import probe
+from skillpouch.execution.job_channel import SlotKey, Unfit
 from skillpouch.execution.proxy.uplink import Uplink
-from skillpouch.execution.replies import Unfit
 from skillpouch.execution.shelf import AnySlot, Shelf
 from skillpouch.execution.slots import Owner
-from skillpouch.execution.zygotes import OpenedPaths, Zygote
+from skillpouch.execution.zygotes import OpenedPaths, Zygote, probe
 from skillpouch.limits import Limits
 from tests.execution.test_zygotes import until
 

@@ -14,8 +14,7 @@ import pytest
 
 from skillpouch.execution.command import Ended
 from skillpouch.execution.confinement import Confinement
-from skillpouch.execution.engine import Engine
-from skillpouch.execution.shared import run_command
+from skillpouch.execution.engine import Engine, run_command
 from tests.escapes.marks import marked
 from tests.execution.warm_calls import (
     Skill,

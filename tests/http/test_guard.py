@@ -9,8 +9,7 @@ import pytest
 
 from skillpouch import Policy
 from skillpouch.errors import CallDeniedError
-from skillpouch.net.http.errors import ExchangeError, InsideAddressError
-from skillpouch.net.http.guard import Granted, Guard
+from skillpouch.net.http.guard import ExchangeError, Granted, Guard, InsideAddressError
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
 from tests.test_addresses import INSIDE

@@ -6,7 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.net.http.retries import retry_delay
+from skillpouch.net.http.exchange import retry_delay
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 
@@ -66,8 +66,8 @@ def test_nothing_of_a_skill_is_taken_to_another_origin(
 def granted(manager_of: MakeManager, backend: object, *hosts: str) -> SkillManager:
     """Return a manager whose skill is granted what it declares, and more hosts."""
     from skillpouch.needs import Need
-    from skillpouch.trust.asks import asks_of
     from skillpouch.trust.grants import Grants
+    from skillpouch.trust.requested import asks_of
 
     manager = manager_of(backend)
     skill = manager.get_skill("demo")

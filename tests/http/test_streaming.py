@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch import SkillManager
-from skillpouch.net.http.pieces import cutter_for
-from skillpouch.net.http.shapes import Shape
+from skillpouch.net.http.plan import Shape
+from skillpouch.net.http.receiving import cutter_for
 from skillpouch.results import ToolResult
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer

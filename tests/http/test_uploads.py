@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skillpouch import Limits
 from skillpouch.errors import InvalidArgumentsError
-from skillpouch.net.http.uploads import UploadError, open_upload
+from skillpouch.net.http.request import UploadError, open_upload
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import Seen, Writer, reply
 

@@ -3,11 +3,10 @@ import asyncio
 import pytest
 
 from skillpouch.errors import CallDeniedError, CommandStartError
-from skillpouch.journal.endings import ending_of_error, ending_of_result
+from skillpouch.journal.recording import ending_of_error, ending_of_result
 from skillpouch.journal.records import Finished
 from skillpouch.results import ChangedFile, ToolResult
-from skillpouch.secrets.redacted_results import redact_result
-from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor, redact_result
 
 REDACTOR = Redactor({"KEY": "hunter2hunter2"})
 

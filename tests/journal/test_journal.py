@@ -17,8 +17,7 @@ from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry, Finished, Started
 from skillpouch.journal.retention import Retention, keep_small
-from skillpouch.journal.store import FILE_NAME
-from skillpouch.journal.trouble import NoSuchCallError
+from skillpouch.journal.store import FILE_NAME, NoSuchCallError
 from tests.journal.conftest import ReadAll
 
 

@@ -13,7 +13,7 @@ import pytest
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Finished, Started
-from skillpouch.journal.trouble import JournalError, JournalWarning
+from skillpouch.journal.store import JournalError, JournalWarning
 from tests.journal.conftest import ReadAll
 
 

@@ -19,7 +19,7 @@ from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.telemetry import Telemetry
 from skillpouch.policy import Question, Rule
-from skillpouch.policy.permit import Permit
+from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
 from skillpouch.secrets.encoded_forms import forms_of
 from skillpouch.secrets.redaction import Redactor

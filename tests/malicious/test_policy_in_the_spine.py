@@ -16,7 +16,7 @@ from skillpouch.controls import House
 from skillpouch.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
-from skillpouch.journal.trouble import JournalError, JournalWarning
+from skillpouch.journal.store import JournalError, JournalWarning
 from skillpouch.policy import Answer, Condition, Equals, LimitRule, Present, Question, Rule
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager

@@ -7,8 +7,8 @@ import pytest
 from skillpouch import Policy, SkillManager
 from skillpouch.errors import CallDeniedError, PolicyFileError
 from skillpouch.policy import Rule
+from skillpouch.policy.loading import parse_user_policy
 from skillpouch.policy.rules import RuleError
-from skillpouch.policy.user_file import parse_user_policy
 from tests.conftest import WriteSkill
 
 FRONT = "name: github\ndescription: d\nmetadata: {skillpouch: {secrets: [GITHUB_TOKEN]}}\n"

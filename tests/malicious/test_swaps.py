@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.builtins.authoring.saved_skills import SavedSkills
+from skillpouch.builtins.authoring.author import SavedSkills
 from skillpouch.discovery.digest import manifest_of
 from skillpouch.discovery.skill_copies import SkillCopies, UncopyableError
 from skillpouch.errors import SkillpouchError, ToolFaultError
 from skillpouch.policy.approval import Question
 from skillpouch.results import ChangedFile
-from skillpouch.servers.mcp.links import Links, Scheme
+from skillpouch.servers.mcp.results import Links, Scheme
 from skillpouch.untrusted_files import CannotReadError, read_inside
 from tests.conftest import WriteSkill
 from tests.malicious.conftest import Grant, MakeManager

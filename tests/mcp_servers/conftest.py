@@ -6,7 +6,7 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.mcp_client import parse_user_mcp
-from skillpouch.policy.mcp_entries import McpEntry
+from skillpouch.policy.project import McpEntry
 
 THEIRS = Path(__file__).with_name("their_server.py")
 NewEntry = Callable[..., McpEntry]

@@ -13,8 +13,8 @@ from skillpouch.environment import config_directory
 from skillpouch.errors import PolicyFileError
 from skillpouch.mcp_client import parse_user_mcp, read_user_mcp
 from skillpouch.needs import Need
-from skillpouch.policy.mcp_entries import McpAddress, McpEntry, McpProgram
-from skillpouch.policy.project_file import parse_project
+from skillpouch.policy.loading import parse_project
+from skillpouch.policy.project import McpAddress, McpEntry, McpProgram
 
 BOTH = """
 [[mcp]]

@@ -12,7 +12,7 @@ from skillpouch import SkillManager
 from skillpouch.cli import cli
 from skillpouch.errors import ToolSchemaError
 from skillpouch.mcp_client import McpServers, parse_user_mcp
-from skillpouch.policy.mcp_entries import McpEntry
+from skillpouch.policy.project import McpEntry
 from tests.mcp_servers.conftest import NewEntry
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")

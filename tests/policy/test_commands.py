@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.policy import Command, Condition, Policy, Request, Rule
-from skillpouch.policy.command_text import Word
+from skillpouch.policy.command_programs import Word
 from skillpouch.policy.command_words import read_command
-from skillpouch.policy.user_file import parse_user_policy
+from skillpouch.policy.loading import parse_user_policy
 
 CARGO = Command("cargo *")
 REMOVE = Command("rm *")

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from skillpouch.policy.project_file import parse_project
-from skillpouch.policy.user_file import parse_user_policy
+from skillpouch.policy.loading import parse_project, parse_user_policy
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"
 

@@ -14,8 +14,8 @@ from skillpouch.policy import (
     Rule,
     load_policy,
 )
+from skillpouch.policy.loading import parse_project
 from skillpouch.policy.project import Project, ServerTable, SkillRequest
-from skillpouch.policy.project_file import parse_project
 
 
 def refused(data: str) -> list[str]:

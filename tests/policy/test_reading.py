@@ -8,8 +8,7 @@ import pytest
 from skillpouch import Policy
 from skillpouch.environment import config_directory
 from skillpouch.errors import PolicyFileError
-from skillpouch.policy.project_file import read_project
-from skillpouch.policy.user_file import read_user_policy
+from skillpouch.policy.loading import read_project, read_user_policy
 
 
 def test_the_config_directory_follows_the_environment(

@@ -18,9 +18,8 @@ from skillpouch.policy import (
     Request,
     Rule,
 )
-from skillpouch.policy.argument_tests import ValueTest
-from skillpouch.policy.need_patterns import parse_need
-from skillpouch.policy.patterns import literally, matcher
+from skillpouch.policy.conditions import ValueTest
+from skillpouch.policy.patterns import literally, matcher, parse_need
 from skillpouch.policy.rules import RuleError
 
 

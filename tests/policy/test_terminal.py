@@ -14,7 +14,7 @@ import pytest
 
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, ask, terminal_approver
-from skillpouch.policy.visible_text import described, visible
+from skillpouch.policy.terminal import described, visible
 
 QUESTION = Question(
     tool="git.push",

@@ -17,9 +17,8 @@ from skillpouch.policy import (
     Regex,
     Rule,
 )
+from skillpouch.policy.loading import parse_project, parse_user_policy
 from skillpouch.policy.project import Project
-from skillpouch.policy.project_file import parse_project
-from skillpouch.policy.user_file import parse_user_policy
 
 FULL = b"""
 mode = "trusting"

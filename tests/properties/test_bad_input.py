@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillpouch import SkillManager, ToolRegistry
-from skillpouch.registry.names import wire_name
-from skillpouch.tools import Script, Stub, Tool
+from skillpouch.tools import Script, Stub, Tool, wire_name
 
 SKILL = b"---\nname: victim\ndescription: Suffers.\ntools:\n  - name: own\n---\n\nRun it.\n"
 FILES = {

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.checks.hidden_text import find_hidden_text
+from skillpouch.checks.report import find_shadowed_modules
 from skillpouch.checks.secrets import find_secrets
-from skillpouch.checks.shadowed_modules import find_shadowed_modules
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
 from skillpouch.text import clean
 

@@ -5,9 +5,8 @@ import codecs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.builtins.workspace.edit import apply, find_changes
-from skillpouch.builtins.workspace.hunks import short_diff
-from skillpouch.builtins.workspace.text_forms import StoredText
+from skillpouch.builtins.workspace.edit import apply, find_changes, short_diff
+from skillpouch.builtins.workspace.read import StoredText
 from skillpouch.errors import ToolFaultError
 
 _text = st.text(alphabet="ab \n\té漢\r", max_size=12)

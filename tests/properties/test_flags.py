@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillpouch.shell.flags import FlagError, Flags, read_flags
 from skillpouch.shell.prompt import system_prompt
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_page
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,3}(_[a-z]{1,3})?", fullmatch=True)

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from skillpouch.signatures import read_signature
 from skillpouch.signatures.argv import Argument, ArgvPlan
-from skillpouch.signatures.languages import Language
-from skillpouch.signatures.shebang import read_shebang
+from skillpouch.signatures.shebang import Language, read_shebang
 from skillpouch.signatures.signature import Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 

@@ -1,7 +1,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.declarations.plain_yaml import read_plain
+from skillpouch.declarations.frontmatter import read_plain
 from skillpouch.declarations.strict_yaml import YamlError, load
 
 _CHARACTERS = st.sampled_from("ab1 0.-:#'\"[]{},&*!|>%@`\\~=?xe+_éT\n\t\u2028\x85")

@@ -25,11 +25,10 @@ from skillpouch.policy import (
     Request,
     Rule,
 )
-from skillpouch.policy.concerns import Mode
+from skillpouch.policy.loading import parse_project, parse_user_policy
 from skillpouch.policy.patterns import literal_ends, matcher
 from skillpouch.policy.project import Project
-from skillpouch.policy.project_file import parse_project
-from skillpouch.policy.user_file import parse_user_policy
+from skillpouch.policy.rules import Mode
 from skillpouch.tools import Effect
 
 OFTEN = settings(deadline=None, max_examples=100)

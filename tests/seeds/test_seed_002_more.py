@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from skillpouch import ScriptedTool, ToolArgs, ToolDef
-from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.limits import ExecutionLimits
 from tests.seeds.shop import schema, shop
 

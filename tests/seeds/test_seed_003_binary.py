@@ -8,7 +8,7 @@ from skillpouch import SkillManager
 from skillpouch.errors import CallDeniedError, CommandStartError, InvalidArgumentsError
 from skillpouch.needs import Need
 from skillpouch.policy import Question
-from skillpouch.trust.asks import asks_of
+from skillpouch.trust.requested import asks_of
 from tests.backends.conftest import Download, certificate, download
 from tests.conftest import WriteSkill
 from tests.http.conftest import LOCAL

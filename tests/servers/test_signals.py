@@ -13,7 +13,7 @@ from tests.servers.processes import signal_other_thread
 ROUNDS = int(os.environ.get("SKILLPOUCH_SIGNAL_ROUNDS", "10"))
 SERVES = """
 import sys, threading
-from skillpouch.servers.running import serve_until_signalled
+from skillpouch.servers.lifecycle import serve_until_signalled
 
 def work():
     while True:

@@ -9,7 +9,7 @@ from unicodedata import normalize
 import pytest
 
 from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, ToolResult, tool
-from skillpouch.discovery.text_skills.errors import SkillNameError, SkillTextError
+from skillpouch.discovery.text_skills.folders import SkillNameError, SkillTextError
 from skillpouch.errors import (
     CallDeniedError,
     InvalidArgumentsError,

@@ -11,7 +11,7 @@ from skillpouch import ScriptedTool, SkillManager, ToolExecutor, tool
 from skillpouch.sessions import SessionManager
 from skillpouch.sessions.errors import SessionEndedError
 from skillpouch.shell.builder import EngineKind
-from skillpouch.shell.events import ScriptEvent
+from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.responses import ToolResponse
 from tests.conftest import WriteSkill
 

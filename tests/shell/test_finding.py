@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillpouch.shell.finding import discover
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.own_commands import discover
+from skillpouch.shell.toolbox import ToolDef
 
 
 def tool(name: str, description: str = "", *parameters: str) -> ToolDef:

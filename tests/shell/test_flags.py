@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skillpouch.shell.flags import FlagError, Flags, read_flags
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.toolbox import ToolDef
 
 PROPERTIES = {
     "id": {"type": "integer"},
@@ -361,7 +361,7 @@ def test_pairs_of_flags_and_values_mean_the_same_word_by_word(
 
     lines = [(f"--{name}", text), (f"--{name}", text, "--name", "y"), ("--id", "1", "--id", text)]
     at_once = [found(*line) for line in lines]
-    monkeypatch.setattr("skillpouch.shell.parameters.Parameters.pairs", lambda *_: None)
+    monkeypatch.setattr("skillpouch.shell.flags.Parameters.pairs", lambda *_: None)
     word_by_word = [found(*line) for line in lines]
 
     assert at_once == word_by_word

@@ -14,7 +14,7 @@ from skillpouch import ScriptedTool, SkillManager, SkillpouchError, ToolArgs, To
 from skillpouch.shell.builder import EngineKind
 from skillpouch.shell.errors import ToolError
 from skillpouch.shell.limits import ExecutionLimits
-from skillpouch.shell.preflight import notes_on, refusal_of
+from skillpouch.shell.script_run import notes_on, refusal_of
 from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.timeout(240)

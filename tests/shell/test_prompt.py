@@ -3,7 +3,7 @@
 import pytest
 
 from skillpouch.shell.prompt import help_page, system_prompt, tokens
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.toolbox import ToolDef
 
 SCHEMA = {
     "type": "object",

@@ -22,9 +22,9 @@ from skillpouch.environment import state_directory
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Question, Rule
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
-from skillpouch.shell.cancelling import Cancellation
+from skillpouch.shell.call_log import ScriptEvent
+from skillpouch.shell.engine import Cancellation
 from skillpouch.shell.errors import BashMissingError, CommandNameError, StateTokenError, ToolError
-from skillpouch.shell.events import ScriptEvent
 from skillpouch.shell.limits import ExecutionLimits
 from tests.conftest import WriteSkill
 

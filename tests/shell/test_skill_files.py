@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from skillpouch import SkillManager
-from skillpouch.shell.skill_files import files_of
+from skillpouch.shell.skill_commands import files_of
 from tests.conftest import WriteSkill
 
 

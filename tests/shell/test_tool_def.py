@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from skillpouch.shell.tool_def import ToolArgs, ToolDef
+from skillpouch.shell.toolbox import ToolArgs, ToolDef
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
 
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.execution import companions
-from skillpouch.shell import workers
+from skillpouch.shell import worker_pool
 from skillpouch.shell.engine import EngineCrashedError, Job
 from skillpouch.shell.worker.frames import LARGEST, FrameError, Frames, frame
 from skillpouch.shell.worker.order import Answer, Command, Done, Order
 from skillpouch.shell.worker_engine import WorkerEngine
-from skillpouch.shell.workers import Workers
+from skillpouch.shell.worker_pool import Workers
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -76,8 +76,8 @@ async def test_a_worker_that_lies_is_killed(
 ) -> None:
     program = tmp_path / "evil.py"
     program.write_text(EVIL.format(data=data.hex()))
-    monkeypatch.setattr(workers, "_PROGRAM", program)
-    engine = WorkerEngine(workers.DEFAULT_MEMORY_BYTES - 1)  # not the spare, which is honest
+    monkeypatch.setattr(worker_pool, "_PROGRAM", program)
+    engine = WorkerEngine(worker_pool.DEFAULT_MEMORY_BYTES - 1)  # not the spare, which is honest
     before = set(companions._alive)
 
     with pytest.raises(EngineCrashedError):

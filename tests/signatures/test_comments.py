@@ -1,8 +1,8 @@
 import pytest
 
 from skillpouch.signatures.comments import first_comment
-from skillpouch.signatures.first_paragraph import first_paragraph
-from skillpouch.signatures.languages import Language
+from skillpouch.signatures.shebang import Language
+from skillpouch.signatures.signature import first_paragraph
 
 CONVERTS = "Convert PDF to image format Supports PNG, JPG, GIF output formats"
 APACHE = """#!/bin/bash

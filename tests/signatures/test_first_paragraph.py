@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillpouch.signatures.first_paragraph import first_paragraph
+from skillpouch.signatures.signature import first_paragraph
 
 
 @pytest.mark.parametrize(

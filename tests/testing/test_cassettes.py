@@ -15,8 +15,7 @@ from skillpouch import Policy, SkillManager, ToolResult, tool
 from skillpouch.errors import CallDeniedError, InvalidArgumentsError, SkillpouchError
 from skillpouch.integrations.openai import run_openai_calls
 from skillpouch.testing import CassetteError, CassetteMissError, cassette
-from skillpouch.testing.cassette_file import read_cassette
-from skillpouch.testing.errors import CassetteFileError, CassetteSecretError
+from skillpouch.testing.cassette import CassetteFileError, CassetteSecretError, read_cassette
 
 WriteSkill = Callable[..., Path]
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 24

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.discovery.text_skills.errors import SkillFolderError
-from skillpouch.discovery.text_skills.folders import Kept, hold, is_text_home, keep, let_go
+from skillpouch.discovery.text_skills.folders import (
+    Kept,
+    SkillFolderError,
+    hold,
+    is_text_home,
+    keep,
+    let_go,
+)
 from skillpouch.environment import state_directory
 
 FILES = {"SKILL.md": "---\nname: a\n---\n", "scripts/run.py": "print('é')\r\n"}

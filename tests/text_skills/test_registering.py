@@ -8,8 +8,7 @@ import pytest
 
 from skillpouch import ToolExecutor, ToolRegistry, tool
 from skillpouch.controls import House
-from skillpouch.discovery.text_skills.errors import SkillNameError, SkillTextError
-from skillpouch.discovery.text_skills.folders import keep, let_go
+from skillpouch.discovery.text_skills.folders import SkillNameError, SkillTextError, keep, let_go
 from skillpouch.errors import UnknownToolError
 from tests.sessions.conftest import say
 from tests.text_skills.test_folders import texts

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from skillpouch import Skill, SkillManager
 from skillpouch.needs import Need
-from skillpouch.trust.asks import asks_of
-from skillpouch.trust.asks_in_body import variables_in_body
+from skillpouch.trust.requested import asks_of, variables_in_body
 from tests.conftest import WriteSkill
 
 without_deadline = settings(deadline=None)

@@ -15,7 +15,6 @@ from skillpouch import Skill, SkillManager
 from skillpouch.discovery.digest import snapshot_of
 from skillpouch.discovery.index import is_settled
 from skillpouch.needs import Need
-from skillpouch.trust.changes import Change
 from skillpouch.trust.errors import (
     GrantRefusedError,
     GrantStoreError,
@@ -25,7 +24,7 @@ from skillpouch.trust.errors import (
 from skillpouch.trust.grant import Grant, missing, needs_of
 from skillpouch.trust.grants import Grants
 from skillpouch.trust.private_folder import user_name
-from skillpouch.trust.review import review_skill
+from skillpouch.trust.review import Change, review_skill
 from skillpouch.untrusted_files import stamp_of
 from tests.conftest import WriteSkill
 from tests.trust.conftest import HOST, SECRET, MakeSkill

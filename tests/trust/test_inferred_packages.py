@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from skillpouch import SkillManager
 from skillpouch.needs import Need
+from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal, infer_packages
 from skillpouch.trust.package_asks import package_asks, propose_packages
 from skillpouch.trust.package_names import _PYTHON, _SAME, is_installed_by_nobody
-from skillpouch.trust.packages import covers_package, split_package
 from tests.conftest import WriteSkill
 
 without_deadline = settings(deadline=None)

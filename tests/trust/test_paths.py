@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.trust.paths import covers_path, holds_home, real_path
+from skillpouch.trust.grant import covers_path, holds_home, real_path
 
 without_deadline = settings(deadline=None)
 

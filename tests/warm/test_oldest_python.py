@@ -6,7 +6,7 @@ import pytest
 
 from skillpouch.backends.interpreters import homes_of
 from skillpouch.execution.engine import Engine
-from skillpouch.provision.packages.pythons import find_python
+from skillpouch.provision.packages.recipe import find_python
 from tests.execution.warm_calls import Skill
 
 LOOKS = """

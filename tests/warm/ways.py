@@ -13,12 +13,12 @@ from typing import Literal
 
 from skillpouch.backends.confining import RUNNERS
 from skillpouch.backends.interpreters import homes_of, interpreter_for
+from skillpouch.backends.programs import warm_process_for
 from skillpouch.backends.script import _shared
-from skillpouch.backends.warmth import warm_process_for
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.jobs import PROGRAM
+from skillpouch.execution.job_channel import PROGRAM
 from skillpouch.limits import Limits
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Script

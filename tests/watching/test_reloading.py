@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.discovery.watching.changes import Changes, Names
+from skillpouch.discovery.watching.listening import Changes, Names
 from skillpouch.errors import SkillNotFoundError, UnknownToolError
 from tests.watching import skills
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.discovery.watching.changes import Changes
+from skillpouch.discovery.watching.listening import Changes
 from tests.watching import skills
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.discovery.digest import digest_of
-from skillpouch.discovery.watching import waking
-from skillpouch.discovery.watching.changes import Changes, Names
+from skillpouch.discovery.watching import watcher
+from skillpouch.discovery.watching.listening import Changes, Names
 from skillpouch.discovery.watching.watcher import AlreadyWatchedError
 from tests.watching import skills
 
@@ -182,7 +182,7 @@ def test_without_watchfiles_it_polls_and_says_how_to_get_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    monkeypatch.setattr(waking, "find_spec", lambda _name: None)
+    monkeypatch.setattr(watcher, "find_spec", lambda _name: None)
     heard: queue.Queue[Changes] = queue.Queue()
 
     with manager_of(root).watch(heard.put):

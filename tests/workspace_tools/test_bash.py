@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy
+from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.builtins.workspace.session import WorkspaceSession
 from skillpouch.controls import House
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy import LimitRule
-from skillpouch.policy.call_limits import limits_of
+from skillpouch.policy.policy import limits_of
 from skillpouch.policy.project import Project
 from tests.workspace_tools.conftest import Use
 

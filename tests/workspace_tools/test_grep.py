@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillpouch.arguments import check_arguments
-from skillpouch.builtins.workspace.answer import Answer
+from skillpouch.builtins.workspace.context import Answer
 from skillpouch.builtins.workspace.grep import search_with
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.calls import Terms, ToolCall

@@ -8,8 +8,8 @@ from typing import Any
 
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
+from skillpouch.execution.capture import save_output
 from skillpouch.execution.command import Captured, Ended
-from skillpouch.execution.saved_output import save_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.results import ToolResult
 from skillpouch.text import clean

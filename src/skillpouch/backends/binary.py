@@ -1,23 +1,140 @@
-"""Running a binary: on the machine, in the skill, or fetched; its words from a template."""
+"""Running a binary: found on the machine, in the skill, or fetched; its words from a template."""
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from shutil import which
+from typing import Any, TypeVar
 
-from skillpouch.backends.conventions import delivery_of_declared
-from skillpouch.backends.executables import find_executable, visible_for
-from skillpouch.backends.filling import fill_for
+from skillpouch.backends.delivery import delivery_of_declared
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
-from skillpouch.errors import CommandStartError
-from skillpouch.provision.programs.platforms import this_platform
+from skillpouch.environment import home_directory, search_path
+from skillpouch.errors import CommandStartError, InvalidArgumentsError, UnsafeScriptError
+from skillpouch.execution.confinement import SYSTEM
+from skillpouch.needs import Need
+from skillpouch.provision.programs.fetching import this_platform, wanted_for, web_opener
 from skillpouch.provision.programs.programs import Terms, program_for
-from skillpouch.provision.programs.wanted import wanted_for
-from skillpouch.provision.programs.web import web_opener
 from skillpouch.results import ToolResult
-from skillpouch.templates import ArgvTemplate
+from skillpouch.templates import ArgvTemplate, FillError
 from skillpouch.tools import Binary
+from skillpouch.trust.errors import SecretUnsetError, UngrantedError
+from skillpouch.untrusted_files import CannotReadError, require_inside
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/nix/store", "/gnu/store")
+
+
+def find_executable(call: ToolCall, path: str) -> Path:
+    """Return the file that `path` names: on PATH, in the skill, or on the machine.
+
+    A file elsewhere than among the system's programs must have been granted for reading: it is
+    shown to a program that is somebody else's.
+    """
+    if "/" not in path:
+        found = _on_path(path, call.terms.workspace)
+    elif Path(path).is_absolute():
+        found = _on_machine(call, Path(path))
+    else:
+        found = _in_skill(call, path)
+    _refuse_unfit(found)
+    return found
+
+
+def visible_for(file: Path) -> tuple[Path, ...]:
+    """Return what must be shown for a file to run: itself, unless the system's folders are."""
+    return () if is_system(file) and is_system(file.resolve()) else (file,)
+
+
+def is_system(path: Path) -> bool:
+    """Tell whether a file belongs to the system, which every tool sees."""
+    return any(path.is_relative_to(folder) for folder in _PROGRAMS) or str(path) in SYSTEM
+
+
+def _on_path(name: str, workspace: Path) -> Path:
+    for folder in search_path().split(os.pathsep):
+        # A relative entry would mean the folder that tools write.
+        found = which(name, path=folder) if os.path.isabs(folder) else None
+        if found and _is_usable(Path(found), workspace):
+            path = Path(found)
+            # By its own name where it can be: some programs do what they are called.
+            return path if is_system(path) and is_system(path.resolve()) else path.resolve()
+    raise CommandStartError(name, "it is not installed", hint=f"install {name}, or mend PATH")
+
+
+def _is_usable(path: Path, workspace: Path) -> bool:
+    """Tell a program from one that a tool could have put there, or that needs a home to work."""
+    real = path.resolve()
+    if workspace in path.parents or workspace in real.parents:
+        return False
+    home = home_directory()
+    is_personal = home is not None and home.resolve() in real.parents
+    return not is_personal or not _is_script(real)
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True  # what cannot be read cannot be judged
+
+
+def _on_machine(call: ToolCall, path: Path) -> Path:
+    plain = Path(os.path.normpath(path))
+    real = plain.resolve()
+    home = call.tool.home
+    if home and Path(os.path.realpath(home)) in real.parents:
+        return _in_skill(call, os.path.relpath(real, os.path.realpath(home)))
+    if is_system(plain) and is_system(real):
+        return plain
+    if call.terms.workspace in real.parents:
+        raise UnsafeScriptError(str(path), "a program inside the workspace is not trusted")
+    if not any(real == given or given in real.parents for given in call.given.readable):
+        raise UngrantedError(call.tool.skill, [Need(kind="read", value=str(real))])
+    return real
+
+
+def _in_skill(call: ToolCall, path: str) -> Path:
+    home = call.tool.home
+    if not home:
+        raise CommandStartError(path, "its skill has no folder", hint="name a program on PATH")
+    file = os.path.normpath(f"{home}/{path}")
+    try:
+        require_inside(file, home)
+    except CannotReadError as error:
+        if error.code == "absent":
+            raise CommandStartError(file, error.reason) from None
+        raise UnsafeScriptError(file, error.reason) from None
+    return Path(file)
+
+
+def _refuse_unfit(file: Path) -> None:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise CommandStartError(str(file), CannotReadError.of(error).reason) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeScriptError(str(file), "it is not a regular file")
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        raise UnsafeScriptError(str(file), "it is setuid or setgid")
+    if not os.access(file, os.X_OK):
+        hint = f"chmod +x {file}"
+        raise CommandStartError(str(file), "it is not executable", hint=hint)
+
+
+T = TypeVar("T")
+
+
+def fill_for(call: ToolCall, fill: Callable[[Mapping[str, Any], Mapping[str, str]], T]) -> T:
+    """Fill one template, `fill_for(call, template.fill)`, with the arguments and given secrets."""
+    try:
+        return fill(call.arguments, call.given.secrets)
+    except FillError as error:
+        if error.is_variable and error.name not in call.given.secrets:
+            raise SecretUnsetError(call.tool.skill, [error.name]) from None
+        raise InvalidArgumentsError(call.tool.id, [str(error)], usage=error.hint) from None
 
 
 async def run_binary(call: ToolCall, binary: Binary) -> ToolResult:

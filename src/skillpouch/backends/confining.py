@@ -8,11 +8,11 @@ from skillpouch.calls import Terms, ToolCall
 from skillpouch.discovery.skill_copies import copies_around
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.confinement import Confinement
-from skillpouch.execution.interpreter import this_python
-from skillpouch.execution.jobs import PROGRAM
+from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.zygotes import this_python
 from skillpouch.skills import OWN_FILES
 from skillpouch.untrusted_files import real_home
-from skillpouch.workspace.kept_folders import around, is_read_only, kept_folders, run_later
+from skillpouch.workspace.workspace import around, is_read_only, kept_folders, run_later
 
 RUNNERS = Path(__file__).with_name("runners")
 

@@ -9,8 +9,8 @@ from shutil import which
 
 from skillpouch.environment import home_directory, search_path
 from skillpouch.errors import InterpreterMissingError
-from skillpouch.execution.interpreter import this_python
-from skillpouch.signatures.languages import DEBIAN_PACKAGES
+from skillpouch.execution.zygotes import this_python
+from skillpouch.signatures.shebang import DEBIAN_PACKAGES
 from skillpouch.tools import Script
 
 # extension → programs that can run it, the best first

@@ -5,20 +5,24 @@ import stat
 from pathlib import Path
 
 from skillpouch.backends.answers import result_of
-from skillpouch.backends.argument_file import argument_file
-from skillpouch.backends.call_variables import given_variables, skill_variables
 from skillpouch.backends.confining import RUNNERS, Reach, confinement_of, refuse_planted
-from skillpouch.backends.conventions import Delivery, delivery_of
+from skillpouch.backends.delivery import (
+    Delivery,
+    argument_file,
+    delivery_of,
+    given_variables,
+    python_variables,
+    skill_variables,
+)
 from skillpouch.backends.exchange import exchange_folder
 from skillpouch.backends.interpreters import homes_of, interpreter_for
-from skillpouch.backends.python_variables import python_variables
-from skillpouch.backends.warmth import warm_process_for
+from skillpouch.backends.programs import warm_process_for
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
-from skillpouch.execution.interpreter import this_python
-from skillpouch.execution.shared import run_command
+from skillpouch.execution.engine import run_command
+from skillpouch.execution.zygotes import this_python
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult

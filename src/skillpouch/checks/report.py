@@ -1,16 +1,19 @@
 """Checking skills: loading them as an agent would, then looking at every file they hold."""
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.checks.files import check_files
+from skillpouch.checks.hidden_text import find_hidden_text
+from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
 from skillpouch.declarations.skill_tools import read_skill_tools
 from skillpouch.discovery.discovery import Discovered, find_skills
 from skillpouch.discovery.index import Index
+from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem
 from skillpouch.skills import Skill
@@ -20,6 +23,69 @@ from skillpouch.untrusted_files import (
     read_inside,
     read_skill_text,
 )
+
+
+def find_shadowed_modules(path: str, name: str) -> list[Problem]:
+    """Check the Python file at `path`, which its neighbours import as the module `name`."""
+    if name not in sys.stdlib_module_names:
+        return []
+    # The interpreter looks for the modules it has built in before it looks at any folder.
+    if name in sys.builtin_module_names:
+        consequence = f"no script can import it: `import {name}` always finds the built-in module"
+    else:
+        consequence = (
+            f"`import {name}` in this folder finds this file, "
+            "and every library that needs the real module breaks"
+        )
+    return [
+        Problem(
+            path=path,
+            code="shadows-stdlib",
+            severity="warning",
+            message=f"named like the standard library module '{name}': {consequence}; rename it",
+        )
+    ]
+
+
+_MOST_FILES = 512
+_MOST_BYTES = 1024 * 1024
+
+
+def check_files(home: Path) -> list[Problem]:
+    """Look at every text file of a skill, up to a bound; a binary file is not text."""
+    problems: list[Problem] = []
+    for number, path in enumerate(_files(str(home))):
+        if number >= _MOST_FILES:
+            message = f"only the first {_MOST_FILES} files were looked at"
+            problems.append(
+                Problem(path=str(home), code="too-many-files", severity="info", message=message)
+            )
+            break
+        problems += _check_file(path, str(home))
+    return problems
+
+
+def _check_file(path: str, home: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if path.startswith(f"{home}/scripts/") and path.endswith(".py"):
+        problems += find_shadowed_modules(path, Path(path).stem)
+    try:
+        data = read_inside(path, home, _MOST_BYTES).data
+    except CannotReadError:
+        return problems
+    if b"\0" in data:
+        return problems
+    text = data.decode("utf-8", "replace")
+    return [*problems, *find_secrets(path, text), *find_hidden_text(path, text)]
+
+
+def _files(home: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(home):
+        if folder != home and any(name.lower() == "skill.md" for name in files):
+            folders.clear()  # a skill of its own
+            continue
+        folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
+        yield from (f"{folder}/{name}" for name in sorted(files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,286 @@
 """What another Agent Skills or Skill Tools runtime would reject though Skillpouch loads it."""
 
+import json
+import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import NoReturn, TypeAlias
 
-from skillpouch.checks.strict_frontmatter import (
-    Fields,
-    FrontmatterRefusedError,
-    Value,
-    cut,
-    misplaced_fences,
-    read_fields,
-)
-from skillpouch.checks.strict_tools import tools_json_problems
+import yaml
+from yaml import events
+
+from skillpouch.errors import PortableError
 from skillpouch.problems import Problem
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FENCE = "---"
+# The reference recurses and fails near Python's limit; nobody nests frontmatter this deep.
+_MAX_DEPTH = 64
+
+
+# Every scalar is text, as the reference reads it. A mapping keeps the line of each key.
+Value: TypeAlias = "str | list[Value] | Fields"
+Fields: TypeAlias = "dict[str, tuple[int, Value]]"
+
+
+class FrontmatterRefusedError(PortableError):
+    """The reference would not read on."""
+
+    def __init__(self, code: str, message: str, line: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.line = line
+
+
+def cut(text: str) -> str:
+    """Give what stands between the fences; its first line is the first line of `text`."""
+    if text.startswith("\ufeff"):
+        raise FrontmatterRefusedError(
+            "strict-bom", "starts with a byte order mark, so other runtimes see no frontmatter", 1
+        )
+    if not text.startswith(_FENCE):
+        raise FrontmatterRefusedError("strict-frontmatter", "the first line must be '---'", 1)
+    # The reference takes the next three hyphens, wherever they stand.
+    end = text.find(_FENCE, len(_FENCE))
+    if end < 0:
+        raise FrontmatterRefusedError(
+            "strict-frontmatter", "the frontmatter is never closed with '---'", 1
+        )
+    return text[len(_FENCE) : end]
+
+
+def misplaced_fences(text: str, block: str) -> list[int]:
+    """Give the lines where a fence shares its line with other text: others see no fence there."""
+    end = len(_FENCE) + len(block)
+    after = text[end + len(_FENCE) :].partition("\n")[0]
+    before, newline, _ = block.partition("\n")
+    lines = [1] if before.strip() and newline else []
+    if after.strip() or not block.endswith("\n"):
+        lines.append(1 + block.count("\n"))
+    return lines
+
+
+def read_fields(block: str) -> Fields:
+    """Read the mapping in `block`, refusing what strict YAML refuses."""
+    try:
+        return _read_document(yaml.parse(block, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise _refused(f"not valid YAML: {error.problem}", line) from error
+    except yaml.reader.ReaderError as error:
+        line = 1 + block.count("\n", 0, error.position or 0)
+        raise _refused("not valid YAML: a control character", line) from error
+
+
+def _read_document(stream: Iterator[events.Event]) -> Fields:
+    next(stream)  # the start of the stream
+    if isinstance(next(stream), events.StreamEndEvent):
+        raise _refused("the frontmatter is empty", 1)
+    first = next(stream)
+    root = _read_value(stream, first, 0)
+    next(stream)  # the end of the document
+    if not isinstance(after := next(stream), events.StreamEndEvent):
+        raise _refused("more than one YAML document", _line(after))
+    if not isinstance(root, dict):
+        raise _refused("the frontmatter must be a mapping of fields", _line(first))
+    return root
+
+
+def _read_value(stream: Iterator[events.Event], event: events.Event, depth: int) -> Value:
+    _refuse(event, depth)
+    if isinstance(event, events.MappingStartEvent):
+        return _read_mapping(stream, depth + 1)
+    if isinstance(event, events.SequenceStartEvent):
+        return _read_list(stream, depth + 1)
+    assert isinstance(event, events.ScalarEvent)
+    if not event.style and ("\t" in event.value or event.value == "<<"):
+        raise _refused("an unquoted tab or '<<' is not allowed", _line(event))
+    return str(event.value)
+
+
+def _read_list(stream: Iterator[events.Event], depth: int) -> list[Value]:
+    items = []
+    while not isinstance(event := next(stream), events.SequenceEndEvent):
+        items.append(_read_value(stream, event, depth))
+    return items
+
+
+def _read_mapping(stream: Iterator[events.Event], depth: int) -> Fields:
+    fields: Fields = {}
+    columns = set()
+    while not isinstance(event := next(stream), events.MappingEndEvent):
+        line, key = _line(event), _read_value(stream, event, depth)
+        if not isinstance(key, str):
+            raise _refused("a key must be text", line)
+        if key in fields:
+            raise _refused(f"the key {key[:64]!r} appears twice", line)
+        event = next(stream)
+        fields[key] = line, _read_value(stream, event, depth)
+        if isinstance(event, events.MappingStartEvent):
+            columns.add(_place(event)[1])
+        if len(columns) > 1:
+            raise _refused("mappings side by side must be indented alike", line)
+    return fields
+
+
+def _refuse(event: events.Event, depth: int) -> None:
+    line = _line(event)
+    if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
+        raise _refused("anchors and aliases ('&', '*') are not allowed; quote the value", line)
+    if getattr(event, "tag", None) is not None:
+        raise _refused("tags ('!') are not allowed; quote the value", line)
+    if getattr(event, "flow_style", None):
+        raise _refused(
+            "flow style ('[…]', '{…}') is not allowed; write one item per line or quote it", line
+        )
+    if depth > _MAX_DEPTH:
+        raise _refused(f"nested deeper than {_MAX_DEPTH} levels", line)
+
+
+def _line(event: events.Event) -> int:
+    return _place(event)[0]
+
+
+def _place(event: events.Event) -> tuple[int, int]:
+    mark = event.start_mark
+    assert mark is not None  # every event of a parser has one
+    return mark.line + 1, mark.column
+
+
+def _refused(message: str, line: int) -> FrontmatterRefusedError:
+    return FrontmatterRefusedError("strict-yaml", message, line)
+
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TYPES = ("string", "number", "boolean", "object", "array")
+_SHOWN = 64  # characters of a name that a message repeats
+
+_Finding = tuple[str, str, int | None]  # code, message, line
+_Fault = tuple[str, str]  # code, message
+
+
+def tools_json_problems(path: str, raw: bytes) -> list[Problem]:
+    """Give what a runtime that follows the draft to the letter refuses or misreads."""
+    return [
+        Problem(path=path, code=code, severity="warning", message=message, line=line)
+        for code, message, line in _findings(raw)
+    ]
+
+
+def _findings(raw: bytes) -> Iterator[_Finding]:
+    try:
+        text = raw.decode("utf-8")
+        manifest = _DECODER.decode(text)
+    except UnicodeDecodeError as error:
+        yield "strict-json", "not valid UTF-8", 1 + raw.count(b"\n", 0, error.start)
+    except json.JSONDecodeError as error:
+        yield "strict-json", f"not valid JSON: {error.msg}", error.lineno
+    except (ValueError, RecursionError) as error:
+        yield "strict-json", f"not valid JSON: {error}", None
+    else:
+        if isinstance(manifest, list):
+            yield from _entry_findings(text)
+        else:
+            yield "strict-manifest", "must be an array of tools, even for a single tool", 1
+
+
+def _entry_findings(text: str) -> Iterator[_Finding]:
+    names: set[str] = set()
+    for number, (line, tool) in enumerate(_entries(text), start=1):
+        if not isinstance(tool, dict):
+            yield "strict-manifest", f"entry {number} must be an object", line
+            continue
+        name = tool.get("name")
+        label = f"tool {name[:_SHOWN]!r}" if isinstance(name, str) else f"entry {number}"
+        for code, message in _tool_faults(tool, names):
+            yield code, f"{label}: {message}", line
+
+
+def _entries(text: str) -> Iterator[tuple[int, object]]:
+    """Yield line and value of each entry of the array in `text`, which is known to be valid."""
+    place = text.index("[") + 1
+    line = 1 + text.count("\n", 0, place)
+    while (start := _NEXT.search(text, place)) and start[0] != "]":
+        line += text.count("\n", place, start.start())
+        entry, end = _DECODER.raw_decode(text, start.start())
+        yield line, entry
+        line += text.count("\n", start.start(), end)
+        place = end
+
+
+def _tool_faults(tool: dict[str, object], names: set[str]) -> Iterator[_Fault]:
+    name = tool.get("name")
+    if not isinstance(name, str):
+        yield "strict-tool-name", "'name' must be text"
+    elif _NAME.fullmatch(name) is None:
+        yield "strict-tool-name", "a name is lower-case letters, digits and '_', a letter first"
+    elif name in names:
+        yield "strict-tool-name", "the name appears twice"
+    else:
+        names.add(name)
+    if not _is_filled(tool.get("description")):
+        yield "strict-tool-description", "'description' must be text that is not empty"
+    if "script" in tool and not _stays_inside(tool["script"]):
+        yield "strict-tool-script", "'script' must be a relative path inside the skill"
+    yield from (("strict-tool-parameters", fault) for fault in _schema_faults(tool))
+
+
+def _schema_faults(tool: dict[str, object]) -> Iterator[str]:
+    for key in ("input_schema", "inputSchema"):
+        if key in tool and "parameters" not in tool:
+            yield f"'{key}' is not read: other runtimes see no parameters"
+    parameters = tool.get("parameters", {})
+    if not isinstance(parameters, dict):
+        yield "'parameters' must be an object"
+    elif parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict):
+        yield "'parameters' must map each name to its definition, not be a JSON Schema"
+    else:
+        for name, definition in parameters.items():
+            for fault in _parameter_faults(definition):
+                yield f"parameter {name[:_SHOWN]!r} {fault}"
+
+
+def _parameter_faults(definition: object) -> Iterator[str]:
+    if not isinstance(definition, dict):
+        yield "must be an object with 'type' and 'description'"
+        return
+    if definition.get("type") not in _TYPES:
+        yield f"needs a 'type' out of {', '.join(_TYPES)}"
+    if not _is_filled(definition.get("description")):
+        yield "needs a 'description'"
+    if not isinstance(definition.get("enum", []), list):
+        yield "has an 'enum' that is not an array"
+    if not isinstance(definition.get("optional", False), bool):
+        yield "has an 'optional' that is not true or false"
+
+
+def _is_filled(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _stays_inside(script: object) -> bool:
+    if not isinstance(script, str) or not script:
+        return False
+    path = PurePosixPath(script)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _ignore_digits(_: str) -> int:
+    return 0  # no rule is about a number, and converting a million digits takes long
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_ignore_digits, parse_float=_ignore_digits, parse_constant=_refuse_constant
+)
+_NEXT = re.compile(r"[^\s,]")
+
 
 __all__ = ["skill_md_problems", "tools_json_problems"]
 
@@ -24,8 +291,6 @@ _DESCRIPTION_MAX = 1024
 _COMPATIBILITY_MAX = 500
 # Normalising makes a name at most four times shorter, and takes long on long hostile ones.
 _NAME_MAX_TO_NORMALISE = 4 * _NAME_MAX
-
-_Finding = tuple[str, str, int | None]  # code, message, line
 
 
 def skill_md_problems(path: str, raw: bytes, directory: str) -> list[Problem]:

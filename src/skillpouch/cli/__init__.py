@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 import skillpouch
-from skillpouch.cli.failures import EXIT_WRONG_CALL, exit_code_of
+from skillpouch.cli.options import EXIT_WRONG_CALL, exit_code_of
 from skillpouch.errors import SkillpouchError
 
 _COMMANDS = (

@@ -1,26 +1,199 @@
-"""`skillpouch call`: run one tool, confined, and print what it gave."""
+"""`skillpouch call`: run one tool, confined, show progress, and print what it gave."""
 
 import json
+import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from skillpouch.arguments import arguments_from_text
-from skillpouch.cli.as_json import print_json, refusal_as_dict, result_as_dict
-from skillpouch.cli.failures import EXIT_FAILED
 from skillpouch.cli.mcp_joining import mcp_servers_for
-from skillpouch.cli.options import DEFINE_TOOLS, common_options
-from skillpouch.cli.progress import progress_of
-from skillpouch.cli.timings import CommandWatch, timings_as_text
+from skillpouch.cli.options import DEFINE_TOOLS, EXIT_FAILED, common_options
+from skillpouch.cli.output import print_json, refusal_as_dict, result_as_dict
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
-from skillpouch.policy.call_limits import OwnersTimeout
+from skillpouch.policy.approval import Approver, Reply
+from skillpouch.policy.policy import OwnersTimeout
+from skillpouch.policy.terminal import terminal_approver
 from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import ToolResult
+from skillpouch.runtime.timers import Stopwatch, Timings
 from skillpouch.tools import Tool
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from skillpouch.policy.approval import Question
+
+
+def progress_of(what: str) -> "PlainProgress | TerminalProgress":
+    """Return what shows the progress of a call."""
+    return TerminalProgress(what) if sys.stderr.isatty() else PlainProgress()
+
+
+class PlainProgress:
+    """One line after the other."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def __call__(self, line: str) -> None:
+        click.echo(line, err=True)
+
+    @property
+    def approver(self) -> Approver:
+        return terminal_approver()
+
+
+class TerminalProgress:
+    """The name of the tool and the time so far; below it a bar while a program is fetched.
+
+    It makes room while somebody is asked: two that write to one terminal read as neither.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._live: Progress | None = None
+        self._bar: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._live = _rich_progress()
+        self._live.add_task(self._what, total=None, is_download=False)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def __call__(self, line: str) -> None:
+        if self._live is None:
+            click.echo(line, err=True)
+        else:
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def measure(self, name: str, done: int, total: int | None) -> None:
+        """Show how much of a file is there."""
+        if self._live is None:
+            return
+        if self._bar is None:
+            self._bar = self._live.add_task(name, total=total, is_download=True)
+        self._live.update(self._bar, description=name, completed=done, total=total)
+
+    @property
+    def approver(self) -> Approver:
+        ask = terminal_approver()
+
+        async def approve(question: "Question") -> Reply:
+            with self._paused():
+                reply = ask(question)
+                return (
+                    reply
+                    if isinstance(reply, bool) or not hasattr(reply, "__await__")
+                    else await reply
+                )
+
+        return approve
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        live = self._live
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None and live is self._live:
+                live.start()
+
+
+def _rich_progress() -> "Progress":
+    from rich.console import Console, RenderableType
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.text import Text
+
+    class OfDownloads(ProgressColumn):
+        """Shows a column for downloads only."""
+
+        def __init__(self, column: ProgressColumn) -> None:
+            super().__init__()
+            self._column = column
+
+        def render(self, task: Task) -> RenderableType:
+            return self._column(task) if task.fields["is_download"] else Text("")
+
+    download = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        *map(OfDownloads, download),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+_AFTER_THE_PARENTHESIS = 19  # field 22 of /proc/self/stat: when the process started
+
+
+class CommandWatch:
+    """Times what comes before the call itself: starting Skillpouch, reading the skills."""
+
+    def __init__(self) -> None:
+        self._started_ms = _milliseconds_so_far()
+        self._watch = Stopwatch()
+
+    def lap(self, what: str) -> None:
+        self._watch.lap(what)
+
+    def timings_of(self, result: ToolResult) -> Timings:
+        start = () if self._started_ms is None else (("start Skillpouch", self._started_ms),)
+        return (*start, *self._watch.timings, *result.timings)
+
+
+def _milliseconds_so_far() -> float | None:
+    """Return how long ago this process was started, where the system tells."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = int(fields[_AFTER_THE_PARENTHESIS]) / os.sysconf("SC_CLK_TCK")
+        return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000, 3)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
+def timings_as_text(result: ToolResult, timings: Timings) -> str:
+    """Return one line for each step, the whole, and how the tool was started."""
+    lines = [f"{what:<20} {milliseconds:>9.1f} ms" for what, milliseconds in timings]
+    total = sum(milliseconds for _, milliseconds in timings)
+    return "\n".join([*lines, f"{'in all':<20} {total:>9.1f} ms   {_how(result)}", ""])
+
+
+def _how(result: ToolResult) -> str:
+    if result.warm:
+        return "a process was kept ready, or was made so for the next call"
+    return f"started afresh: {result.cold_because}" if result.cold_because else "started afresh"
+
 
 _MOST_NAMED = 20  # files, on standard error
 _TIMEOUT = "How long it may take, instead of its own limit: 30 seconds unless it says otherwise."

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillpouch.cli.as_json import as_dict, print_json
-from skillpouch.cli.as_text import print_problems
-from skillpouch.cli.failures import EXIT_FAILED
-from skillpouch.cli.options import common_options
+from skillpouch.cli.options import EXIT_FAILED, common_options
+from skillpouch.cli.output import as_dict, print_json, print_problems
 from skillpouch.environment import default_roots
 
 if TYPE_CHECKING:

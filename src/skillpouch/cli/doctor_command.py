@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 import skillpouch
-from skillpouch.cli.as_json import print_json
-from skillpouch.cli.as_text import print_table
 from skillpouch.cli.options import common_options
+from skillpouch.cli.output import print_json, print_table
 
 
 @click.command("doctor")

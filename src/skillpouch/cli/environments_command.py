@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillpouch.cli.as_json import print_json
-from skillpouch.cli.as_text import print_table
 from skillpouch.cli.options import common_options
+from skillpouch.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from skillpouch.provision.packages.housekeeping import Kept

@@ -1,24 +1,176 @@
 """`skillpouch journal`: what ran, with which arguments, who allowed it, and how it ended."""
 
+import dataclasses
 import json
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import click
 
-from skillpouch.cli.as_text import print_table
-from skillpouch.cli.journal_filters import filter_options, query_of
-from skillpouch.cli.journal_text import HEADINGS, as_dict, as_row, describe, json_line, safe_json
 from skillpouch.cli.options import common_options
+from skillpouch.cli.output import print_table
 from skillpouch.environment import state_directory
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry
 from skillpouch.journal.retention import Retention, prune
 from skillpouch.journal.store import FILE_NAME
+from skillpouch.results import Outcome
+from skillpouch.text import clean
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])\Z")
+_OUTCOMES = (*get_args(Outcome), "not_started", "running", "interrupted", "elsewhere")
+
+_HOW = f"Calls that ended so: {', '.join(_OUTCOMES)}."
+
+
+class Moment(click.ParamType[int]):
+    """A moment: how long ago (`90s`, `2h`, `7d`) or when (`2026-11-01`, `2026-11-01T09:30`)."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return nanoseconds since 1970; a time without a zone is local."""
+        if isinstance(value, int):
+            return value
+        ago = _AGO.match(value.strip())
+        if ago:
+            return _within(time.time_ns() - int(float(ago[1]) * _UNITS[ago[2]] * 1e9))
+        try:
+            moment = datetime.fromisoformat(value.strip()).astimezone()
+            return _within(int(moment.timestamp()) * 10**9)
+        except (ValueError, OverflowError, OSError):
+            self.fail(
+                f"{value!r} is no time: say 2h, 7d, 2026-11-01 or 2026-11-01T09:30", param, ctx
+            )
+
+
+def _within(moment_ns: int) -> int:
+    """Return a moment that SQLite can hold: there are no calls before 1970."""
+    return max(0, min(moment_ns, 2**62))
+
+
+_OPTIONS = (
+    click.option("--tool", metavar="ID", help="Calls of this tool; * stands for any text."),
+    click.option("--skill", metavar="NAME", help="Calls of this skill's tools."),
+    click.option("--session", metavar="ID", help="Calls of this session."),
+    click.option("--outcome", type=click.Choice(_OUTCOMES), metavar="NAME", help=_HOW),
+    click.option("--since", "since_ns", type=Moment(), metavar="WHEN", help="2h, 7d, 2026-11-01."),
+    click.option("--until", "until_ns", type=Moment(), metavar="WHEN", help="Calls before then."),
+)
+
+
+def filter_options(command: _Command) -> _Command:
+    """Add the options; the command gets their values as keywords, for `query_of`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def query_of(filters: dict[str, Any]) -> Query:
+    """Return the query that the options make."""
+    return Query(**{name: value for name, value in filters.items() if value is not None})
+
+
+HEADINGS = ("id", "time", "tool", "outcome", "exit", "ms", "arguments")
+_ARGUMENT_CHARACTERS = 60
+
+
+def as_row(entry: Entry) -> tuple[str, ...]:
+    """Return the cells of one line."""
+    return (
+        str(entry.id),
+        _local(entry.started_ns),
+        clean(entry.tool),
+        clean(entry.outcome),
+        "" if entry.exit_code is None else str(entry.exit_code),
+        "" if entry.duration_ms is None else f"{entry.duration_ms:.0f}",
+        _short(entry),
+    )
+
+
+def as_dict(entry: Entry) -> dict[str, Any]:
+    """Return all that is known of a call; times also in words."""
+    ended = entry.ended_ns
+    return dataclasses.asdict(entry) | {
+        "started": _utc(entry.started_ns),
+        "ended": None if ended is None else _utc(ended),
+    }
+
+
+def json_line(entry: Entry) -> str:
+    """Return a call as one line of JSON."""
+    return safe_json(json.dumps(as_dict(entry)))
+
+
+def safe_json(text: str) -> str:
+    """Return JSON without the one control character that `json.dumps` leaves as it is."""
+    return text.replace("\x7f", "\\u007f")
+
+
+def describe(entry: Entry) -> str:
+    """Return a whole call, in lines."""
+    facts = {
+        "tool": entry.tool,
+        "skill": entry.skill,
+        "digest": entry.digest,
+        "session": entry.session,
+        "made by": None if entry.parent is None else f"call {entry.parent}",
+        "started": _local(entry.started_ns),
+        "outcome": f"{entry.outcome}{f' ({entry.code})' if entry.code else ''}",
+        "exit code": entry.exit_code,
+        "duration": None if entry.duration_ms is None else f"{entry.duration_ms:.1f} ms",
+        "output": None if entry.output_bytes is None else f"{entry.output_bytes:,} bytes",
+        "decision": f"{entry.decision}{f' by {entry.approved_by}' if entry.approved_by else ''}",
+        "protections": ", ".join(f"{name} {by}" for name, by in dict(entry.protections).items()),
+        "process": entry.pid,
+        "arguments": _argument_text(entry),
+        "sha256": entry.arguments_sha256,
+    }
+    lines = [f"call {entry.id}", ""]
+    lines += [
+        f"  {label + ':':<14}{clean(str(value))}"
+        for label, value in facts.items()
+        if value not in (None, "")
+    ]
+    for label, text in (("content", entry.content), ("standard error", entry.stderr)):
+        if text:
+            lines += ["", f"  {label}{_cut(entry) if label == 'content' else ''}:", "", clean(text)]
+    return "\n".join(lines)
+
+
+def _cut(entry: Entry) -> str:
+    kept, whole = len(entry.content or ""), entry.content_characters or 0
+    return f" (the first {kept:,} of {whole:,} characters)" if kept < whole else ""
+
+
+def _short(entry: Entry) -> str:
+    text = clean(_argument_text(entry))
+    return text if len(text) <= _ARGUMENT_CHARACTERS else f"{text[: _ARGUMENT_CHARACTERS - 1]}…"
+
+
+def _argument_text(entry: Entry) -> str:
+    if entry.arguments_cut:
+        return f"{entry.arguments}…"
+    return json.dumps(entry.arguments, ensure_ascii=False)
+
+
+def _local(moment_ns: int) -> str:
+    moment = datetime.fromtimestamp(moment_ns / 1e9, UTC).astimezone()
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _utc(moment_ns: int) -> str:
+    seconds, rest = divmod(moment_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
 
 _LOOK_SECONDS = 0.25
 _MOST_WAITING = 1000

@@ -4,9 +4,17 @@ from pathlib import Path
 
 import click
 
-from skillpouch.cli.as_json import as_dict, print_json, skill_summary, tool_summary
-from skillpouch.cli.as_text import arguments_of, description_of, print_problems, print_table
 from skillpouch.cli.options import common_options, manager_for
+from skillpouch.cli.output import (
+    arguments_of,
+    as_dict,
+    description_of,
+    print_json,
+    print_problems,
+    print_table,
+    skill_summary,
+    tool_summary,
+)
 from skillpouch.manager import SkillManager
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from skillpouch.cli.as_json import print_json, tool_summary
-from skillpouch.cli.as_text import print_table
 from skillpouch.cli.options import common_options
+from skillpouch.cli.output import print_json, print_table, tool_summary
 from skillpouch.manager import SkillManager
 from skillpouch.mcp_client.configuration import read_user_mcp, user_mcp_path
-from skillpouch.policy.mcp_entries import McpEntry, McpProgram
-from skillpouch.policy.project_file import read_project
+from skillpouch.policy.loading import read_project
+from skillpouch.policy.project import McpEntry, McpProgram
 from skillpouch.trust.errors import describe
 
 

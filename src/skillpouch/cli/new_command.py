@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from skillpouch.checks.scaffold import LANGUAGES, write_skill
-from skillpouch.cli.as_json import print_json
 from skillpouch.cli.options import common_options
+from skillpouch.cli.output import print_json
 
 
 @click.command("new")

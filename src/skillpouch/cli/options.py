@@ -1,4 +1,4 @@
-"""The options that every command has: where to look, and whether a program reads the answer."""
+"""The options that every command has, and which exit code stands for which error."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,15 @@ from typing import Any, TypeVar
 
 import click
 
+from skillpouch.errors import (
+    CallDeniedError,
+    CommandStartError,
+    SandboxUnavailableError,
+    SkillpouchError,
+)
 from skillpouch.manager import SkillManager
+from skillpouch.provision.packages.declared_files import DependencyError
+from skillpouch.shell.errors import BashMissingError
 
 DEFINE_TOOLS = "Allow define_tool and remove_tool, which make tools and save them as skills."
 
@@ -32,3 +40,20 @@ def manager_for(roots: tuple[Path, ...], *, builtins: bool = False) -> SkillMana
     manager = SkillManager(*roots, builtins=builtins)
     manager.discover()
     return manager
+
+
+EXIT_FAILED = 1
+EXIT_WRONG_CALL = 2
+EXIT_DENIED = 3
+EXIT_NOT_STARTED = 4
+
+
+def exit_code_of(error: SkillpouchError) -> int:
+    """Return the exit code that the command line promises for an error."""
+    if isinstance(error, CallDeniedError):
+        return EXIT_DENIED
+    if isinstance(
+        error, SandboxUnavailableError | CommandStartError | DependencyError | BashMissingError
+    ):
+        return EXIT_NOT_STARTED
+    return EXIT_WRONG_CALL

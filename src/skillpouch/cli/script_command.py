@@ -6,18 +6,41 @@ from pathlib import Path
 
 import click
 
-from skillpouch.cli.as_json import print_json
-from skillpouch.cli.failures import EXIT_DENIED, EXIT_FAILED, EXIT_WRONG_CALL
 from skillpouch.cli.mcp_joining import mcp_servers_for
-from skillpouch.cli.options import DEFINE_TOOLS, common_options
-from skillpouch.cli.script_trace import trace_of
+from skillpouch.cli.options import (
+    DEFINE_TOOLS,
+    EXIT_DENIED,
+    EXIT_FAILED,
+    EXIT_WRONG_CALL,
+    common_options,
+)
+from skillpouch.cli.output import print_json
 from skillpouch.manager import SkillManager
-from skillpouch.policy.call_limits import OwnersTimeout
+from skillpouch.policy.policy import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
-from skillpouch.shell.events import ScriptEvent
-from skillpouch.shell.responses import Artifact, ToolResponse
+from skillpouch.shell.call_log import ScriptEvent
+from skillpouch.shell.responses import Artifact, ScriptCall, ToolResponse
 from skillpouch.shell.scripted_tool import ScriptedTool
 from skillpouch.text import clean
+
+_WORDS = 60
+
+
+def trace_of(response: ToolResponse) -> str:
+    """Return the script and, below it, each call with its beginning and its duration."""
+    head = f"script  {response.status}  {response.duration_ms:.0f} ms"
+    calls = response.calls
+    lines = [f"{'└' if call is calls[-1] else '├'}─ {_line(call)}" for call in calls]
+    return "\n".join([head, *lines])
+
+
+def _line(call: ScriptCall) -> str:
+    params = json.dumps(dict(call.params), ensure_ascii=False, default=str)
+    params = params if len(params) <= _WORDS else f"{params[: _WORDS - 1]}…"
+    code = f" {call.exit_code}" if call.exit_code else ""
+    times = f"{call.duration_ms:.1f} ms, from {call.started_ms:.1f} ms"
+    return clean(f"{call.seq} {call.tool} {params}  {call.outcome}{code}  {times}")
+
 
 _TIMEOUT = "How long it may take, instead of the 60 seconds that a script has."
 _CODES = {"ok": 0, "denied": EXIT_DENIED, "syntax": EXIT_WRONG_CALL}

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from skillpouch.cli.options import DEFINE_TOOLS, common_options
-from skillpouch.cli.serve_limits import said_limits
-from skillpouch.cli.serve_logs import LogFormat, log_to_stderr
+from skillpouch.cli.serve_command import LogFormat, log_to_stderr, said_limits
 from skillpouch.manager import SkillManager
 from skillpouch.servers.addresses import parse_address
 
 if TYPE_CHECKING:
     from skillpouch.servers.grpc.server import GrpcServer
-    from skillpouch.servers.grpc.settings import GrpcSettings
+    from skillpouch.servers.grpc.service import GrpcSettings
 
 _log = logging.getLogger("skillpouch.serve")
 
@@ -63,7 +62,7 @@ def command(**said: Any) -> None:
 
     Anywhere but on loopback clients must show who they are: --token-file or --tls-client-ca.
     """
-    from skillpouch.servers.running import serve_until_signalled
+    from skillpouch.servers.lifecycle import serve_until_signalled
 
     log_to_stderr(cast("LogFormat", said["log_format"]))
     manager = SkillManager(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from skillpouch.cli.as_json import print_json
 from skillpouch.cli.options import DEFINE_TOOLS, common_options
-from skillpouch.cli.serve_limits import said_limits
-from skillpouch.cli.serve_logs import LogFormat, log_to_stderr
+from skillpouch.cli.output import print_json
+from skillpouch.cli.serve_command import LogFormat, log_to_stderr, said_limits
 from skillpouch.manager import SkillManager
 from skillpouch.mcp_client import read_user_mcp
 from skillpouch.servers.addresses import parse_address
@@ -18,9 +17,9 @@ from skillpouch.servers.addresses import parse_address
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skillpouch.servers.lifecycle import Stop
     from skillpouch.servers.mcp.server import McpServer
     from skillpouch.servers.mcp.settings import HttpSettings
-    from skillpouch.servers.stopping import Stop
     from skillpouch.tools import Tool
 
 _log = logging.getLogger("skillpouch.serve")
@@ -119,7 +118,7 @@ def _http_settings(said: dict[str, Any]) -> "HttpSettings":
 
 
 def _serve(manager: SkillManager, said: dict[str, Any]) -> None:
-    from skillpouch.servers.running import serve_until_signalled
+    from skillpouch.servers.lifecycle import serve_until_signalled
 
     server = _server(manager, said)
     settings = None if said["http"] is None else _http_settings(said)

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import click
 
-from skillpouch.cli.as_json import print_json, whole_skill, whole_tool
-from skillpouch.cli.as_text import (
+from skillpouch.cli.options import common_options, manager_for
+from skillpouch.cli.output import (
     arguments_of,
     describe_tool,
     description_of,
+    print_json,
     print_problems,
     print_table,
+    whole_skill,
+    whole_tool,
 )
-from skillpouch.cli.options import common_options, manager_for
 from skillpouch.errors import SkillNotFoundError, UnknownToolError
 from skillpouch.manager import SkillManager
 from skillpouch.skills import Skill

@@ -1,23 +1,63 @@
-"""One entry of a declaration file: the checks that tools.json, frontmatter and manifest share."""
+"""One entry of a tools.json or of `tools:`, read with all its problems."""
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from posixpath import normpath
 from typing import Any, get_args
 
-from skillpouch.declarations.backends import read_backend, template_variables, unknown_fields
+from skillpouch.declarations.backends import (
+    check_places,
+    read_backend,
+    template_variables,
+    unknown_fields,
+)
 from skillpouch.declarations.declared import DeclarationError, Declared, Report
-from skillpouch.declarations.http_doubts import report_doubts
 from skillpouch.declarations.parameters import TYPES, read_parameters, read_schema, unknown_types
 from skillpouch.declarations.strict_yaml import YamlPath
-from skillpouch.declarations.template_checks import check_places
 from skillpouch.errors import nearest
+from skillpouch.net.http.bodies import OURS, JsonBody
+from skillpouch.net.http.plan import plan_of
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
 from skillpouch.tools import Effect, Http
+
+# A member that is called like this holds the file; an argument that is called like this, its path.
+_FILE_MEMBERS = frozenset({"file", "files", "audio", "image", "video", "document", "attachment"})
+_PATH_NAME = re.compile(
+    r"(?:^|[_-])(?:file|path|filename|filepath)s?\Z|_file_path\Z", re.IGNORECASE
+)
+
+
+def report_doubts(http: Http, report: Report, at: YamlPath) -> None:
+    """Add a warning for each."""
+    for member, argument in _paths_as_text(http):
+        message = (
+            f"`{member}: ${{{argument}}}` sends the path as text, not the file; to send the file, "
+            f"write `multipart: {{{member}: {{path: ${{{argument}}}}}, …}}` in place of the body"
+        )
+        report.add("http-path-as-text", "warning", message, at)
+    if ignored := sorted(name for name in http.headers if name.lower() in OURS):
+        message = f"the header {ignored[0]} is Skillpouch's own to set: it is left out"
+        report.add("http-header-ignored", "warning", message, at)
+
+
+def _paths_as_text(http: Http) -> Iterator[tuple[str, str]]:
+    """Return the members of a JSON body that are one argument, both called like a file."""
+    body = plan_of(http).body
+    if not isinstance(body, JsonBody):
+        return
+    # A member that is one argument has exactly its value: here each has a value of its own.
+    marks = {f"\0{name}": name for name in body.names}
+    arguments = {name: mark for mark, name in marks.items()}
+    filled: Any = body.template.fill(arguments, dict.fromkeys(body.template.variables, "-"))
+    for member, value in filled.items() if isinstance(filled, dict) else ():
+        name = marks.get(value, "") if isinstance(value, str) else ""
+        if member.lower() in _FILE_MEMBERS and _PATH_NAME.search(name):
+            yield member, name
+
 
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}

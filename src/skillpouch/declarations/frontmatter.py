@@ -1,13 +1,119 @@
-"""The YAML head of a SKILL.md: cut out of the bytes, read strictly, rescued where people err."""
+"""The frontmatter of a SKILL.md: cut, read as YAML, and rescued where it is broken."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from skillpouch.declarations.plain_yaml import read_plain
-from skillpouch.declarations.scavenge import scavenge
-from skillpouch.declarations.strict_yaml import Document, YamlError, drop_control_characters, load
+from skillpouch.declarations.strict_yaml import (
+    Document,
+    YamlError,
+    drop_control_characters,
+    load,
+    plain_scalar,
+)
 from skillpouch.problems import Problem, Severity
+
+# Characters that end a line, or are forbidden, or that a parser may see differently.
+_UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_LINE = re.compile(
+    r"(?P<indent>  )?"
+    r"(?:(?P<key>[A-Za-z_][\w-]{0,63}):(?: +|(?=$))|(?P<item>- +))"
+    r"(?:"
+    # A colon before a space would make a mapping, a number sign after one a comment.
+    r"(?P<plain>[A-Za-z0-9](?:[^:#]|:(?=[^ ])|(?<=[^ ])#)*)"
+    r'|"(?P<double>[^"\\]*)"'
+    r"|'(?P<single>[^']*)'"
+    r")? *"
+)
+
+
+def read_plain(front: str, first_line: int) -> tuple[dict[str, Any], dict[str, int]] | None:
+    """Return the values and the line of each key, or None when this is not plain enough."""
+    if _UNUSUAL.search(front):
+        return None
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    open_key = ""  # the bare `key:` whose entries the following lines may be
+    for number, line in enumerate(front.split("\n"), first_line):
+        if not line:
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            return None
+        if match["indent"]:
+            if not open_key or not _put_below(values, open_key, match):
+                return None
+            continue
+        key, value = match["key"], _value(match)
+        if not key or key in values:
+            return None
+        values[key], lines[key] = value, number
+        open_key = key if value is None and line.endswith(":") else ""
+    return values, lines
+
+
+def _put_below(values: dict[str, Any], open_key: str, match: re.Match[str]) -> bool:
+    holder, key, value = values[open_key], match["key"], _value(match)
+    if value is None:
+        return False  # a deeper level
+    if holder is None:
+        holder = values[open_key] = {} if key else []
+    if key:
+        if not isinstance(holder, dict) or key in holder:
+            return False
+        holder[key] = value
+    else:
+        if not isinstance(holder, list):
+            return False
+        holder.append(value)
+    return True
+
+
+def _value(match: re.Match[str]) -> Any:
+    plain = match["plain"]
+    if plain is not None:
+        return plain_scalar(plain.rstrip(" "))
+    double = match["double"]
+    return double if double is not None else match["single"]
+
+
+# The key may be capitalised or decorated as a heading, a list item or bold text.
+_KEY_LINE = re.compile(
+    r"^[\s#*>_-]{0,16}(name|description)[*_`]{0,3}\s{0,4}:[*_]{0,3}\s*(.*)$", re.IGNORECASE
+)
+_BLOCK_MARKS = {"|", ">", "|-", ">-", "|+", ">+"}
+_LONGEST_BLOCK = 64  # lines
+_QUOTES = "\"'"
+
+
+def scavenge(front: str) -> dict[str, str]:
+    """Return `name` and `description` as far as lines that look like them are found."""
+    found: dict[str, str] = {}
+    lines = front.split("\n")
+    for number, line in enumerate(lines):
+        match = _KEY_LINE.match(line[:2048])
+        key = match.group(1).lower() if match else ""
+        if match is None or key in found:
+            continue
+        value = match.group(2).strip()
+        if value in _BLOCK_MARKS or not value:
+            value = _indented_text(islice(lines, number + 1, number + 1 + _LONGEST_BLOCK))
+        value = value.strip(_QUOTES).strip("*_` ")
+        if value:
+            found[key] = value
+    return found
+
+
+def _indented_text(lines: Iterable[str]) -> str:
+    words: list[str] = []
+    for line in lines:
+        if line.strip() and not line[0].isspace():
+            break
+        words.append(line.strip())
+    return " ".join(word for word in words if word)
+
 
 FRONTMATTER_BYTES = 64 * 1024
 

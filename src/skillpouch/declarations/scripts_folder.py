@@ -1,17 +1,17 @@
-"""The scripts/ folder of a skill: which files are scripts, and what each says about itself."""
+"""Which files below scripts/ are tools, and on what evidence one is not."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
+from posixpath import normpath
 from typing import Any
 
 from skillpouch.problems import Problem, Severity
 from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.languages import EXTENSIONS, Language, source_text
-from skillpouch.signatures.shebang import read_shebang
+from skillpouch.signatures.shebang import EXTENSIONS, Language, read_shebang, source_text
 from skillpouch.signatures.signature import Interface, Signature
 from skillpouch.untrusted_files import (
     SCRIPT_BYTES,
@@ -183,3 +183,53 @@ def _patterns(value: Any) -> tuple[str, ...]:
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:
     inside = path.removeprefix("scripts/")
     return any(fnmatchcase(path, p) or fnmatchcase(inside, p) for p in patterns)
+
+
+def reasons_to_drop(scripts: Iterable[ScriptFile]) -> dict[str, str]:
+    """Return path → reason for each script that is shown to be no tool. Doubt keeps a script."""
+    known = {script.path: script for script in scripts}
+    importers = _importers(known)
+    reasons: dict[str, str] = {}
+    for path, script in known.items():
+        importer = importers.get(path) or script.package
+        if script.signature.is_test:
+            reasons[path] = "a test, not a tool"
+        elif importer and not script.signature.has_entry:
+            reasons[path] = f"a module that {importer} imports, with nothing to run itself"
+    return reasons
+
+
+def _importers(known: Mapping[str, ScriptFile]) -> dict[str, str]:
+    """Return path → the first other script that imports it."""
+    found: dict[str, str] = {}
+    for importer, script in known.items():
+        folder = importer.rpartition("/")[0] or "."
+        for module in script.signature.imports:
+            for target in _targets(folder, module, script.language):
+                if target in known and target != importer:
+                    found.setdefault(target, importer)
+    return found
+
+
+def _targets(folder: str, module: str, language: str) -> list[str]:
+    if language == "python":
+        return _python_targets(folder, module)
+    if not module.startswith("."):
+        return []
+    plain = normpath(f"{folder}/{module}")
+    return [plain, *(f"{plain}{suffix}" for suffix in (".js", ".mjs", ".cjs", ".ts", ".sh"))]
+
+
+def _python_targets(folder: str, module: str) -> list[str]:
+    if module.startswith("."):
+        dots = len(module) - len(module.lstrip("."))
+        base = normpath(f"{folder}/{'../' * (dots - 1)}")
+        return _module_files(base, module.lstrip("."))
+    # The script's own folder is importable, and scripts/ is.
+    return _module_files(folder, module) + _module_files("scripts", module)
+
+
+def _module_files(base: str, module: str) -> list[str]:
+    parts = [part for part in module.split(".") if part]
+    # `import a.b` names a/b.py; `from a import b` may name a.py or a/b.py.
+    return [f"{base}/{'/'.join(parts[:end])}.py" for end in range(1, len(parts) + 1)]

@@ -1,11 +1,10 @@
-"""A SKILL.md becomes metadata: names and descriptions settled, Agent Skills rules checked."""
+"""SKILL.md: its head and body, name, description and allowed tools."""
 
 import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from skillpouch.declarations.allowed_tools import parse_allowed_tools
 from skillpouch.declarations.frontmatter import (
     Cut,
     Frontmatter,
@@ -18,6 +17,36 @@ from skillpouch.problems import Problem
 from skillpouch.skills import SkillMetadata
 from skillpouch.text import clean
 from skillpouch.untrusted_files import CannotReadError, Stamp, read_head, read_skill_text
+
+
+def parse_allowed_tools(value: Any) -> tuple[str, ...] | None:
+    """Return the tools named, or None when the skill does not say. `Bash(git log:*)` is one."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return tuple(item for part in value for item in _split(str(part)))
+    return tuple(_split(value)) if isinstance(value, str) else None
+
+
+def _split(text: str) -> list[str]:
+    if "(" not in text:
+        return text.replace(",", " ").split()
+    items: list[str] = []
+    item, depth = "", 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth <= 0 and (character.isspace() or character == ","):
+            items.append(item)
+            item, depth = "", 0
+        else:
+            item += character
+    return [found for found in (*items, item) if found]
+
+
+def is_bash(item: str) -> bool:
+    """Tell whether an item of `allowed-tools` lets scripts run."""
+    return item == "Bash" or item.startswith("Bash(") or item == "*"
+
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 # What Skillpouch itself understands beyond the Agent Skills fields.

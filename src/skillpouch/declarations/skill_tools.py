@@ -1,33 +1,159 @@
-"""All tools of one skill: declarations over discovered scripts, every decision on record."""
+"""All tools of one skill: what its files declare, and what is found in scripts/."""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from os.path import lexists
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
+from posixpath import normpath
+from typing import Any
 
-from skillpouch.declarations.allowed_tools import is_bash
 from skillpouch.declarations.declared import Declared, Report
-from skillpouch.declarations.discovered import DiscoveredScripts
+from skillpouch.declarations.entries import declares_tool, read_entries
 from skillpouch.declarations.frontmatter import cut
-from skillpouch.declarations.frontmatter_tools import read_frontmatter_tools
 from skillpouch.declarations.manifest import MANIFEST_FILES, read_manifest
-from skillpouch.declarations.script_paths import find_script
-from skillpouch.declarations.scripts_folder import ScriptsFolder, Selection
-from skillpouch.declarations.strict_yaml import lines_of
+from skillpouch.declarations.scripts_folder import (
+    ScriptFile,
+    ScriptsFolder,
+    Selection,
+    reasons_to_drop,
+)
+from skillpouch.declarations.skill_md import is_bash
+from skillpouch.declarations.strict_yaml import YamlPath, lines_of
 from skillpouch.declarations.tool_making import ToolMaker
 from skillpouch.declarations.tools_json import read_tools_json
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
+from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import Tool, script_tool_name
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
     Stamp,
     read_inside,
     read_skill_text,
+    require_inside,
     stamp_of,
 )
+
+
+@dataclass(slots=True, kw_only=True)
+class DiscoveredScripts:
+    """The scripts of one skill, minus those that a declaration names."""
+
+    folder: ScriptsFolder
+    maker: ToolMaker
+    problems: list[Problem] = field(default_factory=list)
+
+    def tools(self, *, taken: set[str], names: set[str]) -> list[Tool]:
+        """Make the tools of every script whose path is not `taken`; `names` are in use."""
+        found = [self.folder.read(path) for path in self.folder.paths()]
+        scripts = [script for script in found if script is not None]
+        reasons = reasons_to_drop(scripts)
+        used = set(names)
+        tools: list[Tool] = []
+        for script in scripts:
+            if script.path in taken:
+                continue
+            if script.path in reasons and not self.folder.selection.includes(script.path):
+                self._report(script, "script-dropped", "info", f"no tool: {reasons[script.path]}")
+                continue
+            self._report_doubts(script)
+            made = self.maker.discovered(self._free_name(script, used), script)
+            used |= {tool.id.removeprefix(f"{tool.skill}.") for tool in made}
+            tools += made
+        return tools
+
+    def _free_name(self, script: ScriptFile, used: set[str]) -> str:
+        """Return the script's name; a second one of that name gets its extension added."""
+        name = script_tool_name(script.path)
+        if used.isdisjoint(self._names(name, script)):
+            return name
+        longer = f"{name}-{PurePosixPath(script.path).suffix[1:].lower()}"
+        while not used.isdisjoint(self._names(longer, script)):
+            longer = f"{longer}-2"
+        self._report(script, "tool-renamed", "info", f"tool {name!r} exists: called {longer!r}")
+        return longer
+
+    def _names(self, name: str, script: ScriptFile) -> list[str]:
+        return [f"{name}.{command}" for command in script.signature.commands] or [name]
+
+    def _report_doubts(self, script: ScriptFile) -> None:
+        signature = script.signature
+        if signature.uncertain:
+            message = f"arguments are untyped: {signature.uncertain}"
+            self._report(script, "signature-uncertain", "info", message, signature.uncertain_line)
+        if signature.reads_input:
+            message = "it asks a person a question, and nobody will be there to answer"
+            self._report(script, "asks-for-input", "warning", message)
+
+    def _report(
+        self,
+        script: ScriptFile,
+        code: str,
+        severity: Severity,
+        message: str,
+        line: int | None = None,
+    ) -> None:
+        path = f"{self.folder.home}/{script.path}"
+        self.problems.append(
+            Problem(path=path, code=code, severity=severity, message=message, line=line)
+        )
+
+
+_DECLARING = {"description", "url", "bin", "backend", "parameters", "inputSchema", "input_schema"}
+
+
+def read_frontmatter_tools(tools: Any, report: Report) -> list[Declared]:
+    """Return the tools declared under `tools:`; what is no declaration is a hint, and kept so."""
+    if tools is None or isinstance(tools, str):
+        return []
+    if isinstance(tools, dict):
+        entries = _keyed(tools)
+    elif isinstance(tools, list):
+        entries = _listed(tools)
+        # Strings, as in `tools: [Bash, Read]`, name tools of the host and are no surprise.
+        tools = [entry for entry in tools if not isinstance(entry, str)]
+    else:
+        report.add(
+            "tools-ignored", "warning", "`tools` is neither a list nor a mapping", ("tools",)
+        )
+        return []
+    if len(entries) < len(tools):
+        message = "entries of `tools` that describe no tool are ignored"
+        report.add("tools-ignored", "warning", message, ("tools",))
+    return read_entries(entries, "frontmatter", report)
+
+
+def _listed(tools: list[Any]) -> list[tuple[YamlPath, Any]]:
+    return [
+        (("tools", number), entry)
+        for number, entry in enumerate(tools)
+        if not isinstance(entry, str) and declares_tool(entry)
+    ]
+
+
+def _keyed(tools: dict[str, Any]) -> list[tuple[YamlPath, Any]]:
+    """Read `{name: {description: …}}` as a list of declarations."""
+    return [
+        (("tools", name), {"name": name, **entry})
+        for name, entry in tools.items()
+        if isinstance(entry, dict) and _DECLARING & entry.keys()
+    ]
+
+
+def find_script(home: str, written: str) -> str:
+    """Return the path, relative to the skill, of the script that a declaration names."""
+    if "\0" in written or "\\" in written:
+        raise CannotReadError("invalid", "it is not a path with forward slashes")
+    path = normpath(written)
+    if path.startswith(("/", "..")) or path == ".":
+        raise CannotReadError("outside", "it leads outside the skill")
+    require_inside(f"{home}/{path}", home)
+    if PurePosixPath(path).suffix.lower() not in EXTENSIONS:
+        known = " ".join(EXTENSIONS)
+        raise CannotReadError("language", f"its extension is not one of {known}")
+    return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,10 @@
-"""YAML without surprises: no anchors, aliases or tags, bounded depth, line numbers, 1.2 scalars.
-
-Built on the event stream, because the composer of the C library crashes on deep nesting and
-expands aliases before anyone can refuse them.
-"""
+"""YAML read strictly: no aliases, no duplicate keys, line numbers, plain scalars."""
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import yaml
@@ -22,8 +19,36 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from skillpouch.declarations.scalars import plain_scalar
 from skillpouch.errors import PortableError
+
+_NUMBER_START = frozenset("-+.0123456789")
+# 300 digits: what a person could mean, and far from Python's limit for int().
+_INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]{1,300}|[0-9]{1,300}(?:\.[0-9]{0,300})?)(?:[eE][-+]?[0-9]{1,3})?\Z"
+)
+_BASED = re.compile(r"0(?:x[0-9a-fA-F]{1,300}|o[0-7]{1,300})\Z")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+def plain_scalar(text: str) -> Any:
+    """Return null, a boolean, a number or, for everything else, the text. `no` stays text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in _NUMBER_START:
+        if _INTEGER.match(text):
+            return int(text)
+        if _FLOAT.match(text):
+            number = float(text)
+            return number if isfinite(number) else text  # 1e999 is no number anyone meant
+        if _BASED.match(text):
+            return int(text, 0)
+    return text
+
 
 try:
     from yaml import CSafeLoader as _Parser

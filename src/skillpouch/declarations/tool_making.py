@@ -1,21 +1,98 @@
-"""Making the tool: what was declared and what was read become one frozen value."""
+"""A declaration becomes a Tool: names, schema, what it runs, limits and effects."""
 
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from skillpouch.declarations.allowed_tools import is_bash
 from skillpouch.declarations.declared import Declared
-from skillpouch.declarations.needs import needs_of
-from skillpouch.declarations.script_call import UNTYPED, call_of
 from skillpouch.declarations.scripts_folder import ScriptFile
+from skillpouch.declarations.skill_md import is_bash
 from skillpouch.problems import Problem
-from skillpouch.registry.names import tool_id, wire_name
-from skillpouch.signatures.argv import ArgvPlan
-from skillpouch.signatures.signature import Interface
+from skillpouch.signatures.argv import Argument, ArgvPlan
+from skillpouch.signatures.shebang import TYPESCRIPT_NODE, Language
+from skillpouch.signatures.signature import Interface, JsonSchema, Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 from skillpouch.skills import Skill
 from skillpouch.text import clean
-from skillpouch.tools import Binary, Effect, Http, InlineScript, Runs, Script, Stub, Tool
+from skillpouch.tools import (
+    Binary,
+    Effect,
+    Http,
+    InlineScript,
+    Runs,
+    Script,
+    Stub,
+    Tool,
+    tool_id,
+    wire_name,
+)
+
+_INTERPRETERS: dict[Language, tuple[str, ...]] = {
+    "python": (),  # the one that runs Skillpouch
+    "shell": ("bash", "sh"),
+    "javascript": ("node",),
+    "typescript": (TYPESCRIPT_NODE,),
+    "ruby": ("ruby",),
+    "perl": ("perl",),
+}
+
+
+def needs_of(runs: Runs) -> tuple[str, ...]:
+    """Return the executables of which one is needed; none for what Skillpouch does itself."""
+    match runs:
+        case Script(language=language, file=file):
+            return ("zsh",) if file.endswith(".zsh") else _INTERPRETERS[language]
+        case InlineScript(interpreter=interpreter):
+            return (interpreter,)
+        # A path inside the skill is no executable of the machine.
+        case Binary(path=str(path)) if "/" not in path or PurePosixPath(path).is_absolute():
+            return (path,)
+        case _:
+            return ()
+
+
+UNTYPED: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "data": {"description": "Any JSON, passed to the script on standard input"},
+    },
+}
+_NO_PARAMETERS: JsonSchema = {"type": "object", "properties": {}}
+
+
+def call_of(declared: Declared, signature: Signature) -> Interface:
+    """Return the interface of a declared script: its own schema over what the code can take."""
+    read = signature.interface
+    if declared.input_schema is None:
+        return _undeclared(declared, read)
+    interface = replace(read, input_schema=declared.input_schema)
+    if read.convention == "handler":
+        return interface
+    names = set(declared.input_schema.get("properties", {}))
+    if names and _takes(read, names):
+        return interface
+    if declared.source == "manifest":
+        plan = tuple(Argument(name=name) for name in declared.input_schema.get("properties", {}))
+        return replace(interface, convention="argv", plan=plan)
+    return replace(interface, convention="stdin", plan=None)
+
+
+def _undeclared(declared: Declared, read: Interface) -> Interface:
+    if read.input_schema is not None or declared.source == "manifest":
+        return read
+    # In tools.json, leaving out `parameters` says that there are none.
+    return replace(read, input_schema=_NO_PARAMETERS)
+
+
+def _takes(read: Interface, names: set[str]) -> bool:
+    if read.convention == "main":
+        return names <= set((read.input_schema or {}).get("properties", {}))
+    return read.convention == "argv" and names <= _planned(read.plan or ())
+
+
+def _planned(plan: ArgvPlan) -> set[str]:
+    return {part.name for part in plan if isinstance(part, Argument)}
+
 
 # Set by Skillpouch for every call, so nobody needs to grant them.
 _OURS = ("TOOL_ARG", "SKILL_NAME", "SKILL_BASE_DIR", "SKILL_VERSION", "SKILLPOUCH_")

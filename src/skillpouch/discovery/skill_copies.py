@@ -8,15 +8,22 @@ import tempfile
 import weakref
 from collections import deque
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skillpouch.environment import cache_directory
+from skillpouch.problems import Problem
 from skillpouch.runtime.memoize import Shared
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
+from skillpouch.skills import Skill
 from skillpouch.tools import Binary, Runs, Script, Tool
 from skillpouch.untrusted_files import folder_below, open_plain
+
+if TYPE_CHECKING:
+    from skillpouch.declarations.skill_tools import SkillTools
+
 
 # Far more than skills have that are edited while they run; a bound against copying a disk.
 _MOST_FILES = 5_000
@@ -227,3 +234,23 @@ def _all_copies() -> Path:
 def _remove(folder: str) -> None:
     with suppress(OSError):  # what cannot be removed now, the next process may
         remove_tree(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillVersion:
+    """A skill as it was when all its files were still. Its body has been read.
+
+    `noticed` is what was found about its SKILL.md. Without a `copy`, calls run what lies in the
+    folder of the skill; `uncopied` says why, if they would better not.
+    """
+
+    skill: Skill
+    tools: "SkillTools"
+    digest: str
+    noticed: tuple[Problem, ...] = ()
+    copy: "SkillCopy | None" = None
+    uncopied: Problem | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return (*self.noticed, *self.tools.problems)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from skillpouch.execution.capture import Capture
+from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import Captured, Command, Filter, Stream
+from skillpouch.execution.job_channel import Finished, Lost, Reply
 from skillpouch.execution.plain import PlainSlot
-from skillpouch.execution.replies import Finished, Lost, Reply
-from skillpouch.execution.saved_output import save_output
 from skillpouch.execution.slots import Slot
 from skillpouch.execution.waiting import WaitingSlot
-from skillpouch.runtime.uncancellable import Outlasting
+from skillpouch.runtime.loop_thread import Outlasting
 
 OnOutput = Callable[[Stream, bytes], None]
 

@@ -1,11 +1,13 @@
-"""What to run, and what became of it."""
+"""What to run, what became of it, and why it could not be started."""
 
+import errno
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from skillpouch.execution.conversation import Conversation
+from skillpouch.execution.streams import Conversation
 from skillpouch.limits import Limits
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
@@ -152,3 +154,20 @@ class Ended:
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
     laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds
+
+
+def why_not_started(command: Command, number: int) -> str:
+    """Say what kept a program from starting; of a variable only its name, which is no secret."""
+    wrong = [name for name, value in command.env.items() if not _can_be_set(name, value)]
+    if number == errno.EINVAL and wrong:
+        said = "a zero byte, half a character, or a name that is none"
+        return f"the variable {wrong[0]!r} cannot be set: it holds {said}"
+    return os.strerror(number)
+
+
+def _can_be_set(name: str, value: str) -> bool:
+    try:
+        data = os.fsencode(f"{name}{value}")
+    except UnicodeEncodeError:
+        return False
+    return bool(name) and "=" not in name and b"\0" not in data

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from skillpouch.execution.interpreter import own_python
+from skillpouch.execution.zygotes import own_python
 
 _ENDING_SECONDS = 5.0  # the kernel takes its time to give back gigabytes
 

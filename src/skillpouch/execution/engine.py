@@ -1,4 +1,4 @@
-"""Runs commands under confinement: the one door to processes."""
+"""Runs commands under confinement: the one way to processes, shared by the whole host."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from skillpouch.errors import (
     CommandStartError,
@@ -29,16 +29,16 @@ from skillpouch.execution.command import (
     Outcome,
     Prestarted,
     Usage,
+    why_not_started,
 )
 from skillpouch.execution.confinement import Confinement, Plan, plan
-from skillpouch.execution.jobs import key_of
+from skillpouch.execution.job_channel import Finished, Lost, NotStarted, Reply, Unfit, key_of
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.not_started import why_not_started
 from skillpouch.execution.pool import Taken, ZygotePool
-from skillpouch.execution.probe import probe
-from skillpouch.execution.proxy.variables import through_proxy
-from skillpouch.execution.replies import Finished, Lost, NotStarted, Reply, Unfit
+from skillpouch.execution.proxy.granted import through_proxy
 from skillpouch.execution.zygote import wire
+from skillpouch.execution.zygotes import probe
+from skillpouch.runtime.loop_thread import is_loop_thread, run_on_thread
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
@@ -418,3 +418,56 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+_engine = Engine()
+
+
+async def run_command(
+    command: Command, confinement: Confinement, on_output: OnOutput | None = None
+) -> Ended:
+    """Run one command from any event loop; `on_output` is called on the caller's loop.
+
+    What `on_output` raises ends the call, and is raised here.
+    """
+    if on_output is None or is_loop_thread():
+        return await run_on_thread(_engine.run(command, confinement, on_output))
+    relay = _Relay(on_output)
+    relay.running = asyncio.ensure_future(
+        run_on_thread(_engine.run(command, confinement, relay.forward))
+    )
+    try:
+        return await relay.running
+    except asyncio.CancelledError:
+        relay.running.cancel()
+        if relay.error is None:
+            raise
+        raise relay.error from None
+
+
+async def end_programs_in(workspace: Path) -> None:
+    """End the processes that wait for calls in a workspace; return when they are gone."""
+    await run_on_thread(_engine.forget(workspace))
+
+
+class _Relay:
+    """Carries output from the loop thread to the loop of the caller."""
+
+    def __init__(self, on_output: OnOutput) -> None:
+        self.running: asyncio.Future[Ended] | None = None
+        self.error: Exception | None = None
+        self._on_output = on_output
+        self._loop = asyncio.get_running_loop()
+
+    def forward(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        self._loop.call_soon_threadsafe(self._deliver, stream, data)
+
+    def _deliver(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        if self.error is not None:
+            return
+        try:
+            self._on_output(stream, data)
+        except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
+            self.error = error
+            if self.running is not None:
+                self.running.cancel()

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from skillpouch.execution.command import Command
-from skillpouch.execution.interpreter import this_python
-from skillpouch.execution.jobs import LimitFields, SlotKey
-from skillpouch.execution.replies import Finished, NotStarted, Reply
+from skillpouch.execution.job_channel import Finished, LimitFields, NotStarted, Reply, SlotKey
 from skillpouch.execution.streams import Streams
-from skillpouch.runtime.uncancellable import Outlasting
+from skillpouch.execution.zygotes import this_python
+from skillpouch.runtime.loop_thread import Outlasting
 
 _BECOME = str(Path(__file__).with_name("become.py"))
 _RLIMITS = {

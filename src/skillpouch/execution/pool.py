@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillpouch.execution.confinement import Plan
-from skillpouch.execution.jobs import SlotKey
+from skillpouch.execution.job_channel import Lost, SlotKey, Unfit
 from skillpouch.execution.plain import PlainSlot, PlainZygote
-from skillpouch.execution.replies import Lost, Unfit
 from skillpouch.execution.shelf import AnySlot
 from skillpouch.execution.zygotes import Identity, OpenedPaths, Zygote
 

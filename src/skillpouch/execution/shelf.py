@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from skillpouch.execution.replies import Unfit
+from skillpouch.execution.job_channel import Unfit
 from skillpouch.execution.slots import Owner, Slot
 from skillpouch.execution.waiting import WaitingSlot
 

@@ -7,11 +7,19 @@ import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillpouch.execution.command import Command
-from skillpouch.execution.jobs import Jobs
-from skillpouch.execution.replies import Finished, Lost, NotStarted, Ready, Reply, Unfit, read_reply
+from skillpouch.execution.job_channel import (
+    Finished,
+    Jobs,
+    Lost,
+    NotStarted,
+    Ready,
+    Reply,
+    Unfit,
+    read_reply,
+)
 from skillpouch.execution.streams import Streams
 from skillpouch.execution.zygote import wire
-from skillpouch.runtime.uncancellable import Outlasting
+from skillpouch.runtime.loop_thread import Outlasting
 
 if TYPE_CHECKING:
     from skillpouch.execution.cgroups import Cgroup

@@ -1,9 +1,26 @@
-"""The pipes between the host and one program: its standard streams, its answer, its orders."""
+"""The streams of one call: its input, its answer, and talking with it while it runs."""
 
+import asyncio
 import os
 import socket
+import tempfile
 
-from skillpouch.execution.answers import new_answer, read_answer
+_LARGEST_ANSWER = 16 * 1024 * 1024
+
+
+def new_answer() -> int:
+    """Return the descriptor of an empty file that only its holders see."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("skillpouch-answer")
+    fd, path = tempfile.mkstemp()
+    os.unlink(path)  # noqa: PTH108 - a path of the standard library's own making
+    return fd
+
+
+def read_answer(fd: int) -> bytes:
+    """Return what was written."""
+    size = os.fstat(fd).st_size
+    return os.pread(fd, min(size, _LARGEST_ANSWER), 0) if size else b""
 
 
 class Streams:
@@ -77,3 +94,51 @@ class Streams:
         self.stdin = self.stdout = self.stderr = self._answer = -1
         if self._orders is not None:
             self._orders.close()
+
+
+_MOST_PENDING = 64 * 1024 * 1024
+
+
+class Conversation:
+    """What is said to a program, in order; its output is heard and not kept.
+
+    Belongs to the loop that runs the program. What is said before it starts or after it has
+    ended is kept or lost without complaint: that it ended is heard in another way.
+    """
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fd = -1
+
+    def say(self, data: bytes) -> None:
+        """Write to the program's standard input as soon as it reads."""
+        if len(self._pending) + len(data) > _MOST_PENDING:
+            raise BufferError("the program does not read what it is told")
+        self._pending += data
+        if self._loop is not None and self._fd >= 0:
+            self._feed()
+
+    def attach(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        """Begin to write."""
+        self._loop, self._fd = loop, fd
+        self._feed()
+
+    def detach(self) -> None:
+        """Write no more: the descriptor is about to be closed."""
+        if self._loop is not None and self._fd >= 0:
+            self._loop.remove_writer(self._fd)
+        self._fd = -1
+
+    def _feed(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        try:
+            while self._pending:
+                del self._pending[: os.write(self._fd, self._pending)]
+        except BlockingIOError:
+            loop.add_writer(self._fd, self._feed)
+            return
+        except BrokenPipeError:
+            self._pending.clear()
+        loop.remove_writer(self._fd)

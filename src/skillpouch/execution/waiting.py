@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import Command, Prestarted
-from skillpouch.execution.replies import Finished, Reply, Unfit
+from skillpouch.execution.job_channel import Finished, Reply, Unfit
 from skillpouch.execution.slots import Owner, Slot
 from skillpouch.execution.streams import Streams
-from skillpouch.runtime.uncancellable import Outlasting
+from skillpouch.runtime.loop_thread import Outlasting
 
 if TYPE_CHECKING:
     import socket

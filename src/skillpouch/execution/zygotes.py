@@ -1,22 +1,26 @@
-"""The host's end of a zygote: the process that makes slots for one plan."""
+"""The host's side of zygotes: started, spoken to, restarted, ended."""
 
 import asyncio
 import contextlib
 import errno
 import os
 import socket
+import subprocess
 import sys
-from functools import partial
+import threading
+from contextlib import nullcontext
+from functools import cache, partial
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillpouch.environment import base_environment
 from skillpouch.errors import CommandStartError, PathReplacedError
-from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds
+from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
 from skillpouch.execution.command import Nursery, Prestarted
 from skillpouch.execution.confinement import Plan, Right
-from skillpouch.execution.interpreter import zygote_command
-from skillpouch.execution.jobs import Jobs, SlotKey
-from skillpouch.execution.replies import Unfit
+from skillpouch.execution.job_channel import Jobs, SlotKey, Unfit
+from skillpouch.execution.machine import Machine, read_report
 from skillpouch.execution.shelf import AnySlot, Shelf
 from skillpouch.execution.slots import Owner, Slot
 from skillpouch.execution.waiting import WaitingSlot
@@ -28,6 +32,47 @@ if TYPE_CHECKING:
 
     from skillpouch.execution.proxy.door import Door
     from skillpouch.execution.proxy.uplink import Uplink
+
+
+_PROGRAM = Path(__file__).with_name("zygote") / "main.py"
+
+
+@cache
+def this_python() -> str:
+    """Return the executable that this process was started as, by a path without `..`.
+
+    A sandbox does not have every folder that such a path leads through. The file itself stays a
+    link: that is how a virtual environment is found.
+    """
+    path = Path(sys.executable)
+    return str(path.parent.resolve() / path.name) if ".." in path.parts else sys.executable
+
+
+def own_python() -> str:
+    """Return the executable that Skillpouch's own programs run on."""
+    # Not the virtual environment's: its .pth files are other people's code.
+    base: str = getattr(sys, "_base_executable", "") or sys.executable
+    return str(Path(base).resolve())
+
+
+def zygote_command(mode: str) -> tuple[str, list[str]]:
+    """Return the executable and the words that start the zygote program in `mode`."""
+    executable = own_python()
+    return executable, [executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), mode]
+
+
+@cache
+def node_runs_typescript(node: str) -> bool:
+    """Ask a Node whether it runs TypeScript as it is; it is given nothing of any skill."""
+    words = [node, "-p", "process.features.typescript || ''"]
+    try:
+        ran = subprocess.run(
+            words, env=base_environment(), capture_output=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return bool(ran.stdout.strip())
+
 
 _CONTROL = 3
 _MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a nursery 3 MB and what it has loaded
@@ -361,3 +406,40 @@ class Zygote:
         for shelf in self._shelves.values():
             for slot in (*shelf.busy, *shelf.idle):
                 slot.abandon()
+
+
+_PROBE_SECONDS = 20.0
+_lock = threading.Lock()
+_known: dict[int, Machine] = {}  # by process: a fork may have gone somewhere else since
+
+
+def probe() -> Machine:
+    """Return what was seen to deny, in throw-away processes; other systems than Linux: nothing."""
+    with _lock:
+        machine = _known.get(os.getpid())
+        if machine is None:
+            machine = _known[os.getpid()] = _try()
+        return machine
+
+
+def _try() -> Machine:
+    if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
+        return Machine(reasons=(("system", "confinement is known on Linux only"),))
+    parent = find_parent()
+    with trial(parent) if parent else nullcontext(()) as given:
+        report = _report(given)
+    return read_report(report, root=os.geteuid() == 0, cgroup=parent)
+
+
+def _report(given: tuple[int, ...]) -> str:
+    """Have each layer tried; `given` leads into a cgroup, where there is one to try."""
+    pid, control = start_program("probe")
+    control.settimeout(_PROBE_SECONDS)
+    try:
+        wire.send(control, wire.CONFIGURE, given)
+        return control.recv(4096).decode(errors="replace")
+    except OSError as error:
+        return f"trials 0 {error}"
+    finally:
+        control.close()
+        os.waitpid(pid, 0)

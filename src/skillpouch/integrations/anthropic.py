@@ -6,7 +6,7 @@ Only dictionaries come and go, so Anthropic's own package is not needed here.
 from typing import Any, Literal
 
 from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described
-from skillpouch.integrations.images import base64_text
+from skillpouch.integrations.model_results import base64_text
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,
@@ -16,10 +16,9 @@ from skillpouch.integrations.wire_calls import (
     field,
     known_calls,
 )
-from skillpouch.registry.names import model_schema
 from skillpouch.results import Attachment
 from skillpouch.runtime.loop_thread import run_blocking
-from skillpouch.tools import Tool
+from skillpouch.tools import Tool, model_schema
 
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 

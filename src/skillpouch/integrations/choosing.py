@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from skillpouch.builtins.disclosure.offered import is_offered
+from skillpouch.builtins.disclosure.activation import is_offered
 from skillpouch.executor import ToolExecutor
 from skillpouch.manager import SkillManager
 from skillpouch.skills import Skill

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described
-from skillpouch.integrations.images import data_url
+from skillpouch.integrations.model_results import data_url
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,
@@ -17,9 +17,8 @@ from skillpouch.integrations.wire_calls import (
     field,
     known_calls,
 )
-from skillpouch.registry.names import model_schema
 from skillpouch.runtime.loop_thread import run_blocking
-from skillpouch.tools import Tool
+from skillpouch.tools import Tool, model_schema
 
 Api = Literal["chat", "responses"]
 

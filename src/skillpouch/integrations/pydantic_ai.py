@@ -8,14 +8,12 @@ from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.extras import require_extra
-from skillpouch.integrations.storable_results import storable
+from skillpouch.integrations.model_results import failure_text, refusal_text, storable
 from skillpouch.integrations.strict_schemas import plain_root
-from skillpouch.integrations.telling import failure_text, refusal_text
 from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager
-from skillpouch.registry.names import model_schema
 from skillpouch.results import ToolResult
-from skillpouch.tools import Caller, Tool
+from skillpouch.tools import Caller, Tool, model_schema
 
 require_extra("pydantic_ai", "pydantic-ai", "pip install 'skillpouch[pydantic-ai]'")
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.integrations.choosing import Wanted, bound, chosen_tools, kept_skills
+from skillpouch.integrations.model_results import failure_text, refusal_text
 from skillpouch.integrations.strict_schemas import without_nulls
-from skillpouch.integrations.telling import failure_text, refusal_text
 from skillpouch.manager import SkillManager
-from skillpouch.registry.names import model_schema
 from skillpouch.results import Attachment, ToolResult
-from skillpouch.tools import Caller, Tool
+from skillpouch.tools import Caller, Tool, model_schema
 
 Tools = SkillManager | Iterable[Tool]
 EVERYTHING = Wanted()

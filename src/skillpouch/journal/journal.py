@@ -9,14 +9,28 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillpouch.environment import state_directory
-from skillpouch.journal.damage import set_aside
-from skillpouch.journal.lifetimes import watch
-from skillpouch.journal.owners import this_process
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.owners import this_process, watch
+from skillpouch.journal.records import (
+    INSERT_ALL,
+    INSERT_START,
+    UPDATE,
+    Finished,
+    Row,
+    Started,
+    end_row,
+    start_row,
+)
 from skillpouch.journal.retention import Retention, Upkeep
-from skillpouch.journal.rows import INSERT_ALL, INSERT_START, UPDATE, Row, end_row, start_row
-from skillpouch.journal.store import FILE_NAME, add_owner, open_store
-from skillpouch.journal.trouble import DamagedJournalError, JournalError, explain, warn_of_journal
+from skillpouch.journal.store import (
+    FILE_NAME,
+    DamagedJournalError,
+    JournalError,
+    add_owner,
+    explain,
+    open_store,
+    set_aside,
+    warn_of_journal,
+)
 
 
 class Journal:

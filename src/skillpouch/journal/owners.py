@@ -1,11 +1,13 @@
-"""Which process a call belongs to, and whether that process still lives."""
+"""Whose call it is: processes known by id, start and boot, and whether they live."""
 
+import atexit
 import os
 import platform
 import time
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
+from weakref import WeakSet
 
 # A process of another container cannot be seen. After a day nobody waits for its call any more.
 _ELSEWHERE_NS = 24 * 3600 * 10**9
@@ -83,3 +85,44 @@ def _link(path: str) -> str:
         return str(Path(path).readlink())
     except OSError:
         return ""
+
+
+class Closable(Protocol):
+    """What must not be open while a process forks."""
+
+    def before_fork(self) -> None: ...
+    def after_fork(self, *, child: bool) -> None: ...
+    def close(self) -> None: ...
+
+
+_open: "WeakSet[Closable]" = WeakSet()
+_paused: list[Closable] = []
+
+
+def watch(thing: Closable) -> None:
+    """Look after it for as long as it is used."""
+    _open.add(thing)
+
+
+def _before_fork() -> None:
+    _paused[:] = list(_open)
+    for thing in _paused:
+        thing.before_fork()
+
+
+def _after_fork(*, child: bool) -> None:
+    while _paused:
+        _paused.pop().after_fork(child=child)
+
+
+def _at_exit() -> None:
+    for thing in list(_open):
+        thing.close()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(child=False),
+    after_in_child=lambda: _after_fork(child=True),
+)

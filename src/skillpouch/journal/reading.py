@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from skillpouch.journal.damage import set_aside
 from skillpouch.journal.owners import Owner, state_of
-from skillpouch.journal.records import Entry
-from skillpouch.journal.rows import END_COLUMNS, START_COLUMNS
-from skillpouch.journal.store import FILE_NAME, open_existing
-from skillpouch.journal.trouble import (
+from skillpouch.journal.records import END_COLUMNS, START_COLUMNS, Entry
+from skillpouch.journal.store import (
+    FILE_NAME,
     DamagedJournalError,
     JournalError,
     NoSuchCallError,
     explain,
+    open_existing,
+    set_aside,
     warn_of_journal,
 )
 

@@ -1,7 +1,11 @@
-"""What the journal knows of a call: at its start, at its end, and read back."""
+"""One record per call, as a value and as rows."""
 
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Literal
 
 from skillpouch.results import Outcome
@@ -72,3 +76,82 @@ class Entry:
     content: str | None = None
     content_characters: int | None = None
     stderr: str | None = None
+
+
+KEEP_CHARACTERS = 16_384  # of arguments and content
+KEEP_STDERR_CHARACTERS = 8_192
+
+START_COLUMNS = (
+    *("owner", "started_ns", "session", "tool", "skill", "digest", "decision", "approved_by"),
+    *("arguments", "arguments_sha256", "arguments_cut", "parent"),
+)
+END_COLUMNS = (
+    *("ended_ns", "outcome", "code", "exit_code", "output_bytes", "duration_ms", "protections"),
+    *("content", "content_characters", "stderr"),
+)
+
+Row = tuple[Any, ...]
+
+_START = ", ".join(START_COLUMNS)
+_END = ", ".join(END_COLUMNS)
+_START_MARKS = ", ".join("?" * len(START_COLUMNS))
+_ALL_MARKS = ", ".join("?" * (len(START_COLUMNS) + len(END_COLUMNS)))
+_SETTERS = ", ".join(f"{column} = ?" for column in END_COLUMNS)
+# Only names of ours are put into the texts.
+INSERT_START = f"INSERT INTO calls ({_START}) VALUES ({_START_MARKS})"  # noqa: S608
+INSERT_ALL = f"INSERT INTO calls ({_START}, {_END}) VALUES ({_ALL_MARKS})"  # noqa: S608
+# The time too: in a file that was made anew the same number may be another call.
+UPDATE = f"UPDATE calls SET {_SETTERS} WHERE id = ? AND started_ns = ? AND ended_ns IS NULL"  # noqa: S608
+
+# Made once: `json.dumps` with a `default` makes an encoder per call. ASCII, so that no half of a
+# surrogate pair is left and the hash is that of the text.
+_encode = json.JSONEncoder(default=repr).encode
+
+
+def start_row(facts: Started) -> Row:
+    """Return the values of START_COLUMNS without the first, which is the owner."""
+    whole = _json_text(facts.arguments)
+    return (
+        time.time_ns(),
+        *map(storable, (facts.session, facts.tool, facts.skill, facts.digest)),
+        storable(facts.decision),
+        storable(facts.approved_by),
+        whole[:KEEP_CHARACTERS],
+        sha256(whole.encode()).hexdigest(),
+        len(whole) > KEEP_CHARACTERS,
+        facts.parent,
+    )
+
+
+def end_row(facts: Finished) -> Row:
+    """Return the values of END_COLUMNS."""
+    return (
+        time.time_ns(),
+        facts.outcome,
+        facts.code,
+        facts.exit_code,
+        facts.output_bytes,
+        facts.duration_ms,
+        _protections_text(tuple(facts.protections.items())),
+        storable(facts.content[:KEEP_CHARACTERS]),
+        len(facts.content),
+        storable(facts.stderr[-KEEP_STDERR_CHARACTERS:]),
+    )
+
+
+@lru_cache(maxsize=64)
+def _protections_text(protections: tuple[tuple[str, str], ...]) -> str:
+    # The same for every call that is confined alike.
+    return _encode(dict(protections))
+
+
+def storable(text: str) -> str:
+    """Return text that is sure to be UTF-8: half of a surrogate pair becomes a question mark."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps(f"no JSON: {error}")

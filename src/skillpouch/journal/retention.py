@@ -8,9 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.journal.damage import ASIDE
-from skillpouch.journal.store import FILE_NAME, open_store
-from skillpouch.journal.trouble import JournalError
+from skillpouch.journal.store import ASIDE, FILE_NAME, JournalError, open_store
 
 _DAY_NS = 24 * 3600 * 10**9
 _CALLS_BETWEEN = 2000

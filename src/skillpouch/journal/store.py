@@ -1,17 +1,79 @@
-"""The file itself: made private, opened, and of a version this code knows."""
+"""The journal's SQLite file: opened privately, mended when damaged, its trouble in words."""
 
 import fcntl
 import os
 import sqlite3
 import stat
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from skillpouch.environment import another_place
+from skillpouch.errors import SkillpouchError
 from skillpouch.journal.owners import Owner
-from skillpouch.journal.rows import END_COLUMNS, START_COLUMNS
-from skillpouch.journal.trouble import DamagedJournalError, JournalError
+from skillpouch.journal.records import END_COLUMNS, START_COLUMNS
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_LEVEL = 0xFF  # the low byte of a code is the kind, the rest says more
+_NEXT_STEP = {
+    sqlite3.SQLITE_FULL: "make room on the disk; `skillpouch journal prune` makes it smaller",
+    sqlite3.SQLITE_READONLY: another_place("XDG_STATE_HOME"),
+    sqlite3.SQLITE_CANTOPEN: another_place("XDG_STATE_HOME"),
+    sqlite3.SQLITE_BUSY: "another program holds the file: end it, or wait for it",
+}
+
+
+class JournalWarning(UserWarning):
+    """Calls go on, but are not on record; or a damaged journal was set aside."""
+
+
+class JournalError(SkillpouchError):
+    """The journal cannot be used, and it was asked for."""
+
+    code = "journal_unavailable"
+
+    def __init__(self, path: Path | None, reason: str, *, hint: str = "") -> None:
+        self.path = path
+        self.reason = reason
+        where = path or "the journal"
+        super().__init__(f"{where} cannot be used: {reason}", hint=hint)
+
+
+class DamagedJournalError(JournalError):
+    """The file is no journal any more, or not all of it."""
+
+    code = "journal_damaged"
+
+
+class NoSuchCallError(SkillpouchError):
+    code = "no_such_call"
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(
+            f"no call {number} in the journal", hint="`skillpouch journal` shows the latest"
+        )
+
+
+def warn_of_journal(message: str) -> None:
+    """Say it the way Python says warnings: on standard error, unless told otherwise."""
+    warnings.warn(JournalWarning(message), stacklevel=2)
+
+
+def explain(path: Path, error: Exception) -> JournalError:
+    """Return what an error of SQLite or of the file system means for the journal."""
+    if isinstance(error, JournalError):
+        return error
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return JournalError(path, reason, hint=another_place("XDG_STATE_HOME"))
+    kind = getattr(error, "sqlite_errorcode", 0) & _LEVEL
+    if kind in _DAMAGED:
+        return DamagedJournalError(path, str(error), hint="it is set aside at the next call")
+    return JournalError(path, str(error), hint=_NEXT_STEP.get(kind, ""))
+
 
 FILE_NAME = "journal.sqlite3"
 _APPLICATION = 0x736B706A  # "skpj": tells our file from somebody else's
@@ -204,3 +266,89 @@ def _refuse_others(connection: sqlite3.Connection, path: Path) -> None:
         found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         if not columns <= found:
             raise DamagedJournalError(path, f"its table {table!r} is not whole")
+
+
+ASIDE = "journal-damaged-"
+_SUFFIXES = ("", "-wal", "-shm")
+_MOST_ROWS = 20_000  # carried over from either end: a call waits for this
+
+
+def set_aside(directory: Path, inode: int | None = None) -> str:
+    """Move the damaged file out of the way, and return what to say of it.
+
+    Nothing is done, and nothing to be said, when another process has done so already: when the
+    file is not the one with that inode any more.
+    """
+    path = directory / FILE_NAME
+    with alone(directory):
+        if not path.exists() or inode not in (None, path.stat().st_ino):
+            return ""
+        aside = _free_name(directory)
+        for suffix in _SUFFIXES:
+            part = Path(f"{path}{suffix}")
+            if part.exists():
+                part.rename(f"{aside}{suffix}")
+        carried, complete = _carry_over(aside, directory)
+    calls = f"{carried} of its calls were" if carried != 1 else "1 of its calls was"
+    rest = "" if complete else "; others may be readable in it"
+    return f"{path} was damaged and is kept as {aside.name}: {calls} carried over{rest}"
+
+
+def _free_name(directory: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    number = 1
+    while (aside := directory / f"{ASIDE}{stamp}-{number}.sqlite3").exists():
+        number += 1
+    return aside
+
+
+def _carry_over(aside: Path, directory: Path) -> tuple[int, bool]:
+    """Copy what can be read, forwards to the first bad place and backwards to the last."""
+    with closing(open_while_alone(directory)) as target:
+        try:
+            source = sqlite3.connect(aside, isolation_level=None)
+        except sqlite3.Error:
+            return 0, False
+        with closing(source):
+            source.text_factory = lambda raw: raw.decode(errors="replace")
+            owners = ("id", *Owner._fields)
+            _copy(source, target, "owners", owners)
+            columns = _columns_of(source, ("id", *START_COLUMNS, *END_COLUMNS))
+            complete = _copy(source, target, "calls", columns)
+            if not complete:
+                _copy(source, target, "calls", columns, order="DESC")
+        (carried,) = target.execute("SELECT count(*) FROM calls").fetchone()
+        return carried, complete
+
+
+def _columns_of(source: sqlite3.Connection, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the columns that a journal of whatever age has; all when it cannot tell."""
+    try:
+        found = {row[1] for row in source.execute("PRAGMA table_info(calls)")}
+    except sqlite3.Error:
+        return wanted
+    return tuple(column for column in wanted if column in found) or wanted
+
+
+def _copy(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    table: str,
+    columns: tuple[str, ...],
+    order: str = "ASC",
+) -> bool:
+    """Tell whether all rows were copied."""
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    select = f"SELECT {names} FROM {table} ORDER BY id {order} LIMIT {_MOST_ROWS}"  # noqa: S608
+    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - ours
+    copied = 0
+    target.execute("BEGIN IMMEDIATE")
+    try:
+        for row in source.execute(select):
+            target.execute(insert, row)
+            copied += 1
+    except sqlite3.Error:
+        return False
+    finally:
+        target.execute("COMMIT")
+    return copied < _MOST_ROWS

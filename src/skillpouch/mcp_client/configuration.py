@@ -1,12 +1,14 @@
-"""The user's own `mcp.toml`: which MCP servers are tools here."""
+"""Which MCP servers the user's own file names, and what can be wrong with one."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from skillpouch.environment import config_directory
-from skillpouch.policy.mcp_entries import McpEntry, read_entries
+from skillpouch.errors import CommandStartError, SkillpouchError
+from skillpouch.policy.loading import refuse_strangers
 from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes
-from skillpouch.policy.user_file import refuse_strangers
+from skillpouch.policy.project import McpEntry, read_entries
 
 NAME = "mcp.toml"
 _MOST_BYTES = 1024 * 1024
@@ -40,3 +42,54 @@ def _entries(file: PolicyFile) -> tuple[McpEntry, ...]:
     found = read_entries(file)
     file.top.end()
     return found
+
+
+_MOST_SHOWN = 3
+_ASK = "tell whoever makes it; `skillpouch mcp` shows how it is configured"
+
+
+class McpServerError(CommandStartError):
+    """A server that cannot be reached, or does not talk as it should."""
+
+    code = "mcp_server"
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        super().__init__(
+            f"the MCP server {name!r}", reason, hint="`skillpouch mcp` shows how it is configured"
+        )
+
+
+class VariablesUnsetError(McpServerError):
+    """A server is to be given variables that are not set here."""
+
+    code = "mcp_variables"
+
+    def __init__(self, name: str, variables: Sequence[str]) -> None:
+        self.variables = tuple(variables)
+        super().__init__(name, f"{', '.join(variables)} is not set")
+
+
+class McpAnswerError(SkillpouchError):
+    """A server answered something that the protocol, or its own schema, does not allow."""
+
+    code = "mcp_answer"
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        super().__init__(f"the MCP server {name!r} answered wrongly: {reason}", hint=_ASK)
+
+
+class McpToolNamesError(SkillpouchError):
+    """A server has tools whose names nobody could write, see or tell apart."""
+
+    code = "mcp_names"
+
+    def __init__(self, name: str, refused: Sequence[str]) -> None:
+        self.name = name
+        self.refused = tuple(refused)
+        shown = ", ".join(ascii(each[:40]) for each in refused[:_MOST_SHOWN])
+        more = ", …" if len(refused) > _MOST_SHOWN else ""
+        super().__init__(
+            f"left out of the MCP server {name!r}: tools called {shown}{more}", hint=_ASK
+        )

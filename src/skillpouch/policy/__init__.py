@@ -4,15 +4,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.policy.approval import Answer, Approver, Question, ask
-    from skillpouch.policy.argument_tests import Equals, Glob, Greater, Less, Regex
     from skillpouch.policy.command_test import Command
-    from skillpouch.policy.conditions import Absent, Condition, Present
-    from skillpouch.policy.decisions import Decision, Request
-    from skillpouch.policy.examples import Example
+    from skillpouch.policy.conditions import (
+        Absent,
+        Condition,
+        Equals,
+        Glob,
+        Greater,
+        Less,
+        Present,
+        Regex,
+    )
     from skillpouch.policy.limit_rules import LimitRule
     from skillpouch.policy.loading import load_policy
     from skillpouch.policy.policy import Policy
-    from skillpouch.policy.rules import Rule
+    from skillpouch.policy.rules import Decision, Example, Request, Rule
     from skillpouch.policy.terminal import terminal_approver
 
 _HOMES = {

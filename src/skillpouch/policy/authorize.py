@@ -1,37 +1,157 @@
 """Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, assert_never
 
-from skillpouch.calls import Fetched, ToolCall
+from skillpouch.calls import NO_SECRETS, NOTHING_GIVEN, Fetched, Given, ToolCall
 from skillpouch.discovery.digest import Snapshot, snapshot_of
 from skillpouch.errors import CallDeniedError, SkillpouchError, ToolRestrictionError
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Answer, Approver, Question, ask
-from skillpouch.policy.decisions import Decision, Request
-from skillpouch.policy.delivered import readings
-from skillpouch.policy.describe_command import what_runs
-from skillpouch.policy.permit import BY_APPROVER, Permit, given_for
-from skillpouch.policy.permit_cache import StandingPermits
+from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
-from skillpouch.provision.programs.errors import PinDiffersError
-from skillpouch.secrets.session_secrets import SecretValues
-from skillpouch.secrets.sources import Secrets, environment_secrets
-from skillpouch.tools import Function, Hosted, Tool
+from skillpouch.policy.rules import Decision, Request
+from skillpouch.provision.programs.progress import PinDiffersError
+from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.sources import Secrets, SecretValues, environment_secrets
+from skillpouch.tools import (
+    Binary,
+    BuiltIn,
+    Function,
+    Hosted,
+    Http,
+    InlineScript,
+    Script,
+    Stub,
+    Tool,
+)
 from skillpouch.trust.call_needs import CallNeeds, skill_of
-from skillpouch.trust.changes import changes_between, in_short
 from skillpouch.trust.errors import (
     GrantRefusedError,
     SecretUnsetError,
     SkillChangedError,
     trust_command,
 )
-from skillpouch.trust.grant import Grant, missing
+from skillpouch.trust.grant import Grant, missing, pin_of, pinned_hash, real_path
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
-from skillpouch.trust.paths import real_path
-from skillpouch.trust.programs import pin_of, pinned_hash
+from skillpouch.trust.review import changes_between, in_short
+from skillpouch.untrusted_files import is_plain
+
+
+def what_runs(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
+    """Return a command line, a request, or the name of a function."""
+    match tool.runs:
+        case Script(file=file, language=language):
+            inside = os.path.relpath(file, tool.home) if tool.home else file
+            return f"{language} {shlex.quote(inside)} of {tool.place}"
+        case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
+            return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
+        case Binary(path=path, url=url, args_template=template):
+            where = url if url is None or isinstance(url, str) else " or ".join(url.values())
+            return " ".join(filter(None, (path or where, template)))
+        case Http(method=method, url=url):
+            return f"{method} {url}"
+        case Stub(skill=skill):
+            return f"nothing: it says to load {skill}"
+        case Function(call=call):
+            return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
+        case Hosted(what=what):
+            return what
+        case BuiltIn(name=name):
+            return f"Skillpouch's own {name}, in the workspace"
+        case _:
+            assert_never(tool.runs)
+
+
+BY_APPROVER = "the approver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """What goes on record of a decision, and what the call may use."""
+
+    digest: str = ""
+    given: Given = NOTHING_GIVEN
+    decision: str = "allowed"
+    approved_by: str = ""
+    redactor: Redactor = field(default=NO_SECRETS, repr=False)
+
+    def applied_to(self, call: ToolCall) -> ToolCall:
+        """Return the call with what it is given; of most calls that is nothing."""
+        if self.redactor is call.redactor and self.given is call.given:
+            return call
+        return replace(call, given=self.given, redactor=self.redactor)
+
+
+def given_for(needs: Sequence[Need], values: Mapping[str, str]) -> Given:
+    """Return what a call may use when all of these were granted; `values` are its secrets."""
+    if not needs:
+        return NOTHING_GIVEN
+    by_kind: dict[str, dict[str, None]] = {}
+    for need in needs:
+        by_kind.setdefault(need.kind, {})[need.value] = None
+    return Given(
+        secrets=values,
+        readable=tuple(_existing(by_kind.get("read", ()))),
+        writable=tuple(_existing(by_kind.get("write", ()))),
+        hosts=tuple(by_kind.get("host", ())),
+        packages=tuple(by_kind.get("packages", ())),
+        programs=tuple(by_kind.get("program", ())),
+        unconfined="unconfined" in by_kind,
+    )
+
+
+def _existing(paths: Iterable[str]) -> list[Path]:
+    """Return the paths that are there and lead to themselves.
+
+    They are kept without links: a link that was put in the place of one, perhaps by the very
+    tool that may write beside it, leads to what nobody granted. It may still come later:
+    whoever starts the tool opens each path once, in the same way, and uses what it opened.
+    """
+    return [Path(path) for path in paths if is_plain(path)]
+
+
+_MOST_KNOWN = 4096
+
+
+class StandingPermits:
+    """Permits by all that a policy sees of a tool that has no folder and was granted nothing.
+
+    The arguments are left out: only what was decided without a look at them belongs here.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...] | None, Permit] = {}
+
+    def of(self, call: ToolCall) -> Permit | None:
+        """Return the permit that stands for a call, None when it has to be decided."""
+        return self._known.get(_key(call))
+
+    def keep(self, call: ToolCall, permit: Permit) -> None:
+        """Remember what was decided; nothing when the next call may have to be decided anew."""
+        key = _key(call)
+        if key is None:
+            return
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = permit
+
+
+def _key(call: ToolCall) -> tuple[Any, ...] | None:
+    """Return what a policy sees of a tool; None when other things count, too."""
+    tool, runs = call.tool, call.tool.runs
+    # What else can run needs grants, and whoever replaces it may need others.
+    if not isinstance(runs, Function | Hosted) or (isinstance(runs, Hosted) and runs.granted):
+        return None
+    if tool.home or tool.allowed_tools is not None or call.terms.sandbox != "on":
+        return None
+    return tool.id, tool.skill, tool.name, tuple(tool.effects), type(runs)
+
 
 _UNCONFINED = Need(kind="unconfined")
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}

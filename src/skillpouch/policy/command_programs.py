@@ -1,10 +1,8 @@
-"""What is known of programs: which take words for data, which take them for another command.
+"""What is known of programs: which words are data, which a command, where bash calculates."""
 
-A name that is missing here costs a question too many, never one too few: the words of a program
-that is not known count as commands that it may run.
-"""
-
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 
 def _names(text: str) -> frozenset[str]:
@@ -152,3 +150,180 @@ FIND_VALUES = _names(
 KNOWN = (DATA | ORDINARY | EVALUATING | DECLARING | SHELLS | HANDLING_CODE | set(RUNNERS)) - {
     "time"
 }
+
+
+# What stands in a word for text that only bash will know.
+GLOB = "\1"  # some characters of a file name, never a slash
+ANY = "\2"  # any text, in one word
+SPLIT = "\3"  # any text, perhaps several words
+MARKS = frozenset((GLOB, ANY, SPLIT))
+
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]=]*\])?\+?=", re.ASCII)
+
+ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))",
+    re.DOTALL,
+)
+_ANSI_SIGNS = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+    "c": ANY,
+}
+_PAST_ASCII = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """`is_plain` when the shell makes exactly this of it, and not more words or others.
+
+    `is_bare` when nothing in it is quoted: only then can it be a reserved word. `holds_text`
+    when an expansion in it may give anything but a number.
+    """
+
+    text: str
+    is_plain: bool = True
+    is_bare: bool = True
+    holds_text: bool = False
+
+
+@dataclass(slots=True)
+class SimpleCommand:
+    """One command: its words, the texts it is fed, whether it writes files."""
+
+    words: list[Word] = field(default_factory=list)
+    fed: list[Word] = field(default_factory=list)
+    is_array: bool = False  # `a=(x y)`: values, nothing that runs
+    writes: bool = False
+
+
+@dataclass(slots=True)
+class CommandText:
+    """The commands of a text, in order; `is_single` when nothing parts or redirects."""
+
+    commands: list[SimpleCommand] = field(default_factory=list)
+    functions: list[Word] = field(default_factory=list)
+    is_single: bool = True
+    is_doubtful: bool = False  # it cannot be read for certain
+    passes_text: bool = False  # to a command, what another one prints
+    has_jobs: bool = False  # `a & b`: nobody knows which is first
+    evaluated: list[str] = field(default_factory=list)  # what bash calculates
+
+
+def decoded(quoted: str) -> str:
+    """Return what the inside of `$'…'` means."""
+    return _ANSI_ESCAPE.sub(_ansi_character, quoted)
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    """Return what an escape in `$'…'` means; what is no plain character is not known."""
+    octal, *codes, sign = match.groups()
+    if sign is not None:
+        return _ANSI_SIGNS.get(sign, f"\\{sign}")
+    number = int(octal, 8) if octal else int("".join(filter(None, codes)), 16)
+    return chr(number) if number < _PAST_ASCII else ANY
+
+
+_NAME = re.compile(r"(?<![\w#])[A-Za-z_]\w*", re.ASCII)
+_SET = re.compile(r"(?<![\w#])([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
+_DEFAULT = re.compile(r"\{(\w+):?=", re.ASCII)
+# Of these nobody knows what they hold: positional parameters, the output of a command, quotes.
+_UNKNOWN = re.compile(r"\$\{?[0-9@*-]|\$\(|[`'\"]")
+_SUBSCRIPTED = re.compile(r"\A[A-Za-z_]\w*\[([^]]+)", re.ASCII)
+_LONGEST_NAME = 32
+_COMPARED = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
+_COMPARABLE = re.compile(
+    r'"?(?:-?\d+|\$?([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}|\$[#?$!]|\$\{#\w+(?:\[[@*]\])?\})"?',
+    re.ASCII,
+)
+_NUMBER = re.compile(r"[-+]?\d*", re.ASCII)
+# What bash itself sets to a number, whatever is assigned to it.
+_ALWAYS_NUMBERS = frozenset(("RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID"))
+
+
+def calculates_with_text(read: CommandText, text: str) -> bool:
+    """Tell whether bash may calculate with something that is not known to be a number."""
+    expressions = [*read.evaluated, *_given_to_builtins(read)]
+    compared = list(_compared(text)) if "[[" in text else []
+    if not expressions and not compared:
+        return False
+    if None in compared or any(_UNKNOWN.search(each) for each in expressions):
+        return True
+    used = {name for each in expressions for name in _NAME.findall(each)}
+    used |= {name for name in compared if name}
+    numbers = {name for each in expressions for name in _SET.findall(each)} | _ALWAYS_NUMBERS
+    known, texts = _assigned(read)
+    return not used <= (known | numbers) - texts
+
+
+def _given_to_builtins(read: CommandText) -> Iterator[str]:
+    """Yield what `let` calculates, and the subscripts in names, quoted or not."""
+    for command in read.commands:
+        texts = [word.text for word in command.words]
+        if "let" in texts:
+            yield from texts[texts.index("let") + 1 :]
+        if not EVALUATING.isdisjoint(texts):
+            yield from (part for text in texts for part in _SUBSCRIPTED.findall(text))
+
+
+def _compared(text: str) -> Iterator[str | None]:
+    """Yield the names that `[[` compares as numbers; None for what is no name and no number."""
+    for operands in _COMPARED.findall(text.replace("\\\n", "")):
+        for operand in operands:
+            found = _COMPARABLE.fullmatch(operand)
+            yield (found[1] or found[2] or "") if found else None
+
+
+def _assigned(read: CommandText) -> tuple[set[str], set[str]]:
+    """Return the names that a text gives numbers to, and those that may hold something else."""
+    numbers: set[str] = set()
+    texts: set[str] = set()
+    for command in read.commands:
+        looped = _loop(command)
+        words = [] if any(word.text == "let" for word in command.words) else command.words
+        for place, word in enumerate(words):
+            assigned = ASSIGNMENT.match(word.text)
+            if assigned:
+                name = _NAME.findall(word.text)[0]
+                (numbers if _is_number(word, assigned.end()) else texts).add(name)
+            elif place == looped:
+                numbers.add(word.text)
+            else:  # `read n`, `printf -v n`, `getopts`: it may be the name of a variable
+                texts.update(_given_names(word.text))
+        texts.update(name for word in command.fed for name in _DEFAULT.findall(word.text))
+    return numbers, texts
+
+
+def _given_names(text: str) -> Iterator[str]:
+    """Yield the names that a word may give to a builtin: `n`, `n[0]`, `-vn`."""
+    text = text.partition("[")[0]
+    yield text
+    if text.startswith("-"):
+        yield from (text[place:] for place in range(2, min(len(text), _LONGEST_NAME)))
+
+
+def _loop(command: SimpleCommand) -> int:
+    """Return where the name of a loop over numbers is, 0 when there is none."""
+    words = [word.text for word in command.words]
+    if "for" not in words:
+        return 0
+    place = words.index("for") + 1
+    values = command.words[place + 2 :]
+    is_counted = words[place + 1 : place + 2] == ["in"] and all(map(_is_number, values))
+    return place if is_counted else 0
+
+
+def _is_number(word: Word, start: int = 0) -> bool:
+    value = "".join(letter for letter in word.text[start:] if letter not in MARKS)
+    return not word.holds_text and _NUMBER.fullmatch(value) is not None

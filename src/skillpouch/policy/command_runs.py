@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from skillpouch.policy.command_numbers import calculates_with_text
 from skillpouch.policy.command_programs import (
+    ANY,
+    ASSIGNMENT,
     DATA,
     DATA_UNLESS,
     DECLARING,
@@ -19,29 +20,26 @@ from skillpouch.policy.command_programs import (
     FIND_RUNS,
     FIND_VALUES,
     GIT_DATA,
+    GLOB,
     HANDLING_CODE,
     KNOWN,
     LOOPS,
+    MARKS,
     ORDINARY,
     OUT_OF_ORDER,
     RESERVED,
     RUN_VARIABLES,
     RUNNERS,
     SHELLS,
+    SPLIT,
     STARTING_SHELLS,
     TAKING_CODE,
     WITH_SUBCOMMANDS,
-    Runner,
-)
-from skillpouch.policy.command_text import (
-    ANY,
-    ASSIGNMENT,
-    GLOB,
-    MARKS,
-    SPLIT,
     CommandText,
+    Runner,
     SimpleCommand,
     Word,
+    calculates_with_text,
 )
 from skillpouch.policy.command_words import read_command
 

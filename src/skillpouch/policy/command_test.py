@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.policy.argument_tests import text_of
-from skillpouch.policy.command_programs import EVALUATING
+from skillpouch.policy.command_programs import ANY, ASSIGNMENT, EVALUATING, GLOB, MARKS, SPLIT, Word
 from skillpouch.policy.command_runs import Candidate, is_code_in_name, what_may_run
-from skillpouch.policy.command_text import ANY, ASSIGNMENT, GLOB, MARKS, SPLIT, Word
 from skillpouch.policy.command_words import read_command
+from skillpouch.policy.conditions import text_of
 from skillpouch.policy.patterns import literal_ends, matcher
 
 # Nobody reads a longer one before saying yes to it.

@@ -7,7 +7,7 @@ cannot be read for certain is in doubt: whoever asks decides what doubt means.
 import re
 from dataclasses import dataclass
 
-from skillpouch.policy.command_text import (
+from skillpouch.policy.command_programs import (
     ANSI_QUOTED,
     ANY,
     ASSIGNMENT,

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from skillpouch.calls import ToolCall
 from skillpouch.needs import Need
-from skillpouch.policy.permit import Permit
+from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
 from skillpouch.tools import Binary, InlineScript, Script
-from skillpouch.trust.asks import needs_no_grant
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
+from skillpouch.trust.grant import covers_package
 from skillpouch.trust.package_asks import package_asks
-from skillpouch.trust.packages import covers_package
+from skillpouch.trust.requested import needs_no_grant
 
 # How programs say that there is no network: a name is not found, or there is no way to it.
 _NO_NETWORK = re.compile(

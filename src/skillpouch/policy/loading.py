@@ -1,10 +1,225 @@
-"""The policy that holds here: the user's, tightened by the project's."""
+"""The user's policy.toml and a project's skillpouch.toml: found, read, made into one policy."""
 
-from pathlib import Path
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Any, get_args
 
+from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
+from skillpouch.errors import PolicyFileError
+from skillpouch.execution.confinement import Layer
+from skillpouch.needs import Need
+from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.policy import Policy
-from skillpouch.policy.project_file import read_project
-from skillpouch.policy.user_file import read_user_policy
+from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes
+from skillpouch.policy.project import Project, ServerTable, SkillRequest, read_entries
+from skillpouch.policy.rules import Mode, Rule
+from skillpouch.policy.toml import FileProblems, Table, shown
+
+# Some forty thousand rules.
+_MOST_BYTES = 4 * 1024 * 1024
+_DAY = 86_400
+_ELSEWHERE = {
+    "grants": "grants are made by `skillpouch trust NAME`, not by a file",
+    "requests": "requests belong in a project's skillpouch.toml",
+    "configuration": "configuration belongs in a project's skillpouch.toml",
+}
+
+
+def user_policy_path() -> Path | None:
+    """Return where the user's policy is looked for, if there is a home at all."""
+    directory = config_directory()
+    return directory / POLICY_FILE if directory else None
+
+
+def read_user_policy(path: Path | None = None) -> Policy:
+    """Read the user's policy; without a file, the one out of the box.
+
+    Raises:
+        PolicyFileError: it is there and cannot be used, for every reason it names.
+    """
+    path = path or user_policy_path()
+    if path is None or not os.path.lexists(path):
+        return Policy()
+    refuse_strangers(path)
+    return parse_user_policy(read_bytes(str(path), _MOST_BYTES), str(path))
+
+
+def parse_user_policy(data: bytes, path: str = POLICY_FILE) -> Policy:
+    """Read the bytes of a `policy.toml`."""
+    return parse_file(data, path, _policy)
+
+
+def _policy(file: PolicyFile) -> Policy:
+    top = file.top
+    facts: dict[str, Any] = {
+        "mode": top.take_choice("mode", get_args(Mode), "careful"),
+        "allowed_tools": top.take_choice("allowed_tools", ("enforce", "advice"), "enforce"),
+        "require": take_protections(top),
+        "require_journal": top.take_flag("require_journal"),
+        "answer_seconds": _seconds(top),
+        "rules": [rule for _, rule in file.rules()],
+        "limits": file.limits(lower_only=False),
+    }
+    top.end(_ELSEWHERE)
+    return Policy(**facts)
+
+
+def take_protections(top: Table) -> frozenset[str]:
+    """Take `require`, the protections that must be there."""
+    named, known = frozenset(top.take_texts("require")), frozenset(get_args(Layer))
+    for layer in sorted(named - known):
+        there = ", ".join(get_args(Layer))
+        top.wrong("require", f"{shown(layer)} is no protection: there are {there}")
+    return named & known
+
+
+def _seconds(top: Table) -> float:
+    value = top.take("answer_seconds")
+    default = Policy().answer_seconds
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _DAY:
+        top.wrong(
+            "answer_seconds", f"must be a number above zero, up to {_DAY}, not {shown(value)}"
+        )
+        return default
+    return value
+
+
+def refuse_strangers(path: Path) -> None:
+    """Refuse a file that another user could have written: it would decide for this one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return  # reading it says why
+    problems = FileProblems(str(path))
+    if status.st_uid not in (0, os.geteuid()):
+        problems.add("policy-unreadable", "it belongs to another user: make it yours, or remove it")
+    elif status.st_mode & stat.S_IWOTH:
+        problems.add("policy-unreadable", "everybody can write it: run chmod o-w on it")
+    if problems.found:
+        raise PolicyFileError(str(path), problems.found)
+
+
+# What a person would write: a stranger's file must not keep anybody waiting.
+_MOST_PROJECT_BYTES = 64 * 1024
+_MOST_COUNTED = 4_096
+_YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
+_GRANTS = "a project cannot grant itself anything: run `skillpouch trust NAME`"
+_NOT_FOR_PROJECTS = {
+    **dict.fromkeys(("grants", "grant", "trust", "secrets", "hosts", "unconfined"), _GRANTS),
+    **dict.fromkeys(("allow", "answer_seconds", "sandbox"), _YOURS),
+}
+
+
+def read_project(folder: Path) -> Project:
+    """Read the `skillpouch.toml` of a folder; without one, a project that says nothing.
+
+    Raises:
+        PolicyFileError: it is there and cannot be used, for every reason it names.
+    """
+    path = folder / PROJECT_FILE
+    if not os.path.lexists(path):
+        return Project()
+    return parse_project(read_bytes(str(path), _MOST_PROJECT_BYTES), str(path))
+
+
+def parse_project(data: bytes, path: str = PROJECT_FILE) -> Project:
+    """Read the bytes of a `skillpouch.toml`."""
+    return parse_file(data, path, _project)
+
+
+def _project(file: PolicyFile) -> Project:
+    top = file.top
+    facts: dict[str, Any] = {
+        "strict": _only(top, "mode", "strict"),
+        "enforce_allowed_tools": _only(top, "allowed_tools", "enforce"),
+        "require": take_protections(top),
+        "require_journal": top.take_flag("require_journal"),
+        "rules": tuple(_refusing(file)),
+        "limits": tuple(file.limits(lower_only=True)),
+        "requests": tuple(_request(table) for table in file.tables("requests")),
+        "mcp": read_entries(file),
+    }
+    facts |= _configuration(top.take_table("configuration"))
+    facts["server"] = _server(top.take_table("server"))
+    top.end(_NOT_FOR_PROJECTS)
+    return Project(**facts)
+
+
+def _only(top: Table, key: str, wanted: str) -> bool:
+    value = top.take(key)
+    if value not in (None, wanted):
+        top.misplaced(key, f"can only be {wanted!r} here, not {shown(value)}: {_YOURS}")
+    return value is not None
+
+
+def _refusing(file: PolicyFile) -> list[Rule]:
+    found = []
+    for table, rule in file.rules():
+        if rule.allows:
+            table.misplaced("verdict", _YOURS)
+        else:
+            found.append(rule)
+    return found
+
+
+def _request(table: Table) -> SkillRequest:
+    skill = table.take_text("skill")
+    table.call_it(skill)
+    if not skill:
+        table.wrong("skill", "is missing: the name of a skill of this project")
+    needs = []
+    for text in table.take_texts("needs"):
+        try:
+            pattern = parse_need(text)
+        except ValueError as error:
+            table.wrong("needs", str(error))
+            continue
+        value = "" if pattern.kind == "unconfined" else pattern.value
+        needs.append(Need(kind=pattern.kind, value=value, asked_in=PROJECT_FILE))
+    if not needs:
+        table.wrong("needs", "is missing: a list such as ['host:api.example.com']")
+    reason = table.take_text("reason")
+    table.end()
+    return SkillRequest(skill=skill, needs=tuple(needs), reason=reason)
+
+
+def _configuration(table: Table) -> dict[str, Any]:
+    roots = [_inside(table, "roots", text) for text in table.take_texts("roots")]
+    workspace = table.take_text("workspace")
+    inside = _inside(table, "workspace", workspace) if workspace else None
+    table.end()
+    return {"roots": tuple(roots), "workspace": inside}
+
+
+def _server(table: Table) -> ServerTable:
+    for key in ("listen", "http", "token_file", "tls_cert", "tls_key", "tls_client_ca"):
+        if table.take(key) is not None:
+            table.misplaced(key, "whoever starts a server says whom it lets in, not a project")
+    found = ServerTable(
+        most_running=_count(table, "most_running"),
+        most_per_session=_count(table, "most_per_session"),
+        drain_seconds=_count(table, "drain_seconds", least=0),
+    )
+    table.end()
+    return found
+
+
+def _count(table: Table, key: str, least: int = 1) -> int | None:
+    value = table.take(key)
+    if value is None or (type(value) is int and least <= value <= _MOST_COUNTED):
+        return value
+    table.wrong(key, f"is {shown(value)}: say a number from {least} to {_MOST_COUNTED}")
+    return None
+
+
+def _inside(table: Table, key: str, text: str) -> Path:
+    path = PurePosixPath(text)
+    if path.is_absolute() or ".." in path.parts or "\\" in text or "\0" in text:
+        table.misplaced(key, f"{shown(text)} leads out of the project: name a folder below it")
+    return Path(path)
 
 
 def load_policy(project: Path | None = None) -> Policy:

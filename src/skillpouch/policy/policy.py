@@ -1,18 +1,221 @@
-"""Policy: allow, ask or deny, per call, from rules and from what the call needs."""
+"""A policy: rules found by index, one decision for a call, hints that say what would allow it."""
 
-from collections.abc import Collection, Sequence
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from types import MappingProxyType
+from typing import Any, Generic, Literal, Self, TypeVar, get_args
 
+from skillpouch.calls import ToolCall
+from skillpouch.errors import InvalidArgumentsError, TimeLimitError
 from skillpouch.execution.confinement import Layer
 from skillpouch.limits import Limits
-from skillpouch.policy.concerns import Concern, Mode, concerns_of
-from skillpouch.policy.decisions import Decision, Request
-from skillpouch.policy.hints import hints_for
+from skillpouch.needs import Need
+from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
 from skillpouch.policy.limit_rules import LimitRule
+from skillpouch.policy.patterns import literal_ends, literally, spellings
 from skillpouch.policy.project import Project
-from skillpouch.policy.rule_index import RuleIndex
-from skillpouch.policy.rules import Rule
+from skillpouch.policy.rules import Concern, Decision, Mode, Request, Rule, concerns_of, is_trusted
+from skillpouch.tools import Binary, BuiltIn, Hosted, InlineScript, Runs, Tool
+from skillpouch.trust.errors import trust_command
+
+
+def hints_for(request: Request, concerns: Sequence[Concern], rules: Iterable[Rule]) -> list[str]:
+    """Return what to do about each concern, and about each rule that refuses."""
+    needs = [concern.about for concern in concerns if isinstance(concern.about, Need)]
+    others = {concern.about for concern in concerns if not isinstance(concern.about, Need)}
+    hints = []
+    if needs or "first_use" in others:
+        hints.append(trust_command(request.skill, needs, roots=request.roots))
+    if needs and all(is_trusted(need) for need in needs):
+        hints.append("Policy.trusting()")
+    if "network" in others:
+        hints.append(f"skillpouch trust {shlex.quote(request.skill)} --host HOST{_below(request)}")
+    if others - {"first_use"}:
+        tool = literally(request.tool)
+        hints.append(f"Policy(rules=[Rule(verdict='allow', tools=[{tool!r}])])")
+    return hints + [_rule_hint(rule) for rule in rules]
+
+
+def _below(request: Request) -> str:
+    return "".join(f" --root {shlex.quote(root)}" for root in request.roots)
+
+
+def _rule_hint(rule: Rule) -> str:
+    where = rule.origin or "Policy(rules=…)"
+    return f"change the rule {rule.label!r} in {where}"
+
+
+Value = TypeVar("Value")
+
+
+class PatternIndex(Generic[Value]):
+    """Most patterns are a name, or a beginning and `*`: few of many can match one text."""
+
+    def __init__(self) -> None:
+        self._exact: defaultdict[str, list[Value]] = defaultdict(list)
+        self._beginning: defaultdict[str, list[Value]] = defaultdict(list)
+        self._ending: defaultdict[str, list[Value]] = defaultdict(list)
+        self._beginnings: set[int] = set()  # lengths that there are
+        self._endings: set[int] = set()
+
+    def add(self, pattern: str, value: Value) -> None:
+        """Put a value under a pattern."""
+        prefix, suffix, exact = literal_ends(pattern)
+        if exact:
+            self._exact[prefix].append(value)
+        elif len(prefix) >= len(suffix):
+            self._beginning[prefix].append(value)
+            self._beginnings.add(len(prefix))
+        else:
+            self._ending[suffix].append(value)
+            self._endings.add(len(suffix))
+
+    def near(self, text: str) -> Iterator[Value]:
+        """Yield the values whose pattern may match: all that do, and some that do not."""
+        yield from self._exact.get(text, ())
+        for length in self._beginnings:
+            if length <= len(text):
+                yield from self._beginning.get(text[:length], ())
+        for length in self._endings:
+            if length <= len(text):
+                yield from self._ending.get(text[len(text) - length :], ())
+
+
+_Numbered = tuple[int, Rule]
+# Tools whose rules are remembered: one manager seldom has more.
+_MOST_REMEMBERED = 4096
+
+
+class RuleIndex:
+    """The rules of one policy, made ready once."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_tool = PatternIndex[_Numbered]()
+        self._by_skill = PatternIndex[_Numbered]()
+        self._of_tools: dict[tuple[str, str, str], _Rules] = {}
+        self._of_all = _sorted_out([rule for rule in enumerate(rules) if not self._is_named(rule)])
+
+    def _is_named(self, numbered: _Numbered) -> bool:
+        """Put a rule that is only about some tools or skills under their names."""
+        _, rule = numbered
+        by_tool = _says_which(rule.tools)
+        names, patterns = (self._by_tool, rule.tools) if by_tool else (self._by_skill, rule.skills)
+        if not _says_which(patterns):
+            return False
+        for pattern in patterns:
+            names.add(pattern, numbered)
+        return True
+
+    def matching(self, request: Request) -> list[Rule]:
+        """Return the rules that are about a call, in their order."""
+        near = self._of_all.near(request)
+        near += self._of_tool(request.tool, request.skill, request.name).near(request)
+        found = [numbered for numbered in near if numbered[1].applies(request)]
+        found.sort(key=_number)
+        return [rule for _, rule in found]
+
+    def minds_arguments(self, request: Request) -> bool:
+        """Tell whether a rule about the tool of a call looks at its arguments."""
+        of_tool = self._of_tool(request.tool, request.skill, request.name)
+        return self._of_all.minds_arguments or of_tool.minds_arguments
+
+    def _of_tool(self, tool: str, skill: str, name: str) -> "_Rules":
+        key = (tool, skill, name)
+        known = self._of_tools.get(key)
+        if known is None:
+            if len(self._of_tools) >= _MOST_REMEMBERED:
+                self._of_tools.clear()
+            near = dict(self._by_tool.near(tool)) | dict(self._by_skill.near(skill))
+            near |= dict(self._by_tool.near(name))
+            fitting = [rule for rule in near.items() if rule[1].fits(tool, skill, name)]
+            known = self._of_tools[key] = _sorted_out(fitting)
+        return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """Rules by what a call must have for them to matter."""
+
+    always: Sequence[_Numbered]
+    with_needs: Sequence[_Numbered]
+    with_argument: Mapping[str, "_OfArgument"]
+
+    @property
+    def minds_arguments(self) -> bool:
+        others = (*self.always, *self.with_needs)
+        return bool(self.with_argument) or any(rule.when or rule.unless for _, rule in others)
+
+    def near(self, request: Request) -> list[_Numbered]:
+        near = list(self.always)
+        if self.with_needs and (request.needs or request.granted or not request.confined):
+            near += self.with_needs
+        if request.arguments is UNREADABLE:
+            near += [rule for rules in self.with_argument.values() for rule in rules.all]
+        elif self.with_argument:
+            for name, value in request.arguments.items():
+                if name in self.with_argument:
+                    near += self.with_argument[name].near(value)
+        return near
+
+
+def _sorted_out(rules: Iterable[_Numbered]) -> _Rules:
+    always, with_needs = list[_Numbered](), list[_Numbered]()
+    with_argument: defaultdict[str, _OfArgument] = defaultdict(_OfArgument)
+    for numbered in rules:
+        _, rule = numbered
+        condition = next((c for c in rule.when if not isinstance(c.test, Absent)), None)
+        if rule.need_patterns and not rule.allows:
+            with_needs.append(numbered)
+        elif condition is not None:
+            with_argument[condition.path[0]].add(condition, numbered)
+        else:
+            always.append(numbered)
+    return _Rules(always=always, with_needs=with_needs, with_argument=dict(with_argument))
+
+
+class _OfArgument:
+    """Rules about one argument, by the text it must be or fit."""
+
+    def __init__(self) -> None:
+        self._by_text = PatternIndex[_Numbered]()
+        self._others: list[_Numbered] = []
+        self.all: list[_Numbered] = []
+
+    def add(self, condition: Condition, rule: _Numbered) -> None:
+        self.all.append(rule)
+        test = condition.test
+        pattern = _indexed(test) if len(condition.path) == 1 else None
+        if pattern is None:
+            self._others.append(rule)
+        else:
+            self._by_text.add(pattern, rule)
+
+    def near(self, value: object) -> list[_Numbered]:
+        # Lists, paths with detours and texts in doubt can match in other ways than by a prefix.
+        if isinstance(value, str) and text_of(value) is not None and len(spellings(value)) == 1:
+            return [*self._others, *self._by_text.near(value)]
+        return self.all
+
+
+def _indexed(test: object) -> str | None:
+    """Return the pattern that a text must begin like; None when it may be spelled otherwise."""
+    if isinstance(test, Glob):
+        return test.pattern if test.pattern.isascii() else None
+    if isinstance(test, Equals) and isinstance(test.value, str) and len(spellings(test.value)) == 1:
+        return literally(test.value) if test.value.isascii() else None
+    return None
+
+
+def _says_which(patterns: Sequence[str]) -> bool:
+    return bool(patterns) and "*" not in patterns
+
+
+def _number(numbered: _Numbered) -> int:
+    return numbered[0]
+
 
 _WORDS = {"allow": "allows it", "ask": "asks about it", "deny": "denies it"}
 
@@ -151,3 +354,113 @@ def _allowed(request: Request, rules: Sequence[Rule]) -> Decision:
 def _said(rule: Rule) -> str:
     because = f": {rule.reason}" if rule.reason else ""
     return f"rule {rule.label!r} {_WORDS[rule.verdict]}{because}"
+
+
+_USUAL = Limits()
+_OF_PROGRAMS = Limits(timeout_seconds=60.0)
+_OF_BASH = Limits(timeout_seconds=120.0)
+
+
+# A year: how long a job may run is said by its session, unless somebody says less.
+_OF_JOBS = Limits(timeout_seconds=31_536_000.0)
+
+
+class OwnersTimeout(float):
+    """What a person says at a terminal, whose machine it is: it may be above the usual limit."""
+
+
+class Deadline(float):
+    """How long a caller listens: beyond the limit it is no wish for more, as `asked` would be."""
+
+    asked: float | None
+
+    def __new__(cls, seconds: float, *, asked: float | None = None) -> Self:
+        made = super().__new__(cls, seconds)
+        made.asked = asked
+        return made
+
+
+def limits_of(
+    tool: Tool,
+    limits: Limits | None,
+    timeout: float | None,
+    policy: Policy,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> Limits:
+    """Return the limits of one call.
+
+    A caller lowers the time; asking for more is an error, unless the owner of the machine does.
+    A rule of a policy or of a project holds for the owner, too.
+    """
+    found = _before_rules(tool, limits, arguments)
+    if isinstance(timeout, OwnersTimeout):
+        raised = min(max(timeout, found.timeout_seconds), _OF_JOBS.timeout_seconds)
+        found = replace(found, timeout_seconds=float(raised))
+    if policy.limits:
+        found = policy.limits_for(tool.id, tool.skill, found)
+    most = found.timeout_seconds
+    _check_argument(tool, arguments, most)
+    if timeout is None:
+        return found
+    asked = timeout.asked if isinstance(timeout, Deadline) else timeout
+    if asked is not None and asked > most:
+        raise TimeLimitError(tool.id, asked, most, how=_how_to_raise(tool, most, policy))
+    return replace(found, timeout_seconds=max(0.001, min(float(timeout), most)))
+
+
+def time_note(call: ToolCall, policy: Policy, seconds: float) -> str:
+    """Return what a call is told that was ended after some seconds: who could give it more."""
+    tool = call.tool
+    most = limits_of(tool, call.terms.limits, None, policy, call.arguments).timeout_seconds
+    if seconds < most:
+        return f"note: its caller gave it {seconds:g} s of the {most:g} s it may have"
+    how = _how_to_raise(tool, seconds, policy)
+    return f"note: {seconds:g} s is its limit; only the user can raise it: {how}"
+
+
+def _how_to_raise(tool: Tool, most: float, policy: Policy) -> str:
+    rules = [rule for rule in policy.limits if rule.fits(tool.id, tool.skill)]
+    holding = [rule for rule in rules if rule.values.get("timeout_seconds") == most]
+    if holding and holding[-1].lower_only:
+        return "`timeout_seconds` of its `[[limits]]` in the project's skillpouch.toml"
+    tools, more = json.dumps([tool.id], ensure_ascii=False), f"{2 * most:g}"
+    rule = f"`[[limits]]` with `tools = {tools}` and `timeout_seconds = {more}` in policy.toml"
+    return rule if holding else f"{rule}, or `--timeout {more}` at a terminal"
+
+
+def _check_argument(tool: Tool, arguments: Mapping[str, Any], most: float) -> None:
+    """Refuse what a model asks `bash` for beyond the limit, instead of giving it less."""
+    if _is_bash(tool) and arguments.get("timeout", 0) > most * 1000:
+        asked, fits = arguments["timeout"], f"at most {most * 1000:.0f} may be asked for"
+        problem = f"`timeout` is {asked}, and {fits}: only the user can raise it"
+        raise InvalidArgumentsError(tool.id, [problem])
+
+
+def _before_rules(tool: Tool, limits: Limits | None, arguments: Mapping[str, Any]) -> Limits:
+    found = limits or (_USUAL if isinstance(tool.runs, Hosted) else _usual_limits(tool.runs))
+    if _starts_job(tool, arguments):
+        found = limits or _OF_JOBS
+    elif tool.timeout_ms is not None:
+        declared = tool.timeout_ms / 1000
+        most = declared if limits is None else min(declared, limits.timeout_seconds)
+        found = replace(found, timeout_seconds=most)
+    return found
+
+
+def _starts_job(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    return _is_bash(tool) and arguments.get("background") is True and "job" not in arguments
+
+
+def _is_bash(tool: Tool) -> bool:
+    return isinstance(tool.runs, BuiltIn) and tool.runs.name == "bash"
+
+
+def _usual_limits(runs: Runs) -> Limits:
+    """Return what a tool of this kind may use when nobody says otherwise."""
+    match runs:
+        case Binary() | InlineScript():
+            return _OF_PROGRAMS
+        case BuiltIn(name="bash"):
+            return _OF_BASH
+        case _:
+            return _USUAL

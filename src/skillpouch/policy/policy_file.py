@@ -1,15 +1,198 @@
-"""A policy file as bytes: read with a bound, parsed, and refused with all its problems at once."""
+"""What both policy files can say, read with all its problems: rules, limits, who is asked."""
 
+import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from skillpouch.errors import PolicyFileError
-from skillpouch.policy.limit_rules import LimitRule
-from skillpouch.policy.rule_reading import read_limits, read_rule
-from skillpouch.policy.rules import Rule
-from skillpouch.policy.toml_file import TomlError, header_lines, key_line, parse_toml
-from skillpouch.policy.toml_table import FileProblems, Table
+from skillpouch.policy.command_test import Command
+from skillpouch.policy.conditions import (
+    Absent,
+    Condition,
+    Equals,
+    Glob,
+    Greater,
+    Less,
+    Present,
+    Regex,
+    ValueTest,
+)
+from skillpouch.policy.limit_rules import LIMITS, LimitRule, wrong_limit
+from skillpouch.policy.patterns import parse_need
+from skillpouch.policy.rules import Example, Rule, RuleError, Verdict
+from skillpouch.policy.toml import (
+    FileProblems,
+    Table,
+    TomlError,
+    header_lines,
+    key_line,
+    parse_toml,
+    shown,
+)
+from skillpouch.tools import Effect
 from skillpouch.untrusted_files import CannotReadError, read_whole
+
+AnyTest = ValueTest | Present | Absent
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_EFFECTS: tuple[Effect, ...] = get_args(Effect)
+_UNLIMITED = "unlimited"
+
+
+def read_rule(table: Table, origin: str) -> Rule | None:
+    """Read one of `[[rules]]`; what is wrong with it is noted and it is None."""
+    name = table.take_text("name")
+    table.call_it(name)
+    verdict = table.take("verdict")
+    if verdict not in _VERDICTS:
+        table.wrong("verdict", f"is {shown(verdict)}: say 'allow', 'ask' or 'deny'")
+        verdict = "deny"
+    examples = table.take_table("examples")
+    facts: dict[str, Any] = {
+        "tools": table.take_texts("tools"),
+        "skills": table.take_texts("skills"),
+        "effects": _effects(table),
+        "needs": table.take_texts("needs"),
+        "path": table.take_texts("path"),
+        "when": _conditions(table, "when"),
+        "unless": _conditions(table, "unless"),
+        "reason": table.take_text("reason"),
+        "match": _examples(examples, "match"),
+        "no_match": _examples(examples, "no_match"),
+    }
+    examples.end()
+    table.end()
+    try:
+        return Rule(verdict=verdict, name=name, origin=origin, **facts)
+    except RuleError as error:
+        for problem in error.problems:
+            table.contradictory(problem)
+        return None
+
+
+def _effects(table: Table) -> tuple[Effect, ...]:
+    effects = table.take_texts("effects")
+    for effect in effects:
+        if effect not in _EFFECTS:
+            table.wrong("effects", f"{shown(effect)} is none: there are {', '.join(_EFFECTS)}")
+    return tuple(effect for effect in _EFFECTS if effect in effects)
+
+
+def _conditions(table: Table, key: str) -> tuple[Condition, ...]:
+    return tuple(condition for inner in table.take_tables(key) for condition in _condition(inner))
+
+
+def _condition(table: Table) -> list[Condition]:
+    argument = table.take_text("argument")
+    tests = [test for key, make in _TESTS.items() for test in _test(table, key, make)]
+    table.end()
+    if not tests:
+        table.wrong(None, f"says nothing about {shown(argument)}: add {', '.join(_TESTS)}")
+    try:
+        return [Condition(argument=argument, test=test) for test in tests]
+    except ValueError as error:
+        table.wrong("argument", str(error))
+        return []
+
+
+def _test(table: Table, key: str, make: Callable[[Any], AnyTest]) -> list[AnyTest]:
+    value = table.take(key)
+    if value is None:
+        return []
+    try:
+        return [make(value)]
+    except ValueError as error:
+        table.wrong(key, str(error))
+        # Something must stand here, or a second problem would be told that is none.
+        return [Absent()]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, not {shown(value)}")  # noqa: TRY004 - a file is wrong
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise ValueError(f"must be a number, not {shown(value)}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, str | int | float | list | dict):
+        raise ValueError(f"must be a JSON value, not {shown(value)}")  # noqa: TRY004
+    return value
+
+
+def _true(made: AnyTest) -> Callable[[Any], AnyTest]:
+    def make(value: Any) -> AnyTest:
+        if value is not True:
+            raise ValueError("can only be true: for the opposite there are present and absent")
+        return made
+
+    return make
+
+
+_TESTS: dict[str, Callable[[Any], AnyTest]] = {
+    "equals": lambda value: Equals(_plain(value)),
+    "glob": lambda value: Glob(_text(value)),
+    "regex": lambda value: Regex(_text(value)),
+    "command": lambda value: Command(_text(value)),
+    "greater": lambda value: Greater(_number(value)),
+    "less": lambda value: Less(_number(value)),
+    "present": _true(Present()),
+    "absent": _true(Absent()),
+}
+
+
+def _examples(table: Table, key: str) -> tuple[Example, ...]:
+    found = []
+    for inner in table.take_tables(key):
+        tool = inner.take_text("tool")
+        if not tool:
+            inner.wrong("tool", "is missing: the id of a tool, such as 'git.push'")
+        skill = inner.take_text("skill")
+        effects = _effects(inner) or Example(tool="").effects
+        needs = _needs(inner)
+        arguments = inner.take_table("arguments").take_rest()
+        inner.end()
+        found.append(
+            Example(tool=tool, skill=skill, effects=effects, needs=needs, arguments=arguments)
+        )
+    return tuple(found)
+
+
+def _needs(table: Table) -> tuple[str, ...]:
+    found = []
+    for text in table.take_texts("needs"):
+        try:
+            parse_need(text)
+            found.append(text)
+        except ValueError as error:
+            table.wrong("needs", str(error))
+    return tuple(found)
+
+
+def read_limits(table: Table, *, lower_only: bool) -> LimitRule:
+    """Read one of `[[limits]]`."""
+    tools, skills = table.take_texts("tools"), table.take_texts("skills")
+    values: dict[str, float | None] = {}
+    for name in LIMITS:
+        value = table.take(name)
+        if value is None:
+            continue
+        if value == _UNLIMITED and lower_only:
+            table.misplaced(name, "only your own policy.toml can lift a limit")
+            continue
+        limit = None if value == _UNLIMITED else value
+        problem = wrong_limit(name, limit)
+        if problem:
+            table.wrong(name, f"{problem}, not {shown(value)}")
+        else:
+            values[name] = limit
+    table.end()
+    return LimitRule(values=values, tools=tools, skills=skills, lower_only=lower_only)
+
 
 Value = TypeVar("Value")
 

@@ -1,12 +1,164 @@
-"""What a project's own file says: it may ask and tighten, and has no way to loosen."""
+"""What a project asks for and tightens: its rules, limits and the MCP servers it would like."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from skillpouch.needs import Need
 from skillpouch.policy.limit_rules import LimitRule
-from skillpouch.policy.mcp_entries import McpEntry
+from skillpouch.policy.policy_file import PolicyFile
 from skillpouch.policy.rules import Rule
+from skillpouch.policy.toml import Table, shown
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?\Z")
+_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_DEFAULT_SECONDS = 60.0
+_MOST_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpProgram:
+    """A server that is started here, and talked with over its standard streams."""
+
+    command: tuple[str, ...]
+    env: tuple[str, ...] = ()  # names of variables that it is given
+    hosts: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()  # folders whose programs and libraries it needs
+    unconfined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpAddress:
+    """A server that runs elsewhere; headers may hold `${env:NAME}`."""
+
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpEntry:
+    """One server; its tools are called `mcp:NAME.tool`. No `tools` means all of them."""
+
+    name: str
+    runs: McpProgram | McpAddress
+    tools: tuple[str, ...] = ()
+    timeout_seconds: float = _DEFAULT_SECONDS
+
+    @property
+    def skill(self) -> str:
+        """What its tools belong to, for policies and records."""
+        return f"mcp:{self.name}"
+
+    @property
+    def granted(self) -> tuple[Need, ...]:
+        """What whoever wrote the entry gives the server."""
+        if isinstance(self.runs, McpAddress):
+            found = [("host", urlsplit(self.runs.url).hostname or "")]
+            found += [("secret", name) for name in variables_in(self.runs.headers.values())]
+        else:
+            runs = self.runs
+            found = [("secret", name) for name in runs.env]
+            found += [("host", host) for host in runs.hosts]
+            found += [("read", path) for path in (*runs.read, *runs.run)]
+            found += [("write", path) for path in runs.write]
+            found += [("unconfined", "")] if runs.unconfined else []
+        return tuple(Need(kind=kind, value=value) for kind, value in found)  # type: ignore[arg-type]
+
+
+def variables_in(texts: Any) -> list[str]:
+    """Return the variables that templates name."""
+    return list(dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text)))
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """Return a template with its variables in place."""
+    return _VARIABLE.sub(lambda match: values[match[1]], text)
+
+
+def read_entries(file: PolicyFile) -> tuple[McpEntry, ...]:
+    """Read every `[[mcp]]` of a file that is right, and note what is wrong with the others."""
+    found: dict[str, McpEntry] = {}
+    for table in file.tables("mcp"):
+        entry = _entry(table)
+        if entry is not None and entry.name in found:
+            table.wrong("name", f"{entry.name!r} is there twice")
+        elif entry is not None:
+            found[entry.name] = entry
+    return tuple(found.values())
+
+
+def _entry(table: Table) -> McpEntry | None:
+    name = table.take_text("name")
+    table.call_it(name)
+    if not _NAME.match(name):
+        table.wrong("name", "must be a short word of a-z, 0-9, '-' and '_'")
+    runs = _runs(table)
+    tools = table.take_texts("tools")
+    seconds = _seconds(table)
+    table.end()
+    if runs is None or not _NAME.match(name):
+        return None
+    return McpEntry(name=name, runs=runs, tools=tools, timeout_seconds=seconds)
+
+
+def _runs(table: Table) -> McpProgram | McpAddress | None:
+    command, url = table.take_texts("command"), table.take_text("url")
+    if bool(command) == bool(url):
+        table.wrong(None, "needs either `command`, a list of words, or `url`")
+        return None
+    if url:
+        return _address(table, url)
+    for variable in variables_in(command):
+        table.wrong("command", f"every user could read {variable} there: name it in `env`")
+    return McpProgram(
+        command=command,
+        env=table.take_texts("env"),
+        hosts=table.take_texts("hosts"),
+        read=_paths(table, "read"),
+        write=_paths(table, "write"),
+        run=_paths(table, "run"),
+        unconfined=table.take_flag("unconfined"),
+    )
+
+
+def _address(table: Table, url: str) -> McpAddress | None:
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    except ValueError:
+        fine = False
+    if not fine:
+        table.wrong("url", f"{shown(url)} is no http or https address")
+    given = table.take_table("headers").take_rest()
+    if not all(isinstance(value, str) for value in given.values()):
+        table.wrong("headers", "must be texts")
+        return None
+    return McpAddress(url=url, headers=given) if fine else None
+
+
+def _paths(table: Table, key: str) -> tuple[str, ...]:
+    paths = [Path(text).expanduser() for text in table.take_texts(key)]
+    if not all(path.is_absolute() for path in paths):
+        table.wrong(key, "must be absolute paths, or begin with ~")
+    return tuple(map(str, paths))
+
+
+def _seconds(table: Table) -> float:
+    value = table.take("timeout_seconds")
+    if value is None:
+        return _DEFAULT_SECONDS
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= _MOST_SECONDS
+    ):
+        table.wrong("timeout_seconds", f"must be a number above zero, not {shown(value)}")
+        return _DEFAULT_SECONDS
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

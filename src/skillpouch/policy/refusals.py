@@ -12,8 +12,8 @@ from skillpouch.needs import Need
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
-    from skillpouch.policy.decisions import Request
     from skillpouch.policy.policy import Policy
+    from skillpouch.policy.rules import Request
     from skillpouch.trust.grant import Grant
     from skillpouch.trust.grants import Grants
 
@@ -84,7 +84,7 @@ class Refusals:
         return [*restriction, *self._decided(tool, grant)]
 
     def _decided(self, tool: Tool, grant: "Grant | None") -> list[str]:
-        from skillpouch.policy.concerns import reason_for
+        from skillpouch.policy.rules import reason_for
 
         request = self._request(tool, grant)
         decision = self._policy.decide(request)
@@ -96,10 +96,9 @@ class Refusals:
         return [lacking.get(reason, reason) for reason in decision.reasons]
 
     def _request(self, tool: Tool, grant: "Grant | None") -> "Request":
-        from skillpouch.policy.decisions import Request
+        from skillpouch.policy.rules import Request
         from skillpouch.trust.call_needs import CallNeeds
-        from skillpouch.trust.grant import missing
-        from skillpouch.trust.paths import real_path
+        from skillpouch.trust.grant import missing, real_path
 
         said = () if self._confined else (Need(kind="unconfined"),)
         workspace = str(self._workspace or Path.cwd()) if self._policy.minds_places else ""

@@ -1,19 +1,85 @@
-"""A rule: which calls it is about, what it answers, why, and examples that prove it."""
+"""Rules: which calls they are about, which needs they give, and examples that prove it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args
 
 from skillpouch.errors import PortableError
 from skillpouch.needs import Need
+from skillpouch.net.hosts import leads_inside
 from skillpouch.policy.conditions import Condition
-from skillpouch.policy.decisions import Request, Verdict
-from skillpouch.policy.examples import Example
-from skillpouch.policy.need_patterns import NeedPattern, parse_need
-from skillpouch.policy.patterns import any_fits
+from skillpouch.policy.patterns import NeedPattern, any_fits, parse_need
 from skillpouch.tools import Effect
-from skillpouch.trust.paths import is_below, real_path
+from skillpouch.trust.errors import visible
+from skillpouch.trust.grant import is_below, real_path
+
+Verdict = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The facts of one call before it runs.
+
+    `needs` are those that nobody granted yet, `granted` those that somebody did. `confined` is
+    false when nothing will hold the call; `first_use` is true when no call of this digest was
+    ever approved. `home` is the folder of the skill and `workspace` what tools may write, both
+    without links; "" where no rule minds places.
+    """
+
+    tool: str  # its id
+    skill: str
+    confined: bool
+    first_use: bool
+    effects: tuple[Effect, ...] = ("read", "write", "execute")
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    granted: tuple[Need, ...] = ()
+    digest: str = ""
+    name: str = ""  # by which models call the tool; a rule that refuses may say that, too
+    home: str = ""
+    workspace: str = ""
+    roots: tuple[str, ...] = ()  # where the skill was found, when that had to be said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The verdict, which rule or need it comes from, and what exactly would allow the call."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A call as a rule sees it; the skill is what stands before the first dot of the id."""
+
+    tool: str
+    skill: str = ""
+    effects: tuple[Effect, ...] = ("read", "write", "execute")
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+
+    def request(self, home: str = "") -> Request:
+        """Return the call that this example stands for, of a skill that lies in `home`."""
+        needs = tuple(_need(text) for text in self.needs)
+        return Request(
+            tool=self.tool,
+            skill=self.skill or self.tool.partition(".")[0],
+            effects=self.effects,
+            arguments=self.arguments,
+            needs=needs,
+            confined=all(need.kind != "unconfined" for need in needs),
+            first_use=False,
+            home=home,
+        )
+
+
+def _need(text: str) -> Need:
+    pattern = parse_need(text)
+    return Need(kind=pattern.kind, value="" if pattern.kind == "unconfined" else pattern.value)
+
 
 _LISTS = ("tools", "skills", "effects", "needs", "path", "when", "unless", "match", "no_match")
 UNCONFINED = Need(kind="unconfined")
@@ -185,3 +251,74 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
             if rule.is_about(example.request(rule.path[0] if rule.path else "")) is not wanted:
                 does = "does not match" if wanted else "matches"
                 yield f"the rule {does} examples.{kind} {number} ({example.tool})"
+
+
+Mode = Literal["trusting", "careful", "strict"]
+# What a skill may have by declaring it, for those who trust declarations. Never a folder, and
+# never doing without confinement: those reach beyond what the skill itself is about.
+_TRUSTED = ("secret", "host", "packages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """One thing that needs a yes: a need, an effect, or the first use of a digest."""
+
+    about: Need | Literal["destructive", "network", "first_use"]
+    reason: str
+
+    def is_settled_by(self, rule: Rule) -> bool:
+        """Tell whether an allow rule that is about the call says yes to this."""
+        if isinstance(self.about, Need):
+            return rule.settles(self.about)
+        return self.about != "first_use" and rule.settles_effects
+
+
+def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
+    """Yield what stands between a call and an allowed one. A stricter mode never yields less."""
+    for need in _open_needs(request):
+        if not (mode == "trusting" and is_trusted(need)):
+            yield Concern(about=need, reason=reason_for(need))
+    if "destructive" in request.effects:
+        yield Concern(about="destructive", reason="it can destroy what cannot be brought back")
+    if mode != "trusting" and "network" in request.effects and not _names_host(request):
+        yield Concern(about="network", reason="it uses the network and does not say which hosts")
+    if mode == "strict" and request.first_use:
+        reason = "no call of the skill as it is now was ever approved"
+        yield Concern(about="first_use", reason=reason)
+
+
+def is_trusted(need: Need) -> bool:
+    """Tell whether a policy that trusts declarations gives this need.
+
+    A host inside is not the skill's to declare: this machine, its network, where it learns its
+    keys. Whoever grants it has to name it.
+    """
+    is_inside = need.kind == "host" and leads_inside(need.value)
+    return need.declared and need.kind in _TRUSTED and not is_inside
+
+
+def _open_needs(request: Request) -> tuple[Need, ...]:
+    if request.confined:
+        return request.needs
+    said = any(need.kind == "unconfined" for need in (*request.needs, *request.granted))
+    return request.needs if said else (*request.needs, UNCONFINED)
+
+
+def _names_host(request: Request) -> bool:
+    return any(need.kind == "host" for need in (*request.needs, *request.granted))
+
+
+def reason_for(need: Need) -> str:
+    """Say that a call needs something and was not granted it."""
+    asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
+    value = visible(need.value)  # strangers wrote it, and people read it on terminals
+    wants = {
+        "secret": f"the secret {value}",
+        "host": f"to reach {value}",
+        "read": f"to read {value}",
+        "write": f"to write {value}",
+        "packages": f"the package {value}",
+        "program": f"to run the program {value}",
+        "unconfined": "to run without confinement",
+    }[need.kind]
+    return f"it needs {wants}{asked}, which was not granted"

@@ -12,9 +12,8 @@ from skillpouch.environment import base_environment
 from skillpouch.errors import SkillpouchError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
-from skillpouch.execution.interpreter import this_python
-from skillpouch.execution.probe import probe
-from skillpouch.execution.shared import run_command
+from skillpouch.execution.engine import run_command
+from skillpouch.execution.zygotes import probe, this_python
 from skillpouch.limits import Limits
 from skillpouch.runtime.loop_thread import run_blocking
 

@@ -6,7 +6,7 @@ from shutil import which
 from typing import Any
 
 from skillpouch.environment import is_set, search_path
-from skillpouch.signatures.languages import DEBIAN_PACKAGES, TYPESCRIPT_NODE
+from skillpouch.signatures.shebang import DEBIAN_PACKAGES, TYPESCRIPT_NODE
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
 

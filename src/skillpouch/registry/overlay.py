@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from skillpouch.errors import UnknownToolError, nearest
-from skillpouch.registry.names import qualified_wire_name
 from skillpouch.registry.registry import BUILT_IN_NAMES, ToolRegistry
-from skillpouch.tools import BuiltIn, Caller, Tool
+from skillpouch.tools import BuiltIn, Caller, Tool, qualified_wire_name
 
 
 class ToolSource(Protocol):

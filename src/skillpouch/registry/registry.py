@@ -1,16 +1,103 @@
-"""Names → tools: ids, wire names and short names, with every collision settled and on record."""
+"""Names become tools: ids, wire names and short names, with every collision on record."""
 
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import normalize
 
 from skillpouch.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
 from skillpouch.problems import Problem
-from skillpouch.registry.fallback_names import FallbackNames, short_name
-from skillpouch.registry.names import in_any_form
-from skillpouch.tools import BuiltIn, Tool
+from skillpouch.tools import BuiltIn, Tool, hashed_wire_name, in_any_form, qualified_wire_name
+
+
+class FallbackNames:
+    """Gives every tool one name that nobody wants and no other tool has.
+
+    The first that comes has the better name. One that passed over a name gets it when it becomes
+    free. A change touches only the tools that the name concerns, however many others there are.
+    """
+
+    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._names: dict[str, str] = {}  # by id
+        self._ids: dict[str, str] = {}  # by name
+        self._passed: dict[str, dict[str, Tool]] = {}  # a name → those who would have liked it
+        self._tools: dict[str, Tool] = {}
+
+    def name_of(self, tool_id: str) -> str | None:
+        return self._names.get(tool_id)
+
+    def id_of(self, name: str) -> str | None:
+        return self._ids.get(name)
+
+    def add(self, tool: Tool) -> None:
+        self._tools[tool.id] = tool
+        for name in candidates(tool):
+            if self._is_free(name, tool.id):
+                self._give(tool.id, name)
+                return
+            self._passed.setdefault(name, {})[tool.id] = tool
+
+    def remove(self, tool_id: str) -> None:
+        tool = self._tools.pop(tool_id, None)
+        if tool is None:
+            return
+        name = self._names.pop(tool_id)
+        self._ids.pop(name, None)
+        self._forget_passed(tool, name)
+        self.freed(name)
+
+    def wanted(self, name: str) -> None:
+        """Hear that somebody wants a name: who had it as a fallback gets another."""
+        holder = self._ids.get(name)
+        if holder is not None:
+            self._move(self._tools[holder])
+
+    def freed(self, name: str) -> None:
+        """Hear that nobody wants a name any more: who passed it over gets it."""
+        waiting = self._passed.get(name)
+        if waiting:
+            self._move(next(iter(waiting.values())))
+
+    def _move(self, tool: Tool) -> None:
+        old = self._names[tool.id]
+        self._forget_passed(tool, old)
+        self.add(tool)  # with the old name still there: a reader finds one of the two
+        if self._names[tool.id] != old and self._ids.get(old) == tool.id:
+            del self._ids[old]
+            self.freed(old)
+
+    def _is_free(self, name: str, tool_id: str) -> bool:
+        return not self._is_wanted(name) and self._ids.get(name, tool_id) == tool_id
+
+    def _give(self, tool_id: str, name: str) -> None:
+        self._ids[name] = tool_id
+        self._names[tool_id] = name
+
+    def _forget_passed(self, tool: Tool, last: str) -> None:
+        for name in candidates(tool):
+            if name == last:
+                return
+            waiting = self._passed.get(name, {})
+            waiting.pop(tool.id, None)
+            if not waiting:
+                self._passed.pop(name, None)
+
+
+def candidates(tool: Tool) -> Iterator[str]:
+    """Yield what a tool may be called when its name is taken, without end."""
+    short = short_name(tool)
+    yield qualified_wire_name(tool.skill, short)
+    for attempt in count():
+        yield hashed_wire_name(tool.skill, short, attempt)
+
+
+def short_name(tool: Tool) -> str:
+    """Return the name of a tool without that of its skill."""
+    return tool.id.removeprefix(f"{tool.skill}.")
+
 
 # Names of tools that Skillpouch itself provides; no skill can take one of them.
 WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))

@@ -4,7 +4,7 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from skillpouch.servers.errors import AddressError
+from skillpouch.servers.faults import AddressError
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _HIGHEST_PORT = 65_535

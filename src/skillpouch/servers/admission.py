@@ -2,7 +2,7 @@
 
 import asyncio
 
-from skillpouch.servers.errors import ServerBusyError, ServerStoppingError
+from skillpouch.servers.faults import ServerBusyError, ServerStoppingError
 
 
 class Admission:

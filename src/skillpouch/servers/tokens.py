@@ -6,7 +6,7 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
-from skillpouch.servers.errors import TokenFileError
+from skillpouch.servers.faults import TokenFileError
 
 _SHORTEST = 16
 _MOST_BYTES = 64 * 1024

@@ -5,11 +5,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillpouch.backends.leftovers import forget_skill
+from skillpouch.backends.inline import forget_skill
 from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.tools import authoring_tools
+from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.builtins.workspace.session import WorkspaceSession
 from skillpouch.controls import House
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.loading import load_policy

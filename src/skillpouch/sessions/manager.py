@@ -1,9 +1,10 @@
-"""SessionManager: many conversations over the same skills, none of which sees another."""
+"""SessionManager: many conversations over the same skills; none sees another's files."""
 
 import asyncio
 import logging
 import os
 import re
+import secrets
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from skillpouch.calls import OnOutput
-from skillpouch.discovery.text_skills.errors import SkillTextError
-from skillpouch.environment import state_directory
+from skillpouch.discovery.text_skills.folders import SkillTextError
+from skillpouch.environment import another_place, data_directory, state_directory
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.sessions.errors import SessionError, SessionNameError, UnknownSessionError
 from skillpouch.sessions.making import SessionMaker
 from skillpouch.sessions.session import Session, SessionTools
 from skillpouch.sessions.store import Row, SessionStore
-from skillpouch.sessions.workspaces import new_workspace, remove_folder
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, definition_of
 from skillpouch.workspace.workspace import check_workspace
@@ -34,6 +35,45 @@ if TYPE_CHECKING:
     from skillpouch.policy.policy import Policy
     from skillpouch.registry.overlay import ToolSource
     from skillpouch.secrets.sources import Secrets
+
+
+class SessionFilesError(SessionError):
+    """A folder of a session cannot be made or removed."""
+
+    code = "session_files"
+
+    def __init__(self, path: Path | None, reason: str, *, hint: str = "") -> None:
+        self.path = path
+        super().__init__(f"{path or 'a workspace'}: {reason}", hint=hint)
+
+
+def new_workspace(root: Path | None, session_id: str) -> Path:
+    """Make an empty folder that no session had before."""
+    base = root or data_directory()
+    if base is None:
+        hint = "set XDG_DATA_HOME, or say where: SessionManager(workspaces=…)"
+        raise SessionFilesError(None, "there is no home directory", hint=hint)
+    base = base if root else base / "workspaces"
+    # Never the name alone: what a killed process left must not be found by the next session.
+    path = base / f"{session_id}-{secrets.token_hex(6)}"
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        hint = "" if root else another_place("XDG_DATA_HOME")
+        reason = f"cannot be made: {error.strerror or error}"
+        raise SessionFilesError(path, reason, hint=hint) from None
+    return Path(os.path.realpath(path))
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, whatever a tool left in it."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        reason = f"cannot be removed: {error.strerror or error}".lower()
+        raise SessionFilesError(path, reason, hint="look at who may write there") from None
+
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

@@ -7,12 +7,12 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Protocol
 
-from skillpouch.backends.leftovers import forget_skill, forget_workspace
-from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.backends.inline import forget_skill, forget_workspace
+from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.calls import OnOutput
 from skillpouch.discovery.text_skills.active import ActiveSkills
-from skillpouch.discovery.text_skills.errors import SkillTextError
-from skillpouch.execution.shared import end_programs_in
+from skillpouch.discovery.text_skills.folders import SkillTextError
+from skillpouch.execution.engine import end_programs_in
 from skillpouch.executor import ToolExecutor
 from skillpouch.problems import Problem
 from skillpouch.registry.overlay import AddedTools, ToolSource

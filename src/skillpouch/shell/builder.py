@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from skillpouch.controls import House
 from skillpouch.executor import ToolExecutor
-from skillpouch.registry.names import is_wire_name
+from skillpouch.shell.call_log import OnStatus
 from skillpouch.shell.callbacks import CallbackTools, is_async
-from skillpouch.shell.command_names import check_command_name
 from skillpouch.shell.errors import CommandNameError
-from skillpouch.shell.events import OnStatus
 from skillpouch.shell.limits import ExecutionLimits
-from skillpouch.shell.tool_def import ToolCallback, ToolDef
-from skillpouch.shell.toolbox import Toolbox
+from skillpouch.shell.toolbox import Toolbox, ToolCallback, ToolDef
+from skillpouch.shell.usage import check_command_name
+from skillpouch.tools import is_wire_name
 
 if TYPE_CHECKING:
     from skillpouch.policy.approval import Approver

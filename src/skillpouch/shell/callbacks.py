@@ -1,10 +1,10 @@
-"""Functions of the host as commands: what they return is printed, what they raise is said."""
+"""Functions of the host as commands: values are printed, errors told without secrets."""
 
 import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import CoroutineType, FunctionType
@@ -12,17 +12,39 @@ from typing import Any
 
 from skillpouch.backends.function import answered, run_function
 from skillpouch.calls import ToolCall
+from skillpouch.checks.secrets import find_shaped
+from skillpouch.environment import secret_variables
 from skillpouch.errors import UnknownToolError
-from skillpouch.registry.names import wire_name
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
-from skillpouch.shell.error_words import without_secrets
+from skillpouch.secrets.redaction import Redactor
 from skillpouch.shell.errors import ToolError
-from skillpouch.shell.immediate import is_immediate
-from skillpouch.shell.tool_def import ToolArgs, ToolCallback, ToolDef
+from skillpouch.shell.inproc_engine import is_immediate
+from skillpouch.shell.toolbox import ToolArgs, ToolCallback, ToolDef
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
-from skillpouch.tools import Function, Hosted, Tool
+from skillpouch.tools import Function, Hosted, Tool, wire_name
+
+_LONGEST = 4_000
+_SHORTEST_VALUE = 8  # a shorter one is found in ordinary words
+_HIDDEN = "[redacted]"
+
+
+def without_secrets(words: str) -> str:
+    """Return words without what the host's variables keep secret, and what looks like a key."""
+    words = words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+    values = {
+        name: value for name, value in secret_variables().items() if len(value) >= _SHORTEST_VALUE
+    }
+    words = Redactor(values).text(words)
+    return _without(words, ((found.start, found.end) for found in find_shaped(words)))
+
+
+def _without(text: str, stretches: Iterable[tuple[int, int]]) -> str:
+    for start, end in sorted(stretches, reverse=True):
+        text = f"{text[:start]}{_HIDDEN}{text[end:]}"
+    return text
+
 
 _ANY = ["string", "number", "boolean", "object", "array", "null"]
 

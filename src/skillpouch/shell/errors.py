@@ -1,6 +1,8 @@
-"""What can be wrong with a scripted tool, before any script has run."""
+"""What can be wrong with a scripted tool, with a command of it, or with the words after one."""
 
-from skillpouch.errors import PortableError, SkillpouchError
+from collections.abc import Iterable
+
+from skillpouch.errors import PortableError, SkillpouchError, nearest
 
 
 class BashMissingError(SkillpouchError):
@@ -47,3 +49,90 @@ class ToolError(PortableError):
         super().__init__(message)
         self.code = code
         self.hint = hint
+
+
+_LONGEST = 60
+
+
+def shown(text: str) -> str:
+    """Return a value as a message shows it: quoted, and not a megabyte long."""
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+class FlagError(SkillpouchError):
+    """Words that cannot be read as the arguments of a command."""
+
+    code = "invalid_flags"
+
+
+class UnknownFlagError(FlagError):
+    """A flag that a closed schema does not know; `nearest` are flags that may have been meant."""
+
+    code = "unknown_flag"
+
+    def __init__(self, flag: str, *, known: Iterable[str], usage: str) -> None:
+        self.flag = flag
+        self.nearest = near_flags(flag, known)
+        meant = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        super().__init__(f"no flag {shown(flag)[1:-1]}", hint=meant or f"usage: {usage}")
+
+
+def near_flags(flag: str, known: Iterable[str]) -> list[str]:
+    """Return the flags that a word was probably meant to be, best first."""
+    spelled = {name.replace("_", "-").lower(): f"--{name}" for name in known}
+    found = nearest(flag[:_LONGEST].lstrip("-").replace("_", "-").lower(), spelled, most=1)
+    return [spelled[name] for name in found]
+
+
+class FlagValueError(FlagError):
+    """A value that is no value of the flag's type."""
+
+    code = "flag_value"
+
+    def __init__(self, flag: str, value: str, expected: str, *, hint: str = "") -> None:
+        self.flag = flag
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{flag}: {shown(value)} is not {expected}", hint=hint)
+
+
+class MissingFlagValueError(FlagError):
+    code = "flag_needs_value"
+
+    def __init__(self, flag: str, expected: str) -> None:
+        self.flag = flag
+        super().__init__(f"{flag} needs a value: {expected}", hint=f"write {flag} VALUE")
+
+
+class SwitchValueError(FlagError):
+    """A flag that is given by its presence alone."""
+
+    code = "flag_takes_no_value"
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+        super().__init__(f"{flag} takes no value", hint=f"write {flag} alone")
+
+
+class UnexpectedWordError(FlagError):
+    """A word for which no parameter is left."""
+
+    code = "unexpected_word"
+
+    def __init__(self, word: str, *, hint: str) -> None:
+        self.word = word
+        super().__init__(f"unexpected word {shown(word)}", hint=hint)
+
+
+class NotAnObjectError(FlagError):
+    """Text given as JSON arguments that is not a JSON object."""
+
+    code = "not_a_json_object"
+
+    def __init__(self, flag: str, text: str) -> None:
+        self.flag = flag
+        found = shown(text) if text.strip() else "nothing"
+        super().__init__(
+            f"{flag} needs a JSON object, and found {found}",
+            hint="""such as '{"key": "value"}', in single quotes""",
+        )

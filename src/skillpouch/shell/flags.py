@@ -1,31 +1,181 @@
-"""The words after a command read as arguments: flags, JSON and plain words, typed by a schema.
+"""The words after a command read as arguments: flags, JSON and plain words, typed by a schema."""
 
-What is read here is only what the text means; whether it fits the schema is the executor's to say.
-"""
-
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.shell.flag_errors import (
+from skillpouch.runtime.memoize import by_identity
+from skillpouch.shell.errors import (
     FlagError,
     FlagValueError,
     MissingFlagValueError,
     NotAnObjectError,
     SwitchValueError,
+    UnexpectedWordError,
     UnknownFlagError,
     near_flags,
     shown,
 )
-from skillpouch.shell.flag_names import is_short_flag, property_named
-from skillpouch.shell.parameters import Parameters, parameters_of
-from skillpouch.shell.plain_words import fill
-from skillpouch.shell.schema_shapes import resolved
-from skillpouch.shell.text_values import enum_hint, expected_by, simple_value, text_value
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.schema_shapes import alternatives, properties_of, required_of, resolved
+from skillpouch.shell.text_values import (
+    enum_hint,
+    expected_by,
+    one_reader,
+    simple_value,
+    text_value,
+)
+from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_line
+from skillpouch.signatures.signature import JsonSchema
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHORT = re.compile(r"-[^\W\d]")
+
+
+def property_named(written: str, properties: Mapping[str, Any]) -> str | None:
+    """Return the property that a flag names; exactly as written before any other spelling."""
+    if written in properties:
+        return written
+    wanted = _plain(written)
+    return next((name for name in properties if _plain(name) == wanted), None) if wanted else None
+
+
+def _plain(name: str) -> str:
+    return _HUMP.sub("_", name).replace("-", "_").lower()
+
+
+def is_short_flag(word: str) -> bool:
+    """Tell `-v` from `-5`, from `-` and from `- a line of a list`."""
+    return _SHORT.match(word) is not None
+
+
+def takes_raw_words(properties: Mapping[str, Any], root: JsonSchema) -> bool:
+    """Tell a script that is known to read its argv, and nothing else of it: `{"args": [text]}`."""
+    return set(properties) == {"args"} and _first_kind(properties["args"], root) == "array"
+
+
+def fill(
+    params: dict[str, Any], words: Sequence[str], tool: ToolDef, properties: Mapping[str, Any]
+) -> None:
+    """Give plain words to the parameters that are still open; a switch is never one of them."""
+    rest, root = deque(words), tool.input_schema
+    open_names = deque(
+        name
+        for name, schema in properties.items()
+        if rest and name not in params and not _is_switch(schema, root)
+    )
+    while rest and open_names:
+        name = open_names.popleft()
+        taken = [rest.popleft() for _ in range(_count(name, properties, root, rest, open_names))]
+        params[name] = _value(name, taken, properties[name], tool)
+    if rest:
+        raise UnexpectedWordError(rest[0], hint=f"usage: {usage_line(tool)}")
+
+
+def _count(
+    name: str,
+    properties: Mapping[str, Any],
+    root: JsonSchema,
+    rest: Sequence[str],
+    later: Sequence[str],
+) -> int:
+    """Return how many words a parameter takes: a list leaves one to each that must have one."""
+    kind = _first_kind(properties[name], root)
+    if kind == "array":
+        required = set(required_of(root) or ())
+        return max(1, len(rest) - sum(other in required for other in later))
+    return len(rest) if kind == "" and not later else 1
+
+
+def _value(name: str, words: Sequence[str], schema: Any, tool: ToolDef) -> Any:
+    root = tool.input_schema
+    kind = _first_kind(schema, root)
+    if kind == "" and len(words) > 1:
+        return list(words)
+    values = [_read(name, word, schema, tool) for word in words]
+    if kind != "array":
+        return values[0]
+    return [item for value in values for item in value]
+
+
+def _read(name: str, word: str, schema: Any, tool: ToolDef) -> Any:
+    root = tool.input_schema
+    value = text_value(word, schema, root)
+    if value is NO_VALUE:
+        hint = enum_hint(word, schema, root) or f"usage: {usage_line(tool)}"
+        raise FlagValueError(f"--{name}", word, expected_by(schema, root), hint=hint)
+    return value
+
+
+def _first_kind(schema: Any, root: JsonSchema) -> str:
+    """Return the type that a word is first read as, "" when any text will do."""
+    for each in alternatives(schema, root):
+        if each.get("type") != "null":
+            return "enum" if "enum" in each else str(each.get("type", ""))
+    return "null"
+
+
+def _is_switch(schema: Any, root: JsonSchema) -> bool:
+    kinds = {each.get("type") for each in alternatives(schema, root)}
+    return "boolean" in kinds and kinds <= {"boolean", "null"}
+
+
+Read = Callable[[str], Any]
+
+
+class Parameters:
+    """The properties of a schema, and the simple schemas that a value of each may fit."""
+
+    __slots__ = ("_readers", "_simple", "are_raw", "properties", "root")
+
+    def __init__(self, root: JsonSchema) -> None:
+        self.root = root
+        self.properties = properties_of(root)
+        self.are_raw = takes_raw_words(self.properties, root)
+        self._simple: dict[str, tuple[list[JsonSchema], frozenset[Any]]] = {}
+        self._readers: dict[str, Read | None] = {}
+
+    def simple(self, name: str) -> tuple[list[JsonSchema], frozenset[Any]]:
+        """Return what a value may fit, and the types among it; None is the one of an enum."""
+        found = self._simple.get(name)
+        if found is None:
+            schemas = alternatives(self.properties[name], self.root)
+            kinds = frozenset(each.get("type") for each in schemas)
+            found = self._simple[name] = schemas, kinds
+        return found
+
+    def pairs(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """Return what `--name value --other value` spells; None for a line that says anything else.
+
+        Most lines are nothing but that, and then there is nothing to weigh.
+        """
+        if len(words) % 2:
+            return None
+        found: dict[str, Any] = {}
+        for at in range(0, len(words), 2):
+            flag, text = words[at], words[at + 1]
+            name = flag[2:]
+            if not name or flag[:2] != "--" or text[:2] == "--" or name in found:
+                return None
+            read = self._readers[name] if name in self._readers else self._reader(name)
+            value = NO_VALUE if read is None else read(text)
+            if value is NO_VALUE:
+                return None
+            found[name] = value
+        return found
+
+    def _reader(self, name: str) -> Read | None:
+        if name not in self.properties or "=" in name:
+            return None  # and it is not kept: scripts may write any number of such names
+        self._readers[name] = read = one_reader(self.simple(name)[0])
+        return read
+
+
+parameters_of = by_identity(Parameters)  # once for each schema
+
 
 __all__ = ["FlagError", "Flags", "read_flags"]
 

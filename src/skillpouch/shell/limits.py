@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from skillpouch.shell.workers import DEFAULT_MEMORY_BYTES
+from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES
 
 _MIB = 1024 * 1024
 

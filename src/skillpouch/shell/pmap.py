@@ -9,7 +9,7 @@ from typing import Any
 
 from skillpouch.errors import PortableError, nearest
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.shell.calling import INVALID, NOT_FOUND, Calling
+from skillpouch.shell.tool_command import INVALID, NOT_FOUND, Calling
 from skillpouch.shell.worker.order import Answer
 
 _USAGE = "usage: … | pmap [-j N] TOOL [WORDS with {} or {.field}]\n"

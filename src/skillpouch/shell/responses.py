@@ -1,10 +1,18 @@
-"""What a script gave: its output, a value, the calls it made, files, and a state to go on from."""
+"""What a script gave: output, a value, calls, files, a state to go on from."""
 
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast, get_args
 
-from skillpouch.results import Outcome
+from skillpouch.calls import ToolCall
+from skillpouch.execution.capture import kept_output
+from skillpouch.execution.command import Captured
+from skillpouch.results import Outcome, ToolResult
+from skillpouch.shell.errors import StateTokenError
+from skillpouch.shell.tool_command import time_note_in
+from skillpouch.text import clean
 
 Status = Literal["ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"]
 # Of calls that no tool ran for: words that mean nothing, a budget that is used up, a dry run.
@@ -114,3 +122,88 @@ RESPONSE_SCHEMA: dict[str, Any] = {
     },
     "required": ["stdout", "stderr", "exit_code"],
 }
+
+
+_OUTCOMES: dict[Status, Outcome] = {
+    "ok": "ok",
+    "timed_out": "timed_out",
+    "cancelled": "cancelled",
+    "denied": "denied",
+    "crashed": "killed",
+}
+
+
+def result_of(call: ToolCall, response: ToolResponse) -> ToolResult:
+    """Return the result; `structured` is the value that the script set with `result`."""
+    outcome = _OUTCOMES.get(response.status, "failed")
+    stdout, stderr = _kept(call, "stdout", response.stdout), _kept(call, "stderr", response.stderr)
+    parts = [stdout.text.removesuffix("\n")]
+    if outcome != "ok":
+        parts += [stderr.text.removesuffix("\n"), f"exit code {response.exit_code}"]
+    return ToolResult(
+        tool=call.tool.id,
+        outcome=outcome,
+        content=clean("\n".join(part for part in parts if part)),
+        structured=response.result,
+        exit_code=response.exit_code,
+        stdout=stdout.text,
+        stderr=stderr.text,
+        truncated=response.truncated or stdout.truncated or stderr.truncated,
+        saved=tuple(each.saved_to for each in (stdout, stderr) if each.saved_to),
+        duration_ms=response.duration_ms,
+        protections=response.protections,
+        code=None if response.status in ("ok", "failed") else response.status,
+        timeout_seconds=call.limits.timeout_seconds,
+    )
+
+
+def _kept(call: ToolCall, stream: str, text: str) -> Captured:
+    data = text.encode("utf-8", "replace")
+    return kept_output(call.terms.workspace, stream, data, call.limits.keep_bytes)
+
+
+def with_time_note(response: ToolResponse, result: ToolResult) -> ToolResponse:
+    """Return the response of a script with what was said of its time, if that ran out."""
+    note = time_note_in(result)
+    if not note:
+        return response
+    return replace(response, notes=(*response.notes, note), stderr=f"{response.stderr}{note}\n")
+
+
+def response_of(result: ToolResult) -> ToolResponse:
+    """Return the response of a script that was replayed: its calls and files are not on record."""
+    status = "ok" if result.outcome == "ok" else "failed"
+    return ToolResponse(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        exit_code=result.exit_code or 0,
+        status=cast("Status", result.code if result.code in get_args(Status) else status),
+        result=result.structured,
+        truncated=result.truncated,
+        duration_ms=result.duration_ms,
+        protections=result.protections,
+    )
+
+
+_SIGNATURE_BYTES = 32
+
+
+def state_token(state: bytes, key: bytes, tool: str) -> str:
+    """Return a state signed for one tool."""
+    return urlsafe_b64encode(_signature(state, key, tool) + state).decode()
+
+
+def state_of(token: str, key: bytes, tool: str) -> bytes:
+    """Return the state that a token holds; raise StateTokenError when it is not ours."""
+    try:
+        data = urlsafe_b64decode(token.encode("ascii"))
+    except ValueError:
+        raise StateTokenError("it is not a token") from None
+    signature, state = data[:_SIGNATURE_BYTES], data[_SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(state, key, tool)):
+        raise StateTokenError("it is of another tool, or was changed")
+    return state
+
+
+def _signature(state: bytes, key: bytes, tool: str) -> bytes:
+    return hmac.digest(key, tool.encode() + b"\0" + state, "sha256")

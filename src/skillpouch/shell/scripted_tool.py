@@ -11,20 +11,23 @@ from skillpouch.calls import ToolCall
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import is_loop_thread, run_blocking
 from skillpouch.runtime.memoize import Shared
-from skillpouch.shell.aside import Aside, Words
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
-from skillpouch.shell.cancelling import Cancellation
-from skillpouch.shell.engine import EngineCrashedError, ShellEngine
-from skillpouch.shell.events import OnStatus
+from skillpouch.shell.call_log import OnStatus
+from skillpouch.shell.engine import Cancellation, EngineCrashedError, ShellEngine
+from skillpouch.shell.inproc_engine import Aside, Words
 from skillpouch.shell.limits import ExecutionLimits
-from skillpouch.shell.preflight import Preview, preview_of
 from skillpouch.shell.prompt import help_page, system_prompt
-from skillpouch.shell.responses import RESPONSE_SCHEMA, ToolResponse
-from skillpouch.shell.results_of_scripts import response_of, result_of, with_time_note
-from skillpouch.shell.script_run import RunOptions, ScriptRun, Surroundings
-from skillpouch.shell.state_tokens import state_of, state_token
-from skillpouch.shell.tool_def import ToolDef
-from skillpouch.shell.toolbox import Toolbox
+from skillpouch.shell.responses import (
+    RESPONSE_SCHEMA,
+    ToolResponse,
+    response_of,
+    result_of,
+    state_of,
+    state_token,
+    with_time_note,
+)
+from skillpouch.shell.script_run import Preview, RunOptions, ScriptRun, Surroundings, preview_of
+from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.tools import Hosted, Tool
 
 if TYPE_CHECKING:
@@ -279,7 +282,7 @@ def _engine(making: Making) -> ShellEngine:
 
         return InprocEngine()
     from skillpouch.shell.worker_engine import WorkerEngine
-    from skillpouch.shell.workers import engine_folder
+    from skillpouch.shell.worker_pool import engine_folder
 
     engine_folder()  # what is missing is said when the tool is made
     return WorkerEngine(making.limits.memory_bytes)

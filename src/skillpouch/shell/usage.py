@@ -1,12 +1,14 @@
-"""How a command is written: one line of usage, and the page that `tool --help` prints."""
+"""How a command is named and written: one line of usage, and the page that `tool --help` prints."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from skillpouch.shell.errors import CommandNameError
 from skillpouch.shell.schema_shapes import alternatives, properties_of, required_of, resolved
 from skillpouch.shell.text_values import enum_words
-from skillpouch.shell.tool_def import ToolDef
+from skillpouch.shell.toolbox import ToolDef
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
 
@@ -101,3 +103,57 @@ def _about(name: str, schema: JsonSchema, root: JsonSchema) -> Iterator[str]:
 def _json(value: Any, most: int) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+_LONGEST = 100
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line, without what a reader does not see."""
+    return " ".join(clean(text).split())
+
+
+def full_lines(tool: ToolDef) -> str:
+    """Return what a command does and, when it takes anything, how it is written."""
+    line = f"- `{tool.name}`: {one_line(tool.description)}\n"
+    if not properties_of(tool.input_schema):
+        return line
+    return f"{line}  Usage: `{usage_line(tool)}`\n"
+
+
+def short_line(tool: ToolDef) -> str:
+    """Return what a command does, in a sentence or a part of one."""
+    text = one_line(tool.description)
+    sentence = text.partition(". ")[0].removesuffix(".")
+    if len(sentence) > _LONGEST:
+        sentence = f"{sentence[:_LONGEST].rpartition(' ')[0] or sentence[:_LONGEST]} …"
+    return f"- `{tool.name}`: {sentence}\n"
+
+
+OWN_COMMANDS = ("help", "discover", "pmap", "result")
+_KEYWORDS = frozenset(
+    (
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case"),
+        *("esac", "in", "function", "select", "time", "coproc"),
+    )
+)
+# The shell looks for these before it looks for commands of ours.
+_SPECIAL = frozenset(
+    (
+        *("break", "continue", "return", "exit", "export", "readonly", "set", "unset", "shift"),
+        *("source", "eval", "exec", "trap", "times", "local", "declare", "typeset"),
+    )
+)
+_COMMAND = re.compile(r"[^\W\d][\w.:-]*\Z")
+
+
+def check_command_name(name: str) -> None:
+    """Raise CommandNameError unless a script can call a command by this name."""
+    if name in _KEYWORDS:
+        raise CommandNameError(name, "it is a word of the shell's own language")
+    if name in _SPECIAL:
+        raise CommandNameError(name, "the shell never looks for another command of this name")
+    if name in OWN_COMMANDS:
+        raise CommandNameError(name, "every script has a command of this name")
+    if not _COMMAND.match(name):
+        raise CommandNameError(name, "letters, digits, '_', '.', ':' and '-' make a name")

@@ -9,7 +9,7 @@ from typing import Any
 from skillpouch.shell.engine import Crash, EngineCrashedError, Job
 from skillpouch.shell.worker.frames import FrameError
 from skillpouch.shell.worker.order import Answer, Command, Done, Order
-from skillpouch.shell.workers import DEFAULT_MEMORY_BYTES, Worker, Workers
+from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES, Worker, Workers
 
 
 class WorkerEngine:

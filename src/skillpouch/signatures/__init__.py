@@ -1,6 +1,6 @@
 """What a script says about itself, read without running it."""
 
-from skillpouch.signatures.languages import Language
+from skillpouch.signatures.shebang import Language
 from skillpouch.signatures.signature import Signature
 
 

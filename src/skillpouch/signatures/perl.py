@@ -2,12 +2,10 @@
 
 import re
 
-from skillpouch.signatures.argument_list import argument_list
 from skillpouch.signatures.blanked import blanked_perl
 from skillpouch.signatures.comments import first_comment
-from skillpouch.signatures.first_paragraph import first_paragraph
-from skillpouch.signatures.own_usage import own_usage
-from skillpouch.signatures.signature import Interface, Signature
+from skillpouch.signatures.signature import Interface, Signature, first_paragraph
+from skillpouch.signatures.usage_lines import argument_list, own_usage
 
 _LONGEST = 120_000  # only the beginning of anything longer is read
 _WORDS = re.compile(r"[@$]\{?ARGV\b|\bGetOptions\b|\bgetopts?\b")

@@ -1,5 +1,6 @@
-"""What a script says about itself: the value that every reader of a language makes."""
+"""What a script says about itself, as one value."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -46,3 +47,43 @@ class Signature:
     has_entry: bool = True  # a main block, `main`, `handler`, or statements that do something
     is_test: bool = False  # imports pytest or unittest
     reads_input: bool = False  # asks a person a question (`input()`, `read -p`)
+
+
+# Set by the shell, by the login, by a language's own tools or by Skillpouch itself.
+_STANDARD = frozenset(
+    {
+        *("CDPATH", "COLUMNS", "DIRSTACK", "EDITOR", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS"),
+        *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LANG", "LANGUAGE", "LINENO", "LINES", "LOGNAME"),
+        *("MACHTYPE", "MAPFILE", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "OSTYPE", "PATH", "PPID"),
+        *("PIPESTATUS", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELL"),
+        *("SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "TMPDIR", "UID", "USER", "USERNAME"),
+        *("NODE_ENV", "TEMP", "TMP", "USERPROFILE"),
+    }
+)
+
+
+def is_standard(name: str) -> bool:
+    """Tell whether a variable is there, or is done without, on every machine."""
+    return name in _STANDARD or name.startswith(("BASH", "LC_"))
+
+
+LONGEST_DESCRIPTION = 256
+
+# "=====", "# ----", "*****": drawn around a title, never part of it.
+_RULE = re.compile(r"^[\W_]{3,}$")
+_USAGE = re.compile(r"(?:^|\s)usage:\s", re.IGNORECASE)
+
+
+def first_paragraph(text: str) -> str:
+    """Join the lines up to the first empty one; cut at 256 characters."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        stripped = line.strip()
+        is_rule = _RULE.match(stripped) is not None
+        if lines and (is_rule or not stripped):
+            break  # a line drawn below a title ends it as a blank line does
+        if stripped and not is_rule:
+            lines.append(stripped)
+    text = " ".join(" ".join(lines).split())
+    described = _USAGE.split(text, maxsplit=1)[0] or text
+    return described[:LONGEST_DESCRIPTION].rstrip()

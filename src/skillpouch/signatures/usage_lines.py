@@ -1,11 +1,13 @@
-"""The command lines that a SKILL.md shows for one of its scripts, and whether they fit its plan."""
+"""Usage lines, which people write by hand, read as parameters."""
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from skillpouch.signatures.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.signature import Interface, JsonSchema
 
 _MOST_LINES = 5
 _LONGEST_LINE = 400
@@ -151,3 +153,69 @@ def _takes_anything(plan: ArgvPlan) -> bool:
 def _flags(plan: ArgvPlan) -> set[str]:
     arguments = [part for part in plan if isinstance(part, Argument)]
     return {flag for part in arguments for flag in (part.flag, part.off_flag) if flag}
+
+
+_LONGEST = 200
+_USAGE = re.compile(r"\busage:[ \t]*+(?:(?:\\n|\n)[ \t#*/]*+)?([^\n]{1,400})", re.IGNORECASE)
+# The ways in which languages name the script that is running.
+_ITSELF = re.compile(
+    r"\$\(basename [\"']?\$\{?(?:0|BASH_SOURCE\[0\])\}?[\"']?\)|`basename [\"']?\$0[\"']?`"
+    r"|\$\{?0(?:##\*/)?\}?|\{(?:os\.path\.basename\()?sys\.argv\[0\]\)?\}|\{Path\(__file__\)\.name\}"
+    r"|\$\{process\.argv\[1\]\}|#\{\$(?:0|PROGRAM_NAME)\}|%s|%prog|\{__file__\}"
+)
+_QUOTES = "\"'`"
+_ENDS = re.compile(r"\\n|\*/")
+
+
+def own_usage(text: str, filename: str = "") -> str:
+    """What stands after the first `Usage:` of a script, on one line; "" without one."""
+    match = _USAGE.search(text)
+    if match is None:
+        return ""
+    line = _ITSELF.sub(lambda _: filename or "script", match.group(1))
+    opened = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()[-1:]
+    quote = opened if opened and opened in _QUOTES else ""
+    line = line.partition(quote)[0] if quote else re.sub(r"(?:\"\"\"|''').*", "", line)
+    return " ".join(_ENDS.split(line)[0].strip("` \t").split())[:_LONGEST].rstrip()
+
+
+class Planned(NamedTuple):
+    """An argument of a command line with the schema of its value."""
+
+    argument: Argument
+    schema: JsonSchema
+    required: bool = False
+
+
+def argument_list(description: str, usage: str = "") -> Interface:
+    """A script that is seen to read its arguments, but not which: any number of words.
+
+    `usage` is the script's own line about them, the best there is to go by.
+    """
+    words: JsonSchema = {"type": "array", "items": {"type": "string"}}
+    if usage:
+        words["description"] = f"Command-line arguments; usage: {usage}"
+    return planned(description, [Planned(Argument(name="args", nargs="*"), words)])
+
+
+def planned(description: str, arguments: Iterable[Planned]) -> Interface:
+    """A script whose arguments are all known."""
+    known = list(arguments)
+    return Interface(
+        convention="argv",
+        description=description,
+        input_schema={
+            **object_schema(
+                {each.argument.name: each.schema for each in known},
+                [each.argument.name for each in known if each.required],
+            ),
+            "additionalProperties": False,
+        },
+        plan=tuple(each.argument for each in known),
+    )
+
+
+def object_schema(properties: dict[str, JsonSchema], required: list[str]) -> JsonSchema:
+    """An object with these properties; `required` appears only when something is."""
+    schema: JsonSchema = {"type": "object", "properties": properties}
+    return {**schema, "required": required} if required else schema

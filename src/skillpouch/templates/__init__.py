@@ -20,11 +20,9 @@ is not among `secrets` is always one.
 """
 
 from skillpouch.templates.argv import ArgvTemplate
-from skillpouch.templates.errors import FillError, TemplateError, VariableInWordsError
-from skillpouch.templates.form import FormTemplate
-from skillpouch.templates.header import HeaderTemplate
+from skillpouch.templates.form import FormTemplate, HeaderTemplate, TextTemplate
 from skillpouch.templates.json_body import JsonTemplate
-from skillpouch.templates.text import TextTemplate
+from skillpouch.templates.parts import FillError, TemplateError, VariableInWordsError
 from skillpouch.templates.url import UrlTemplate
 
 __all__ = [

@@ -1,5 +1,6 @@
-"""`name=value` pairs, as in a query or a form: a value can add no pair and end none."""
+"""Forms, headers and plain text: a value can add no pair, no header, and end none."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -8,12 +9,14 @@ from urllib.parse import quote
 from skillpouch.templates.parts import (
     Argument,
     Parts,
+    TemplateError,
     Variable,
     filled,
     is_left_out,
     joined,
     names_in,
     parse_parts,
+    refuse_characters,
     variables_in,
 )
 
@@ -71,3 +74,53 @@ def _one_by_one(pair: Parts, arguments: Mapping[str, Any]) -> list[Mapping[str, 
     if len(before) != 1 or not isinstance(before[0], str) or not before[0].endswith("="):
         return [arguments]
     return [{**arguments, value.name: item} for item in arguments[value.name]]
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_REASON = "a header cannot hold line breaks or control characters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderTemplate:
+    parts: Parts
+    names: frozenset[str]
+    variables: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the template of a header's value."""
+        if bad := _CONTROL.search(text):
+            raise TemplateError(_REASON, bad.start())
+        parts = parse_parts(text)
+        return cls(parts=parts, names=names_in(parts), variables=variables_in(parts))
+
+    def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str | None:
+        """Return the value; None when its arguments are not given and the header is left out."""
+        if is_left_out(self.parts, arguments):
+            return None
+        texts = list(filled(self.parts, arguments, secrets))
+        for one in texts:
+            refuse_characters(one, _CONTROL, _REASON)
+        return "".join(one.text for one in texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTemplate:
+    parts: Parts
+    names: frozenset[str]
+    variables: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a template that any text may fill."""
+        parts = parse_parts(text)
+        return cls(parts=parts, names=names_in(parts), variables=variables_in(parts))
+
+    def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
+        """Return the text; an argument that is not given leaves nothing in its place."""
+        given = tuple(
+            part
+            for part in self.parts
+            if not isinstance(part, Argument) or arguments.get(part.name) is not None
+        )
+        return "".join(one.text for one in filled(given, arguments, secrets))

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from skillpouch.templates.errors import FillError, TemplateError
 from skillpouch.templates.parts import (
     Argument,
+    FillError,
     Parts,
+    TemplateError,
     filled,
     is_left_out,
     names_in,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import unquote
 
-from skillpouch.templates.errors import FillError, TemplateError
 from skillpouch.templates.form import FormTemplate, encoded
 from skillpouch.templates.parts import (
+    FillError,
     Parts,
+    TemplateError,
     is_left_out,
     joined,
     names_in,

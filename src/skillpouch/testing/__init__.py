@@ -1,7 +1,6 @@
 """For tests: the tools of a skill in one line, and recorded calls in the place of tools."""
 
-from skillpouch.testing.cassette import Cassette, cassette
-from skillpouch.testing.errors import CassetteError, CassetteMissError
+from skillpouch.testing.cassette import Cassette, CassetteError, CassetteMissError, cassette
 from skillpouch.testing.running import run_tool
 
 __all__ = ["Cassette", "CassetteError", "CassetteMissError", "cassette", "run_tool"]

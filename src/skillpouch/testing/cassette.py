@@ -1,20 +1,138 @@
 """Cassettes: the calls of a test are recorded once, and answered from the record ever after."""
 
+import json
+import os
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from skillpouch.calls import ToolCall
-from skillpouch.errors import SkillpouchError
+from skillpouch.errors import PortableError, SkillpouchError
 from skillpouch.results import ToolResult
 from skillpouch.secrets.redaction import Redactor
-from skillpouch.testing.cassette_file import read_cassette, write_cassette
-from skillpouch.testing.errors import CassetteError, CassetteMissError, CassetteSecretError
 from skillpouch.testing.recorded_calls import RecordedCall, given, key_of, record_of
 from skillpouch.testing.tape import playing
+
+_MOST_SHOWN = 5
+_LONGEST = 200
+
+
+class CassetteError(PortableError, AssertionError):
+    """Not a SkillpouchError: an agent is told of those and goes on, and its test would pass."""
+
+    code: ClassVar[str] = "cassette"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(f"{message}\nhint: {hint}" if hint else message)
+
+
+class CassetteMissError(CassetteError):
+    """A call that was not recorded; `recorded` are arguments of the same tool that were.
+
+    `times` is how often this very call was recorded: each answer is given once.
+    """
+
+    code = "cassette_miss"
+
+    def __init__(
+        self, path: Path, tool: str, arguments: Any, *, recorded: Sequence[Any], times: int
+    ) -> None:
+        self.path = path
+        self.tool = tool
+        self.arguments = arguments
+        self.recorded = list(recorded)
+        call = f"{tool} with {_shown(arguments)}"
+        again = 'delete the file, or say mode="record" once, to record it again'
+        if times:
+            message = f"{path}: {call} was recorded {times} times and is called once more"
+            super().__init__(message, hint=again)
+            return
+        others = "; ".join(_shown(each) for each in self.recorded[:_MOST_SHOWN])
+        known = f"{tool} was recorded with {others}" if others else f"no call of {tool} is in it"
+        super().__init__(f"{path}: no recorded call of {call}", hint=f"{known}; {again}")
+
+
+class CassetteSecretError(CassetteError):
+    """A call that cannot be recorded without giving a secret away."""
+
+    code = "cassette_secret"
+
+    def __init__(self, tool: str, where: str) -> None:
+        self.tool = tool
+        super().__init__(
+            f"{tool} cannot be recorded: there is a secret in its {where}",
+            hint="give it by a grant instead of an argument; what a tool says is redacted",
+        )
+
+
+class CassetteFileError(CassetteError):
+    """A file that is no cassette, or of a version that is not known here."""
+
+    code = "cassette_file"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is no cassette: {reason}", hint="delete it to record it again")
+
+
+def _shown(arguments: Any) -> str:
+    text = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+_FORMAT = "skillpouch-cassette"
+_VERSION = 1
+
+
+def read_cassette(path: Path) -> list[RecordedCall]:
+    """Return the calls of a cassette, in the order in which they were recorded."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CassetteFileError(path, str(error)) from None
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise CassetteFileError(path, f"its format is not {_FORMAT!r}")
+    if value.get("version") != _VERSION:
+        raise CassetteFileError(path, f"its version is {value.get('version')!r}, not {_VERSION}")
+    calls = value.get("calls")
+    return [_call(path, each) for each in (calls if isinstance(calls, list) else [None])]
+
+
+def _call(path: Path, value: Any) -> RecordedCall:
+    try:
+        gave = {name: dict(value[name]) for name in ("result", "error") if name in value}
+        call = RecordedCall(
+            key=value["key"], tool=value["tool"], arguments=value["arguments"], gave=gave
+        )
+        given(call)  # what cannot be replayed is said now, not in the middle of a test
+    except (KeyError, TypeError, ValueError):
+        raise CassetteFileError(path, f"not a recorded call: {value!r:.80}") from None
+    return call
+
+
+def write_cassette(path: Path, calls: Sequence[RecordedCall]) -> None:
+    """Put a cassette in its place; whoever reads meanwhile sees the old one or the new one."""
+    listed = [
+        {"tool": call.tool, "arguments": call.arguments, "key": call.key, **call.gave}
+        for call in calls
+    ]
+    value = {"format": _FORMAT, "version": _VERSION, "calls": listed}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            file.write(json.dumps(value, indent=2) + "\n")
+        Path(beside).chmod(0o644)  # part of a project, not a temporary file
+        os.replace(beside, path)  # noqa: PTH105 - both are names
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
 
 Mode = Literal["auto", "record", "replay"]
 

@@ -18,10 +18,9 @@ from skillpouch.provision.packages.granted_packages import (
 )
 from skillpouch.skills import Skill
 from skillpouch.tools import Function, Hosted, Script, Tool
-from skillpouch.trust.asks import asks_of
-from skillpouch.trust.grant import Grant, needs_of
+from skillpouch.trust.grant import Grant, is_below, needs_of
 from skillpouch.trust.package_asks import package_needs, propose_packages
-from skillpouch.trust.paths import is_below
+from skillpouch.trust.requested import asks_of
 from skillpouch.untrusted_files import CannotReadError, Stamp
 
 _MOST_KNOWN = 4096

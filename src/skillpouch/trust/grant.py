@@ -1,17 +1,136 @@
 """A grant: what one skill may have, for as long as not a byte of it changes."""
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
 from skillpouch.discovery.digest import Entry, Manifest
+from skillpouch.environment import home_directory
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import covers_host
-from skillpouch.trust.packages import covers_package, with_packages
-from skillpouch.trust.paths import covers_path
-from skillpouch.trust.programs import with_pin
+
+_NPM = "npm:"
+_PYTHON = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(.*)\Z", re.DOTALL)
+# A range may have blanks between its parts: `>=1 <3 || 4.x`.
+_JAVASCRIPT = re.compile(
+    r"npm:((?:@[\w.~-]+/)?[a-zA-Z0-9_~][\w.~-]*)(@[^\s@]+(?: [^\s@]+)*)?\Z", re.ASCII
+)
+_CLAUSE = r"\s*(?:===|[=!<>~]=|[<>])\s*[\w.*+!-]++\s*"
+_VERSION = re.compile(rf"(?:\[[\w., -]*\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?\Z", re.ASCII)
+
+
+def split_package(text: str) -> tuple[str, str]:
+    """Return name and version of a package, the name in its one spelling; "" for what is none.
+
+    A Python package as pip writes it (`PyYAML==6.0`), one for Node.js as `npm:name@version`.
+    """
+    if text.startswith(_NPM):
+        found = _JAVASCRIPT.match(text)
+        # Names at npm once had capitals, and those are others than the small ones.
+        return (f"{_NPM}{found[1]}", found[2] or "") if found else ("", "")
+    found = _PYTHON.match(text)
+    if found is None or not _VERSION.match(found[2]):
+        return "", ""
+    return re.sub(r"[-_.]+", "-", found[1]).lower(), found[2].strip()
+
+
+def covers_package(granted: str, needed: str) -> bool:
+    """Tell whether a package that was granted is the needed one.
+
+    Where either names no version, every version will do; else both must name the same.
+    """
+    name, version = split_package(needed)
+    granted_name, granted_version = split_package(granted)
+    same = "" in (version, granted_version) or version == granted_version
+    return bool(name) and name == granted_name and same
+
+
+def with_packages(packages: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages with some more; they take the place of other versions of the same.
+
+    Several versions of one package that are named together stay together: two scripts of a
+    skill may declare one each.
+    """
+    wanted = set(new)
+    names = {split_package(each)[0] for each in wanted}
+    others = [each for each in packages if split_package(each)[0] not in names]
+    return tuple(sorted({*others, *wanted}))
+
+
+def real_path(path: str) -> str:
+    """Return where a path really leads, without links, `.` and `..`; "" for what is no path.
+
+    It need not exist: what is not there yet leads to where it would be.
+    """
+    if not path.startswith("/"):
+        return ""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a loop of links; a NUL
+        return ""
+
+
+def covers_path(granted: str, needed: str) -> bool:
+    """Tell whether a granted path is, or is above, what is needed.
+
+    `granted` is as it was really found when it was granted: a link that was put in its place
+    since does not move the grant. The home, and whatever it lies in, is covered by a grant of
+    exactly that, and by nothing above it.
+    """
+    found = real_path(needed)
+    if not found or not _is_plain(granted):
+        return False
+    if found == granted:
+        return True
+    return is_below(found, granted) and not holds_home(found)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Tell whether a plain path lies inside a folder, and is not the folder itself."""
+    return path != folder and path.startswith(folder if folder == "/" else f"{folder}/")
+
+
+def holds_home(path: str) -> bool:
+    """Tell whether a plain path is the user's home, or a folder in which it lies."""
+    home = home_directory()
+    if home is None:
+        return path == "/"
+    real = os.path.realpath(home)
+    return path == real or is_below(real, path)
+
+
+def _is_plain(path: str) -> bool:
+    return path.startswith("/") and path == os.path.normpath(path) and not path.startswith("//")
+
+
+_PIN = re.compile(r"(https://[^\s#]+)#sha256=([0-9a-f]{64})\Z")
+
+
+def pin_of(url: str, sha256: str) -> str:
+    """Return the word for one content of one address."""
+    return f"{url.partition('#')[0]}#sha256={sha256}"
+
+
+def split_pin(pin: str) -> tuple[str, str]:
+    """Return address and hash; two empty texts when it is no such word."""
+    match = _PIN.match(pin)
+    return (match[1], match[2]) if match else ("", "")
+
+
+def pinned_hash(url: str, pins: Iterable[str]) -> str | None:
+    """Return the hash that an address must have, None when nobody vouched for any."""
+    wanted = url.partition("#")[0]
+    return next((found for each, found in map(split_pin, pins) if each == wanted), None)
+
+
+def with_pin(pins: tuple[str, ...], pin: str) -> tuple[str, ...]:
+    """Return pins with one more, which takes the place of another one of its address."""
+    url = split_pin(pin)[0]
+    return tuple(sorted({*(each for each in pins if split_pin(each)[0] != url), pin}))
+
 
 _FORMAT = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")

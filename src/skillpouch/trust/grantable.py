@@ -6,11 +6,8 @@ from dataclasses import replace
 from skillpouch.environment import cache_directory, config_directory, state_directory
 from skillpouch.needs import Need
 from skillpouch.net.hosts import HostError, read_host
-from skillpouch.trust.errors import GrantRefusedError
-from skillpouch.trust.packages import split_package
-from skillpouch.trust.paths import is_below, real_path
-from skillpouch.trust.programs import split_pin
-from skillpouch.trust.visible import has_hidden
+from skillpouch.trust.errors import GrantRefusedError, has_hidden
+from skillpouch.trust.grant import is_below, real_path, split_package, split_pin
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 

@@ -1,10 +1,12 @@
-"""Grants: the user's own record of what each skill may have, one small file per skill."""
+"""Grants: the user's own record of what each skill may have, and the consent to run unconfined."""
 
+import json
 import logging
 import os
+import platform
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -16,7 +18,6 @@ from skillpouch.discovery.index import is_settled
 from skillpouch.environment import state_directory
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
-from skillpouch.trust.consent import CONSENT_FILE, Consent, read_consent, write_consent
 from skillpouch.trust.errors import GrantStoreError, SkillChangedError
 from skillpouch.trust.grant import Grant, read_grant, write_grant
 from skillpouch.trust.grantable import grantable
@@ -24,6 +25,36 @@ from skillpouch.trust.private_folder import PrivateFolder, user_name
 
 if TYPE_CHECKING:
     from skillpouch.untrusted_files import Stamp
+
+
+CONSENT_FILE = "unconfined.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Who said so and when. It counts on the machine where it was said: homes are shared."""
+
+    when: str
+    by: str
+    machine: str = field(default_factory=platform.node)
+
+
+def write_consent(consent: Consent) -> bytes:
+    """Return the text that is kept."""
+    return json.dumps(asdict(consent)).encode()
+
+
+def read_consent(data: bytes | None) -> Consent | None:
+    """Return the consent in a text, if it is one and was given on this machine."""
+    try:
+        value = json.loads(data or b"null")
+        consent = Consent(**value) if isinstance(value, dict) else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if consent is None or not all(isinstance(each, str) for each in astuple(consent)):
+        return None
+    return consent if consent.machine == platform.node() else None
+
 
 _log = logging.getLogger(__name__)
 _FILE = re.compile(r"[0-9a-f]{64}\.json\Z")

@@ -1,14 +1,132 @@
 """Packages that a script imports and nobody declared: proposals, made from its text alone."""
 
+import ast
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from skillpouch.trust.javascript_imports import javascript_packages
-from skillpouch.trust.package_names import SHARED_FOLDERS, is_installed_by_nobody, known_package
-from skillpouch.trust.packages import split_package
-from skillpouch.trust.python_imports import Import, python_imports
+from skillpouch.signatures.javascript.statements import imported_modules
+from skillpouch.signatures.javascript.tokens import read_tokens
+from skillpouch.signatures.python.outline import BLOCKS
+from skillpouch.signatures.python.reading import read_python
+from skillpouch.trust.grant import split_package
+from skillpouch.trust.package_names import (
+    SHARED_FOLDERS,
+    is_installed_by_nobody,
+    is_part_of_node,
+    known_package,
+)
+
+# Bundles bring along what they need.
+_LONGEST = 120_000
+_BUILT_IN = ("node:", "bun:", "deno:", "cloudflare:", "file:", "data:", "http:", "https:", "jsr:")
+_NOT_PACKAGES = ("#", "/", "@/", "~/", "$")  # what a build tool or a package itself rewrites
+
+
+def javascript_packages(text: str) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return package → line, and the relative paths of the program's own modules."""
+    if len(text) > _LONGEST:
+        return {}, ()
+    packages: dict[str, int] = {}
+    own = []
+    for module in sorted(imported_modules(read_tokens(text))):
+        if module.startswith("."):
+            own.append(module)
+        elif name := _package(module):
+            line = text.count("\n", 0, max(0, text.find(module))) + 1
+            packages.setdefault(name, line)
+    return packages, tuple(own)
+
+
+def _package(module: str) -> str:
+    """Return the package that a module belongs to; "" for what needs none."""
+    if module.startswith((*_BUILT_IN, *_NOT_PACKAGES)) or is_part_of_node(module):
+        return ""
+    words = module.removeprefix("npm:").split("/")
+    name = "/".join(words[:2] if module.removeprefix("npm:").startswith("@") else words[:1])
+    spelt, _ = split_package(f"npm:{name}")
+    return spelt.removeprefix("npm:")
+
+
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+class Import(NamedTuple):
+    """One imported module; a relative one starts with dots. `names` are what `from` takes."""
+
+    module: str
+    line: int
+    optional: bool = False
+    names: tuple[str, ...] = ()
+
+
+def python_imports(text: str) -> list[Import]:
+    """Return the imports of a script in order; none when it is not Python.
+
+    Optional is what is tried with `except ImportError`, or only there for type checkers.
+    """
+    # It refuses what would keep Python's parser busy for minutes, and finds most scripts simple.
+    if not read_python(text).imports:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    found: list[Import] = []
+    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while pending:
+        node, optional = pending.pop()
+        found += _imports(node, optional=optional)
+        pending += [(child, optional or _is_spared(node, block)) for block, child in _inside(node)]
+    return sorted(found, key=lambda each: each.line)
+
+
+def _inside(node: ast.AST) -> Iterable[tuple[str, ast.AST]]:
+    blocks = BLOCKS.get(type(node), ())
+    return ((block, child) for block in blocks for child in getattr(node, block))
+
+
+def _imports(node: ast.AST, *, optional: bool) -> list[Import]:
+    if isinstance(node, ast.Import):
+        return [Import(alias.name, node.lineno, optional) for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        names = tuple(alias.name for alias in node.names)
+        return [Import("." * node.level + (node.module or ""), node.lineno, optional, names)]
+    return []
+
+
+def _is_spared(node: ast.AST, block: str) -> bool:
+    """Tell whether a script goes on without what this part of a statement imports."""
+    if isinstance(node, ast.Try | ast.TryStar):
+        # What a handler imports instead is as optional as what could not be had.
+        return block != "finalbody" and any(map(_catches_imports, node.handlers))
+    if isinstance(node, ast.If) and block == "body":
+        test = node.test
+        return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
+    return False
+
+
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return not _gives_up(handler)
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {getattr(each, "id", getattr(each, "attr", "")) for each in caught}
+    return bool(names & _CAUGHT) and not _gives_up(handler)
+
+
+def _gives_up(handler: ast.ExceptHandler) -> bool:
+    """Tell whether a handler ends the script: then what it waited for is needed after all."""
+    last = handler.body[-1]
+    if isinstance(last, ast.Raise):
+        return True
+    called = last.value.func if _is_call(last) else None  # type: ignore[attr-defined]  # an Expr
+    return getattr(called, "id", getattr(called, "attr", "")) in {"exit", "_exit", "quit"}
+
+
+def _is_call(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+
 
 Confidence = Literal["exact", "known", "installed", "guess"]
 _JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts")

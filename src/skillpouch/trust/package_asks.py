@@ -10,7 +10,7 @@ from posixpath import dirname
 
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.needs import Need
-from skillpouch.signatures.languages import language_of, source_text
+from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.inferred_packages import Proposal, infer_packages

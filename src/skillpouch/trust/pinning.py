@@ -15,7 +15,7 @@ from skillpouch.provision.packages.ready import Environment
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.errors import UngrantedError
-from skillpouch.trust.packages import split_package, with_packages
+from skillpouch.trust.grant import split_package, with_packages
 
 
 async def pinned_packages(

@@ -1,22 +1,70 @@
-"""Everything a person should see before saying yes to a skill."""
+"""Everything a person should see before saying yes to a skill, and what changed since."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from skillpouch.discovery.digest import Snapshot, snapshot_of
+from skillpouch.discovery.digest import Entry, Manifest, Snapshot, snapshot_of
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
-from skillpouch.trust.asks import asks_of
-from skillpouch.trust.changes import Change, changes_between
-from skillpouch.trust.errors import GrantRefusedError
-from skillpouch.trust.grant import Grant, missing
+from skillpouch.trust.errors import GrantRefusedError, visible
+from skillpouch.trust.grant import Grant, is_below, missing
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.package_asks import package_needs, propose_packages
-from skillpouch.trust.paths import is_below
+from skillpouch.trust.requested import asks_of
+
+_MOST_NAMED = 3
+
+
+class Change(NamedTuple):
+    """One path that is not what it was. `detail` says how, where a word does not: `644 → 755`."""
+
+    path: str
+    what: Literal["added", "removed", "changed", "mode", "link"]
+    detail: str = ""
+
+
+def changes_between(before: Manifest, after: Manifest) -> tuple[Change, ...]:
+    """Return every difference, in order of path."""
+    paths = sorted(before.keys() | after.keys())
+    found = (_change(path, before.get(path), after.get(path)) for path in paths)
+    return tuple(change for change in found if change is not None)
+
+
+def in_short(changes: Sequence[Change]) -> str:
+    """Say in a few words what changed: the first files by name, the rest by number."""
+    if not changes:
+        return "its files changed since"
+    named = [visible(change.path) for change in changes[:_MOST_NAMED]]
+    more = len(changes) - len(named)
+    others = f" and {more:,} more" if more else ""
+    return f"{', '.join(named)}{others} changed since"
+
+
+def _change(path: str, before: Entry | None, after: Entry | None) -> Change | None:
+    if before == after:
+        return None
+    if before is None or after is None:
+        there = before or after
+        assert there is not None
+        detail = "" if there.kind == "file" else _named(there)
+        return Change(path, "added" if before is None else "removed", detail)
+    if before.kind != after.kind:
+        return Change(path, "changed", f"{before.kind} → {_named(after)}")
+    if before.content == after.content:
+        return Change(path, "mode", f"{before.mode:o} → {after.mode:o}")
+    if after.kind == "link":
+        return Change(path, "link", f"{before.content} → {after.content}")
+    mode = "" if before.mode == after.mode else f"mode {before.mode:o} → {after.mode:o}"
+    return Change(path, "changed", mode)
+
+
+def _named(entry: Entry) -> str:
+    return f"link to {entry.content}" if entry.kind == "link" else entry.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

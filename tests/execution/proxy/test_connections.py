@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from skillpouch.execution.proxy import connection
 from skillpouch.execution.proxy import connection as connection_module
-from skillpouch.execution.proxy import passing
 from skillpouch.execution.proxy.connection import Connection
 from skillpouch.execution.proxy.granted import Granted
 from skillpouch.execution.proxy.uplink import Uplink
@@ -216,7 +216,7 @@ async def test_a_head_that_drips_is_not_waited_for(
 
 
 async def test_a_silent_tunnel_ends(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.05)
 
     await line.send("CONNECT example.com:443 HTTP/1.1", "", "")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillpouch.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
-from skillpouch.execution.proxy.request import BadRequestError, Forward, Tunnel, read_request
+from skillpouch.execution.proxy.connection import BadRequestError, Forward, Tunnel, read_request
 from skillpouch.net.hosts import Host
 
 

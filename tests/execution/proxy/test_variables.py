@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from skillpouch.execution.command import Command, Nursery
-from skillpouch.execution.proxy.variables import through_proxy
+from skillpouch.execution.proxy.granted import through_proxy
 
 PROXY = "http://127.0.0.1:3128"
 

@@ -9,7 +9,7 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.integrations.langchain import create_langchain_tools
-from skillpouch.registry.names import is_wire_name, skill_wire_name
+from skillpouch.tools import is_wire_name, skill_wire_name
 
 WriteSkill = Callable[..., Path]
 

@@ -17,7 +17,7 @@ from skillpouch.servers.addresses import Address
 from skillpouch.servers.grpc import GrpcServer, GrpcSettings
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
-from skillpouch.servers.stopping import Stop
+from skillpouch.servers.lifecycle import Stop
 from tests.servers.processes import processes_with
 
 PATIENCE_SECONDS = 100.0

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillpouch
-from skillpouch.servers.grpc.errors import MessageError
 from skillpouch.servers.grpc.messages import arguments_of
+from skillpouch.servers.grpc.statuses import MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, listening

@@ -10,7 +10,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skillpouch.servers.addresses import Address
-from skillpouch.servers.errors import AddressError, CertificateError
+from skillpouch.servers.faults import AddressError, CertificateError
 from skillpouch.servers.grpc import GrpcSettings
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub

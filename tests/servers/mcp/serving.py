@@ -13,8 +13,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from skillpouch.servers.addresses import Address
+from skillpouch.servers.lifecycle import Stop
 from skillpouch.servers.mcp import HttpSettings, McpServer
-from skillpouch.servers.stopping import Stop
 
 Era = Literal["legacy", "auto"]
 ERAS: tuple[Era, ...] = ("legacy", "auto")

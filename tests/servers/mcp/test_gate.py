@@ -10,7 +10,7 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from skillpouch.servers.addresses import Address, parse_address
-from skillpouch.servers.errors import AddressError, TokenFileError
+from skillpouch.servers.faults import AddressError, TokenFileError
 from skillpouch.servers.mcp import HttpSettings, McpLimits, McpServer
 from skillpouch.servers.tokens import Tokens
 from tests.servers.mcp.conftest import NewManager

@@ -1,17 +1,253 @@
-"""What an agent asks `define_tool` for: its arguments, understood once and for all."""
+"""What an agent asks `define_tool` for, and the files of the skill that it becomes."""
 
+import ast
+import io
 import json
 import re
-from collections.abc import Mapping
+import tokenize
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from skillpouch.builtins.authoring.javascript_code import is_javascript, javascript_module
-from skillpouch.builtins.authoring.parameters import Parameters, read_definitions
-from skillpouch.builtins.authoring.python_code import NotPythonError, python_module
+from skillpouch.declarations.declared import DeclarationError
+from skillpouch.declarations.parameters import read_parameters
 from skillpouch.errors import ToolFaultError
+from skillpouch.signatures.javascript.statements import default_export
+from skillpouch.signatures.javascript.tokens import Code, read_tokens
 from skillpouch.signatures.python.pep723 import read_block
 from skillpouch.text import clean
+
+_IMPORT = re.compile(r"\s*import\b[^'\"`;]*?['\"][^'\"\n]+['\"][ \t]*;?[ \t]*(?:\n|\Z)")
+_BRACKETS = frozenset(("(", ")", "[", "]", "{", "}", "${"))
+# Words that no Python has: enough to tell which of the two a body is.
+_ONLY_HERE = re.compile(
+    r"(?<![\w.$])(?:const|let|var|function|new|typeof)\s+[\w{\[(]|=>|===|!==|\|\||&&"
+)
+
+
+def is_javascript(code: str) -> bool:
+    """Tell whether a text that is no Python looks like JavaScript."""
+    return _ONLY_HERE.search(code) is not None
+
+
+def javascript_module(code: str, description: str) -> str:
+    """Return a module whose default export does what the code says.
+
+    The code is the body of `async function handler(args)`, imports first if it has any, or a
+    module that exports a function by itself.
+    """
+    text = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    tokens = read_tokens(text)
+    _require_balance(tokens, text)
+    module = text if default_export(tokens) is not None else _wrapped(text)
+    # A line end in JavaScript is not only what it is elsewhere.
+    said = " ".join(re.split(r"[\u2028\u2029]", description))
+    return f"// {said}\n\n{module}\n"
+
+
+def _wrapped(text: str) -> str:
+    """Put the body into a function; imports can only stand outside of it."""
+    end = 0
+    while found := _IMPORT.match(text, end):
+        end = found.end()
+    imports = text[:end].strip()
+    head = f"{imports}\n\n" if imports else ""
+    return f"{head}export default async function handler(args) {{\n{text[end:]}\n}}"
+
+
+def _require_balance(code: Code, text: str) -> None:
+    """Refuse a body that would close the function it is put into, or never end it."""
+    for position, token in enumerate(code.tokens):
+        if (
+            token.kind == "punctuation"
+            and token.text in _BRACKETS
+            and position not in code.partners
+        ):
+            line = text.count("\n", 0, token.start) + 1
+            message = f"code: line {line}: {token.text!r} without its other half"
+            raise ToolFaultError("invalid_argument", message)
+
+
+Parameters = dict[str, dict[str, Any]]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")  # what every model provider accepts
+_OURS = "__workDir"
+_TYPES = ("string", "number", "boolean", "object", "array")
+_NOT_HERE = ("$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf")
+
+
+def read_definitions(given: Any) -> Parameters:
+    """Return each parameter with a type and a description; raise ToolFaultError when it has none.
+
+    A map of names, a list and a JSON Schema for an object are all understood.
+    """
+    try:
+        schema = read_parameters({"parameters": given}) or {}
+        if any(key in schema for key in _NOT_HERE):
+            raise _fault("a map of parameter names to their definitions is wanted")
+        required = schema.get("required", [])
+        found = {
+            name: _definition(name, what, optional=name not in required)
+            for name, what in schema.get("properties", {}).items()
+        }
+        read_parameters({"parameters": found})  # what was changed must still be a schema
+    except DeclarationError as error:
+        raise _fault(error.message.removeprefix("parameters: ")) from None
+    return found
+
+
+def _definition(name: str, what: Any, *, optional: bool) -> dict[str, Any]:
+    if not _NAME.match(name) or name == _OURS:
+        raise _fault(f"{name!r:.80} is not a name for a parameter: use letters, digits and '_'")
+    if not isinstance(what, dict):
+        raise _fault(f"{name!r} is not described by an object")
+    kind, facts = _kind(name, what)
+    described = " ".join(clean(str(what.get("description") or "")).split())
+    definition = {
+        **{key: value for key, value in what.items() if key not in ("type", "description")},
+        **facts,
+    }
+    definition |= {"type": kind, "description": described or name.replace("_", " ")}
+    return definition | ({"optional": True} if optional else {})
+
+
+def _kind(name: str, what: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the type, one of those that tools.json has, and what else that takes."""
+    kind = what.get("type")
+    if isinstance(kind, list):
+        kinds = [each for each in kind if each != "null"]
+        kind = kinds[0] if len(kinds) == 1 else None
+    if kind is None and _are_texts(what.get("enum")):
+        kind = "string"
+    if kind == "integer":
+        return "number", {"multipleOf": 1}
+    if kind not in _TYPES:
+        raise _fault(f"{name!r} needs a 'type' out of {', '.join(_TYPES)}")
+    return kind, {}
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(v, str) for v in values)
+
+
+def _fault(message: str) -> ToolFaultError:
+    example = '{"city": {"type": "string", "description": "which city"}}'
+    return ToolFaultError("invalid_argument", f"parameters: {message}", hint=f"such as {example}")
+
+
+_INDENT = "    "
+_ASYNC = (ast.Await, ast.AsyncFor, ast.AsyncWith)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
+_FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
+
+
+class NotPythonError(Exception):
+    """A text that is not the body of a Python function."""
+
+
+def python_module(code: str, description: str) -> str:
+    """Return a script whose `handler(args)` does what the code says.
+
+    The code is the body of that function, or a module that defines it. Nothing else in it
+    changes: not a character of a string, not a line that could end up outside the function.
+    """
+    # As Python reads a file: other line ends would count differently here and there.
+    text = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    # Not before the third line: in the first two a word could be taken for the encoding.
+    source = f"# Made by define_tool.\n#\n# {description}\n\n\n{_module(text)}\n"
+    _compiled(source)
+    return source
+
+
+def _module(text: str) -> str:
+    if text[:1].isspace():
+        return _function(text, _body_of(f"if True:\n{text}"))
+    tree = _parsed(text)
+    if _defines_handler(tree):
+        return text
+    return _function("\n".join(_indented(text)), tree.body)
+
+
+def _defines_handler(tree: ast.Module) -> bool:
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    return any(isinstance(node, functions) and node.name == "handler" for node in tree.body)
+
+
+def _function(body: str, wanted: list[ast.stmt]) -> str:
+    head = "async def" if any(map(_waits, wanted)) else "def"
+    module = f"{head} handler(args):\n{body}"
+    if _shape(_body_of(module)) != _shape(wanted):
+        raise NotPythonError("not valid as the body of a function")
+    return module
+
+
+def _body_of(text: str) -> list[ast.stmt]:
+    """Return what is inside the one statement of a text."""
+    node, *others = _parsed(text).body
+    if others:
+        raise NotPythonError("not valid as the body of a function: its indentation ends")
+    assert isinstance(node, ast.If | ast.FunctionDef | ast.AsyncFunctionDef)
+    return node.body
+
+
+def _indented(text: str) -> Iterator[str]:
+    inside = _lines_inside_strings(text)
+    for number, line in enumerate(text.split("\n"), start=1):
+        yield line if number in inside or not line.strip() else f"{_INDENT}{line}"
+
+
+def _lines_inside_strings(text: str) -> set[int]:
+    """Return the lines that begin inside a string: what is put before them becomes part of it."""
+    found: set[int] = set()
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(f"{text}\n").readline):
+        if token.type == _FSTRING_START:
+            opened.append(token.start[0])
+        elif token.type == _FSTRING_END:
+            found.update(range(opened.pop() + 1, token.end[0] + 1))
+        elif token.type == tokenize.STRING:
+            found.update(range(token.start[0] + 1, token.end[0] + 1))
+    return found
+
+
+def _waits(node: ast.AST) -> bool:
+    """Tell whether a statement awaits something, not counting functions inside it."""
+    if isinstance(node, _ASYNC) or (isinstance(node, ast.comprehension) and node.is_async):
+        return True
+    if isinstance(node, _SCOPES):
+        return False
+    return any(map(_waits, ast.iter_child_nodes(node)))
+
+
+def _shape(body: list[ast.stmt]) -> list[str]:
+    return [ast.dump(node) for node in body]
+
+
+def _parsed(text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            # An escape that Python frowns upon is its author's business.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise NotPythonError(f"line {error.lineno or 1}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotPythonError(f"not valid Python: {str(error) or 'nested too deeply'}") from None
+
+
+def _compiled(source: str) -> None:
+    """Refuse what parses and is still no program: `break` outside a loop, `return` in a class."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "tool", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise NotPythonError(f"{error.msg}: {(error.text or '').strip()!r:.80}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotPythonError(f"not valid Python: {str(error) or 'nested too deeply'}") from None
+
 
 Language = Literal["python", "javascript"]
 LANGUAGES: tuple[str, ...] = get_args(Language)
@@ -103,3 +339,52 @@ def _source(code: str, language: str | None, description: str) -> tuple[Language
             f"code: {error}",
             hint="give the body of `def handler(args):`, or say language='javascript'",
         ) from None
+
+
+MARK = ("defined-by", "define_tool")  # in `metadata`: tells these skills from people's own
+_EXTENSIONS = {"python": ".py", "javascript": ".js"}
+
+_SKILL_MD = """---
+name: {skill}
+description: {quoted}
+metadata:
+  {key}: {value}
+---
+
+# {title}
+
+The tool `{name}` of this skill was made by an agent. {description}
+
+Its declaration is in `tools.json`, its code in `{script}`.
+"""
+
+
+def skill_files(request: ToolRequest) -> dict[str, str]:
+    """Return what a skill with this one tool consists of, by path."""
+    script = f"scripts/{request.name}{_EXTENSIONS[request.language]}"
+    entry = {
+        "name": request.name,
+        "description": request.description,
+        "script": script,
+        "parameters": request.parameters,
+    }
+    page = _SKILL_MD.format(
+        skill=request.skill,
+        quoted=_quoted(request.description),
+        key=MARK[0],
+        value=MARK[1],
+        title=request.skill.replace("-", " ").capitalize(),
+        name=request.name,
+        description=request.description,
+        script=script,
+    )
+    return {
+        "SKILL.md": page,
+        "tools.json": json.dumps([entry], indent=2, ensure_ascii=False) + "\n",
+        script: request.source,
+    }
+
+
+def _quoted(text: str) -> str:
+    """Return text as a YAML scalar; three hyphens in it must not look like the end of the head."""
+    return json.dumps(text, ensure_ascii=False).replace("---", "\\x2d\\x2d\\x2d")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from skillpouch.backends.leftovers import forget_skill
+from skillpouch.backends.inline import forget_skill
 from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.request import (
     LANGUAGES,
@@ -14,8 +14,7 @@ from skillpouch.builtins.authoring.request import (
     NAME,
     read_request,
 )
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, text
+from skillpouch.builtins.workspace.context import Answer, Definition, text
 from skillpouch.calls import ToolCall
 from skillpouch.registry.overlay import AddedTools
 from skillpouch.tools import BuiltIn, Tool

@@ -1,12 +1,13 @@
-"""What an agent is given when it uses a skill: the instructions, with arguments put in place."""
+"""What an agent is given when it uses a skill: its instructions, marked, arguments in place."""
 
 import re
 import shlex
+from collections.abc import Mapping
+from html import escape
 from itertools import islice
 from pathlib import Path
 
-from skillpouch.discovery.plugins import PLUGIN_FOLDER
-from skillpouch.discovery.walk import is_skipped_folder
+from skillpouch.discovery.walk import PLUGIN_FOLDER, is_skipped_folder
 from skillpouch.skills import Skill
 from skillpouch.text import clean
 
@@ -102,3 +103,55 @@ def _escape(name: str) -> str:
     from html import escape
 
     return escape(clean(name), quote=False)
+
+
+_SPACE = re.compile(r"\s+")
+
+
+def marked(tag: str, text: str, **attributes: str) -> str:
+    """Put text between two tags; what looks like the closing one inside of it is written out."""
+    facts = "".join(f' {name}="{attribute(value)}"' for name, value in attributes.items())
+    inside = re.sub(rf"<(?=\s*/\s*{tag}\b)", "&lt;", clean(text), flags=re.IGNORECASE)
+    return f"<{tag}{facts}>\n{inside}\n</{tag}>"
+
+
+def element(tag: str, text: str, **attributes: str) -> str:
+    """Write a short text as one element in one line."""
+    facts = "".join(f' {name}="{attribute(value)}"' for name, value in attributes.items())
+    return f"<{tag}{facts}>{escaped(text)}</{tag}>"
+
+
+def attribute(text: str) -> str:
+    """Write text as the value of an attribute."""
+    return escape(one_line(text), quote=True)
+
+
+def escaped(text: str) -> str:
+    """Write text as what stands between two tags."""
+    return escape(one_line(text), quote=False)
+
+
+def one_line(text: str) -> str:
+    """Give text as a single line without anything that is not seen."""
+    return _SPACE.sub(" ", clean(text)).strip()
+
+
+_KEY = "disable-model-invocation"
+
+
+def is_offered(skill: Skill) -> bool:
+    """Tell whether an agent may pick the skill by itself; a person can use it all the same."""
+    value = skill.metadata.frontmatter.get(_KEY)
+    return not (value is True or str(value).strip().lower() in ("true", "yes", "on"))
+
+
+def offered_skill(skills: Mapping[str, Skill], name: str) -> Skill:
+    """Return a skill that an agent was told of; it may have gone since, or be kept for people."""
+    skill = skills.get(name)
+    if skill is None or not is_offered(skill):
+        # Here, as finding skills does not load what answers about them.
+        from skillpouch.errors import ToolFaultError
+
+        hint = "`search_tools` finds what there is now"
+        raise ToolFaultError("not_found", f"there is no skill {name!r} any more", hint=hint)
+    return skill

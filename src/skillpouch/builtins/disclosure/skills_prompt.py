@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skillpouch.builtins.disclosure.marking import element, escaped, one_line
-from skillpouch.builtins.disclosure.offered import is_offered
+from skillpouch.builtins.disclosure.activation import element, escaped, is_offered, one_line
 
 if TYPE_CHECKING:
     from skillpouch.manager import SkillManager
@@ -81,7 +80,7 @@ def _best(entries: list[_Entry], query: str) -> list[int]:
     if not query:
         return []
     # Here, as finding skills loads this file and ranks nothing.
-    from skillpouch.builtins.disclosure.ranking import Ranking
+    from skillpouch.builtins.disclosure.tools import Ranking
 
     return Ranking([{each.name: 3.0, each.description: 1.0} for each in entries]).best(query)
 

@@ -1,19 +1,164 @@
-"""`edit`: one text in a file replaced by another, and nothing else changed."""
+"""`edit`: one text in a file replaced by another; a short diff, or what was probably meant."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, number, switch, text
-from skillpouch.builtins.workspace.hunks import Change, short_diff
-from skillpouch.builtins.workspace.near_misses import why_not_found
-from skillpouch.builtins.workspace.protected import files_of
-from skillpouch.builtins.workspace.session import WorkspaceSession
-from skillpouch.builtins.workspace.text_forms import StoredText
+from skillpouch.builtins.workspace.context import (
+    Answer,
+    Definition,
+    WorkspaceSession,
+    files_of,
+    number,
+    switch,
+    text,
+)
+from skillpouch.builtins.workspace.read import StoredText
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.text import clean
 from skillpouch.workspace.files import OpenFile, changed
 from skillpouch.workspace.workspace import changed_file
+
+_CONTEXT = 3
+_MOST_HUNKS = 5
+_LONGEST_LINE = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What stands between two places of a text, and what is put there."""
+
+    start: int
+    end: int
+    new: str
+
+
+def short_diff(text: str, changes: Sequence[Change]) -> str:
+    """Return the first hunks, each with three lines around it, and how many more there are."""
+    groups = _groups(text, changes)
+    shown = [_hunk(text, group) for group in groups[:_MOST_HUNKS]]
+    left = len(groups) - len(shown)
+    return "\n".join([*shown, f"[... {left:,} more places ...]"] if left else shown)
+
+
+def _groups(text: str, changes: Sequence[Change]) -> list[list[Change]]:
+    """Put changes together whose surroundings touch."""
+    groups: list[list[Change]] = []
+    for change in changes:
+        if groups:
+            between = text.count("\n", groups[-1][-1].end, change.start)
+            if between <= 2 * _CONTEXT:
+                groups[-1].append(change)
+                continue
+        groups.append([change])
+    return groups
+
+
+def _hunk(text: str, group: list[Change]) -> str:
+    start = text.rfind("\n", 0, group[0].start) + 1
+    end = text.find("\n", group[-1].end)
+    end = len(text) if end < 0 else end
+    pieces, place = list[str](), start
+    for change in group:
+        pieces += [text[place : change.start], change.new]
+        place = change.end
+    new = "".join(pieces) + text[place:end]
+    before, first = _lines_before(text, start)
+    old_lines, new_lines = text[start:end].split("\n"), new.split("\n")
+    line = text.count("\n", 0, first) + 1
+    head = f"@@ line {line} @@"
+    same = 0
+    while same < min(len(old_lines), len(new_lines)) and old_lines[same] == new_lines[same]:
+        same += 1
+    tail = 0
+    most = min(len(old_lines), len(new_lines)) - same
+    while tail < most and old_lines[-1 - tail] == new_lines[-1 - tail]:
+        tail += 1
+    kept = old_lines[len(old_lines) - tail :]
+    return "\n".join(
+        [
+            head,
+            *_marked(" ", [*before, *old_lines[:same]][-_CONTEXT:]),
+            *_marked("-", old_lines[same : len(old_lines) - tail]),
+            *_marked("+", new_lines[same : len(new_lines) - tail]),
+            *_marked(" ", [*kept, *_lines_after(text, end)][:_CONTEXT]),
+        ]
+    )
+
+
+def _marked(mark: str, lines: Sequence[str]) -> list[str]:
+    return [f"{mark}{line[:_LONGEST_LINE]}" for line in lines]
+
+
+def _lines_before(text: str, start: int) -> tuple[list[str], int]:
+    first = start
+    for _ in range(_CONTEXT):
+        if first == 0:
+            break
+        first = text.rfind("\n", 0, first - 1) + 1
+    return (text[first : start - 1].split("\n") if first < start else []), first
+
+
+def _lines_after(text: str, end: int) -> list[str]:
+    last = end
+    for _ in range(_CONTEXT):
+        following = text.find("\n", last + 1)
+        if last >= len(text) or following < 0:
+            last = len(text)
+            break
+        last = following
+    after = text[end + 1 : last].removesuffix("\n")
+    return after.split("\n") if after else []
+
+
+_NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
+_MOST_LINES = 20_000
+_LONGEST = 200
+_ENOUGH = 0.6
+
+
+def why_not_found(text: str, wanted: str) -> str:
+    """Return the likeliest cause in one sentence."""
+    cause = _cause(text, wanted)
+    near = _nearest_line(text, wanted)
+    said = f"the nearest is line {near[0]}: {near[1]!r}" if near else ""
+    return "; ".join(part for part in (cause, said) if part) or "nothing in the file is like it"
+
+
+def _cause(text: str, wanted: str) -> str:
+    without_numbers = _NUMBERED.sub("", wanted)
+    if without_numbers != wanted and without_numbers in text:
+        return "it was copied with line numbers: leave them out"
+    if clean(wanted) in clean(text):
+        return "the file has characters there that are not seen"
+    if _spaceless(wanted) and _spaceless(wanted) in _spaceless(text):
+        return "only the white space differs: copy indentation and line ends as they are"
+    if wanted.casefold() in text.casefold():
+        return "only upper and lower case differ"
+    return ""
+
+
+def _spaceless(text: str) -> str:
+    return "".join(text.split())
+
+
+def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
+    """Find the line most like the first line of what was wanted."""
+    target = next((line.strip() for line in wanted.split("\n") if line.strip()), "")[:_LONGEST]
+    matcher = SequenceMatcher(autojunk=False, b=target)
+    best, found = _ENOUGH, None
+    for place, line in enumerate(text.split("\n", _MOST_LINES)[:_MOST_LINES], 1):
+        candidate = line.strip()[:_LONGEST]
+        matcher.set_seq1(candidate)
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+            ratio = matcher.ratio()
+            if ratio > best:
+                best, found = ratio, (place, line[:_LONGEST])
+    return found
+
 
 DEFINITION = Definition(
     name="edit",

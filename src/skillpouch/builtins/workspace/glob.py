@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, number, switch, text
-from skillpouch.builtins.workspace.patience import Patience
-from skillpouch.builtins.workspace.protected import files_of
+from skillpouch.builtins.workspace.context import (
+    Answer,
+    Definition,
+    Patience,
+    WorkspaceSession,
+    files_of,
+    number,
+    shown_path,
+    switch,
+    text,
+)
 from skillpouch.builtins.workspace.search.patterns import PathPattern, PatternError
-from skillpouch.builtins.workspace.search.walking import Walk
-from skillpouch.builtins.workspace.session import WorkspaceSession
-from skillpouch.builtins.workspace.shown_paths import shown_path
+from skillpouch.builtins.workspace.search.searching import Walk
 from skillpouch.calls import ToolCall
 from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
 

@@ -5,13 +5,17 @@ import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, number, text
-from skillpouch.builtins.workspace.patience import Patience
-from skillpouch.builtins.workspace.protected import files_of
-from skillpouch.builtins.workspace.search.walking import Entry, Walk
-from skillpouch.builtins.workspace.session import WorkspaceSession
-from skillpouch.builtins.workspace.shown_paths import shown_path
+from skillpouch.builtins.workspace.context import (
+    Answer,
+    Definition,
+    Patience,
+    WorkspaceSession,
+    files_of,
+    number,
+    shown_path,
+    text,
+)
+from skillpouch.builtins.workspace.search.searching import Entry, Walk
 from skillpouch.calls import ToolCall
 
 DEFINITION = Definition(

@@ -1,25 +1,176 @@
-"""`read`: a file of the workspace with line numbers, a part of it, or an image."""
+"""`read`: a file with line numbers, a part of it, or an image, in whatever encoding."""
 
-from dataclasses import dataclass
+import codecs
+import io
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, number, text
-from skillpouch.builtins.workspace.images import LONGEST_MAGIC, image_type
-from skillpouch.builtins.workspace.lines import (
-    LONGEST_DATA,
-    LongLines,
-    count_lines,
-    next_line,
-    skip_lines,
+from skillpouch.builtins.workspace.context import (
+    Answer,
+    Definition,
+    WorkspaceSession,
+    files_of,
+    number,
+    text,
 )
-from skillpouch.builtins.workspace.protected import files_of
-from skillpouch.builtins.workspace.session import WorkspaceSession
-from skillpouch.builtins.workspace.text_forms import as_utf8, is_binary
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.results import Attachment
 from skillpouch.text import clean
 from skillpouch.workspace.files import OpenFile
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+LONGEST_MAGIC = 12
+
+
+def image_type(start: bytes) -> str:
+    """Return the media type of an image that models can see, "" for anything else."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if start.startswith(magic)), "")
+
+
+LONGEST = 2000  # characters of a line that are shown
+LONGEST_DATA = 8 * 1024 * 1024  # bytes of lines that a pipe is given
+_CUT_BYTES = LONGEST * 4 + 1
+_PIECE = 1024 * 1024
+
+
+class LongLines(Protocol):
+    """A binary file."""
+
+    def readline(self, size: int = -1, /) -> bytes: ...
+    def read(self, size: int = -1, /) -> bytes: ...
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+    def tell(self) -> int: ...
+
+
+def next_line(file: LongLines) -> str | None:
+    """Return a line without its end, cut when it is long; None at the end of the file."""
+    data = file.readline(_CUT_BYTES)
+    if not data:
+        return None
+    rest = 0
+    while not data.endswith(b"\n") and (more := file.readline(_PIECE)):
+        rest += len(more.removesuffix(b"\n"))
+        if more.endswith(b"\n"):
+            break
+    text = data.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+    if len(text) <= LONGEST and not rest:
+        return text
+    kept = text[:LONGEST]
+    if not rest:
+        return f"{kept} [... {len(text) - LONGEST:,} characters left out ...]"
+    return f"{kept} [... {len(data) + rest - len(kept.encode()):,} bytes left out ...]"
+
+
+def skip_lines(file: LongLines, count: int) -> int:
+    """Go past some lines; return how many there were to go past."""
+    for passed in range(count):
+        data = file.readline(_PIECE)
+        if not data:
+            return passed
+        while data and not data.endswith(b"\n"):
+            data = file.readline(_PIECE)
+    return count
+
+
+def count_lines(file: LongLines) -> int:
+    """Return how many lines are left."""
+    count, last = 0, b"\n"
+    while piece := file.read(_PIECE):
+        count += piece.count(b"\n")
+        last = piece[-1:]
+    return count + (last != b"\n")
+
+
+_LARGEST_CONVERTED = 16 * 1024 * 1024
+_SNIFFED = 8192
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def _mark_of(start: bytes) -> tuple[bytes, str]:
+    return next(((mark, name) for mark, name in _MARKS if start.startswith(mark)), (b"", "utf-8"))
+
+
+def is_binary(file: io.BufferedReader, encoding: str | None) -> bool:
+    """Tell whether a file is no text, by its first bytes."""
+    start = file.read(_SNIFFED)
+    file.seek(0)
+    return b"\0" in start and _mark_of(start)[1] == "utf-8" and encoding is None
+
+
+def as_utf8(file: io.BufferedReader, encoding: str | None, path: str) -> LongLines:
+    """Return the file after its mark, in UTF-8 whatever it was stored in."""
+    start = file.read(4)
+    mark, found = _mark_of(start)
+    file.seek(len(mark))
+    name = encoding or found
+    if name.lower().replace("_", "-") in ("utf-8", "utf8"):
+        return file
+    data = file.read(_LARGEST_CONVERTED + 1)
+    if len(data) > _LARGEST_CONVERTED:
+        raise ToolFaultError("unsupported", f"{path!r} is too large to be read as {name}")
+    try:
+        return io.BytesIO(data.decode(name, "replace").encode("utf-8", "replace"))
+    except (LookupError, ValueError):
+        raise ToolFaultError("invalid_argument", f"there is no text encoding {name!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredText:
+    r"""A text with `\n` only, and what is needed to write parts of it back as they were stored.
+
+    Bytes that are no UTF-8 stay what they are.
+    """
+
+    text: str
+    stored: str = field(repr=False)
+    mark: bytes = b""
+    encoding: str = "utf-8"
+    returns: tuple[int, ...] = field(default=(), repr=False)  # line ends in `text` that are \r\n
+
+    @classmethod
+    def of(cls, data: bytes) -> "StoredText":
+        mark, encoding = _mark_of(data)
+        errors = "surrogateescape" if encoding == "utf-8" else "strict"
+        stored = data[len(mark) :].decode(encoding, errors)
+        pieces = stored.split("\r\n")
+        returns, place = [], 0
+        for piece in pieces[:-1]:
+            place += len(piece)
+            returns.append(place)
+            place += 1
+        text = "\n".join(pieces)
+        return cls(text=text, stored=stored, mark=mark, encoding=encoding, returns=tuple(returns))
+
+    def line_end(self, start: int, end: int) -> str:
+        """Return how a line ends in a part of the text: as its first does, else as most do."""
+        first = self.text.find("\n", start, end)
+        if first >= 0:
+            place = bisect_left(self.returns, first)
+            return "\r\n" if self.returns[place : place + 1] == (first,) else "\n"
+        return "\r\n" if len(self.returns) * 2 > self.text.count("\n") else "\n"
+
+    def stored_place(self, place: int) -> int:
+        """Return where a place of `text` is in what is stored."""
+        return place + bisect_left(self.returns, place)
+
+    def encode(self, stored: str) -> bytes:
+        """Return the bytes of a whole new stored text."""
+        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+        return self.mark + stored.encode(self.encoding, errors)
+
 
 DEFINITION = Definition(
     name="read",

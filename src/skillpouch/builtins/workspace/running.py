@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, write
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.builtins.workspace.context import Answer, WorkspaceSession
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.execution.command import TIMED_OUT, Captured, Ended

@@ -2,10 +2,14 @@
 
 from hashlib import file_digest
 
-from skillpouch.builtins.workspace.answer import Answer
-from skillpouch.builtins.workspace.definition import Definition, switch, text
-from skillpouch.builtins.workspace.protected import files_of
-from skillpouch.builtins.workspace.session import WorkspaceSession
+from skillpouch.builtins.workspace.context import (
+    Answer,
+    Definition,
+    WorkspaceSession,
+    files_of,
+    switch,
+    text,
+)
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.workspace.files import Stamp, Written, changed

@@ -1,27 +1,129 @@
-"""Texts become folders, one for each content, gone when no process uses them any more.
-
-<state>/texts/.lock                  held while anything here is changed
-<state>/texts/processes/<process>    locked by a process for as long as it lives
-<state>/texts/<hash>/used-by/<process>
-<state>/texts/<hash>/<skill>/SKILL.md
-"""
+"""Texts become folders, one for each content, leased by processes and gone with the last."""
 
 import atexit
+import fcntl
 import os
 import re
+import secrets
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from skillpouch.discovery.text_skills.errors import SkillFolderError
-from skillpouch.discovery.text_skills.holders import Holder, alone, lives
 from skillpouch.environment import another_place, state_directory
+from skillpouch.errors import SkillpouchError
+from skillpouch.problems import Problem
 from skillpouch.runtime.removal import remove_tree
+
+
+class SkillTextError(SkillpouchError):
+    """A text that is no skill; `problems` are all that is wrong with it."""
+
+    code = "skill_text"
+
+    def __init__(self, name: str, reason: str, problems: Sequence[Problem] = ()) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        lines = [
+            f"line {problem.line}: {problem.message}" if problem.line else problem.message
+            for problem in self.problems
+        ]
+        super().__init__(
+            f"the text of skill {name!r} cannot be used: {'; '.join((reason, *lines))}",
+            hint="begin it with '---', `name:`, `description:`, its `tools:` and '---'",
+        )
+
+
+class SkillNameError(SkillpouchError):
+    """A name that no skill can have."""
+
+    code = "skill_name"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r:.80} is not a name for a skill",
+            hint="use 1-64 letters, digits, '_' and '-', such as 'word-count'",
+        )
+
+
+class SkillFolderError(SkillpouchError):
+    """The folder for skills that come as text cannot be used."""
+
+    code = "skill_folder"
+
+    def __init__(self, path: Path | None, reason: str, *, hint: str = "") -> None:
+        self.path = path
+        where = path or "the folder for skills that come as text"
+        super().__init__(f"{where} cannot be used: {reason}", hint=hint)
+
+
+_PATIENCE_SECONDS = 30.0
+_PAUSE_SECONDS = 0.01
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Holder:
+    """This process, as others see it: a file that is locked for as long as it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._descriptor = os.open(folder / self.name, _FLAGS | os.O_EXCL, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Stop being there."""
+        (self._folder / self.name).unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def lives(folder: Path, name: str) -> bool:
+    """Tell whether a holder still lives; the file of a dead one is removed."""
+    path = folder / name
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        path.unlink(missing_ok=True)
+        return False
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep every other process, and thread, from changing a folder for the moment."""
+    descriptor = os.open(folder / ".lock", _FLAGS, 0o600)
+    try:
+        _wait_for(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, folder: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                reason = f"another process has kept it locked for {_PATIENCE_SECONDS:g} s"
+                raise SkillFolderError(folder, reason, hint="end that process") from None
+            time.sleep(_PAUSE_SECONDS)
+
 
 _PROCESSES = "processes"
 _USERS = "used-by"

@@ -50,3 +50,11 @@ def _address(name: str) -> int:
 def _word() -> Any:
     """Return the type of what is as wide as an address: a plain number is cut to 32 bits."""
     return type("Word", (_C._SimpleCData,), {"_type_": "P"})
+
+
+_flush_all = c_call("fflush", 0)
+
+
+def flush_c_output() -> None:
+    if _flush_all:
+        _flush_all()

@@ -1,17 +1,15 @@
-"""Goes through a call that does nothing, before there is any.
-
-What an interpreter looks up, or specialises, for the first time it writes down, and each child
-would have to copy the memory in which it does. A nursery that has seen every step leaves less.
-"""
+"""Does once what every call does, so that nothing is built or copied for the first time in one."""
 
 from __future__ import annotations
 
+import io
+import marshal
 import os
 import sys
 from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
-from skillpouch.execution.nursery.ending import write_out
-from skillpouch.execution.nursery.outcome import status_of
+from skillpouch.execution.nursery.c_functions import flush_c_output
+from skillpouch.execution.nursery.ending import status_of, write_out
 from skillpouch.execution.zygote import wire
 
 TYPE_CHECKING = False
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from skillpouch.execution.nursery.child import Child
     from skillpouch.execution.nursery.program import Program
+
 
 _SCRIPT = os.devnull  # a file that is always there, and says nothing
 _SOURCE = "def handler(arguments):\n    return arguments\n"
@@ -105,3 +104,43 @@ def _look_up_all(thing: object) -> None:
 def rehearsal_code() -> tuple[str, Any]:
     """Return the script that is called, and what it says."""
     return _SCRIPT, compile(_SOURCE, _SCRIPT, "exec")
+
+
+_PROGRAM = """
+def work(word="x"):
+    return {"ok": [word, 1, 1.5, True, None]}
+class Thing:
+    def __init__(self): self.found = [work() for _ in range(2)]
+try:
+    text = "".join(sorted("%s" % key for key in Thing().found[0]))
+    raise ValueError(text)
+except ValueError as error:
+    text = str(error)
+"""
+
+
+def rehearse() -> None:
+    try:
+        _rehearse()
+    except BaseException:
+        return  # an import has changed what is tried here: the call will see to it
+
+
+def _rehearse() -> None:
+    # The first compile() of a process builds the classes of the syntax tree: two milliseconds.
+    exec(compile(_PROGRAM, "<rehearsal>", "exec"), {"__name__": "rehearsal"})
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    stream.write("x")
+    stream.flush()
+    with open("/dev/null", "rb") as nothing:
+        nothing.read()
+    for number in range(12):
+        os.environ["SKILLPOUCH_REHEARSAL_%d" % number] = "1"
+    for number in range(12):
+        os.environ.pop("SKILLPOUCH_REHEARSAL_%d" % number)
+    flush_c_output()
+    marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
+    json = sys.modules.get("json")
+    if json is not None:
+        text = json.dumps({"a": [1, "b", None, True, 1.5]}, allow_nan=False)
+        json.loads(text.encode())

@@ -28,8 +28,8 @@ _PACKAGES = (
 def main() -> Program | None:
     """Serve; what a child is to run, or None when nothing more is wanted."""
     _import_only_these_folders()
-    from skillpouch.execution.nursery.descriptors import JOBS, NEST
     from skillpouch.execution.nursery.nursery import Nursery
+    from skillpouch.execution.nursery.protocol import JOBS, NEST
     from skillpouch.execution.zygote import wire
 
     nest, jobs = socket(fileno=NEST), socket(fileno=JOBS)

@@ -1,25 +1,143 @@
-"""Makes a nursery ready for its script: compiles it, loads its imports, sees that nothing shows.
-
-What a call does must not depend on whether its imports happened before it or in it.
-"""
+"""Makes a nursery ready for its script: compiles it, loads its imports, sees that nothing shows."""
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import atexit
+import gc
 import os
 import sys
 
-from skillpouch.execution.nursery import unfit
-from skillpouch.execution.nursery.compiled import Compiled
-from skillpouch.execution.nursery.descriptors import FIRST_FREE, PRINTED
+from skillpouch.execution.nursery import protocol
 from skillpouch.execution.nursery.ending import flush_quietly
-from skillpouch.execution.nursery.imports import imports_of
-from skillpouch.execution.nursery.traces import keeps_random_numbers, traces
+from skillpouch.execution.nursery.program import Compiled
+from skillpouch.execution.nursery.protocol import FIRST_FREE, PRINTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
+    Import = tuple[str, tuple[str, ...]]
     from skillpouch.execution.nursery.variables import Variables
+
+
+_ONLY_AST = 0x400  # of compile(): `import ast` would load re and enum into every child
+_MOST_FILES = 64
+_LARGEST_FILE = 2_000_000
+# What runs whenever the script does; other functions may never be called.
+_ENTRIES = ("main", "handler")
+
+
+def imports_of(files: list[str], folders: list[str]) -> list[Import]:
+    """Return what `files`, and the modules of the skill that they import, import from elsewhere."""
+    reader = _Reader(folders)
+    for file in files:
+        reader.read(file)
+    return list(reader.found)
+
+
+class _Reader:
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+        self._seen: set[str] = set()
+        self.found: dict[Import, None] = {}
+
+    def read(self, file: str) -> None:
+        if file in self._seen or len(self._seen) >= _MOST_FILES:
+            return
+        self._seen.add(file)
+        for name, members in _imports(_parse(file)):
+            own = [path for folder in self._folders for path in _files_of(folder, name)]
+            for path in own:
+                self.read(path)
+            if not own:
+                self.found[name, members] = None
+
+
+def _parse(file: str) -> Any:
+    try:
+        if os.path.getsize(file) > _LARGEST_FILE:
+            return None
+        with open(file, "rb") as source:
+            return compile(source.read(), file, "exec", _ONLY_AST, True)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None  # the call itself will say so
+
+
+def _files_of(folder: str, module: str) -> list[str]:
+    """Return the files of the skill that importing `module` would run."""
+    found = []
+    path = folder
+    for part in module.split("."):
+        path = path + "/" + part
+        candidates = (path + ".py", path + "/__init__.py")
+        found += [candidate for candidate in candidates if os.path.isfile(candidate)]
+    return found
+
+
+def _imports(tree: Any) -> Iterator[Import]:
+    for node in _statements(tree.body if tree is not None else []):
+        kind = type(node).__name__
+        if kind == "Import":
+            for alias in node.names:
+                yield alias.name, ()
+        elif kind == "ImportFrom" and not node.level and node.module:
+            yield node.module, tuple(alias.name for alias in node.names if alias.name != "*")
+
+
+def _statements(body: list[Any]) -> Iterator[Any]:
+    for node in body:
+        yield node
+        for inner in _blocks(node):
+            yield from _statements(inner)
+
+
+def _blocks(node: Any) -> list[list[Any]]:
+    """Return the blocks of a statement that run in every call; the others are learned from."""
+    kind = type(node).__name__
+    if kind == "If" and _asks_for_main(node.test):
+        return [node.body]
+    if kind in ("Try", "TryStar"):
+        return [node.body, node.orelse, node.finalbody]
+    if kind == "With" or (kind.endswith("FunctionDef") and node.name in _ENTRIES):
+        return [node.body]
+    return []
+
+
+def _asks_for_main(test: Any) -> bool:
+    """Tell whether a condition is `__name__ == "__main__"`."""
+    return getattr(getattr(test, "left", None), "id", "") == "__name__"
+
+
+def traces() -> list[Any]:
+    """Return what can be compared before and after."""
+    logging = sys.modules.get("logging")
+    return [
+        atexit._ncallbacks(),
+        dict(os.environ),
+        list(sys.path),
+        list(sys.meta_path),
+        sys.excepthook,
+        sys.getrecursionlimit(),
+        [_signal.getsignal(number) for number in _signal.valid_signals()],
+        (logging.root.level, list(logging.root.handlers)) if logging else None,
+    ]
+
+
+def keeps_random_numbers() -> bool:
+    """Tell whether a module has a generator of its own: all calls would get the same numbers.
+
+    The one that `random` keeps for everybody is seeded anew in every child, by itself.
+    """
+    random = sys.modules.get("random")
+    if random is None:
+        return False
+    return any(
+        type(thing) is random.Random and thing is not random._inst
+        for thing in gc.get_referrers(random.Random)
+    )
+
 
 _OUTPUT = 1
 _PIPE_BYTES = 1 << 20  # more than a pipe holds
@@ -44,7 +162,7 @@ class Preparation:
             for file in self._files:
                 self._compile(file)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-            return unfit.UNREADABLE  # a Python that starts afresh says it best
+            return protocol.UNREADABLE  # a Python that starts afresh says it best
         sys.argv[:] = self._files[-1:]
         imports = imports_of(self._files, self._folders)
         _has_printed()  # warnings about what was only read
@@ -72,11 +190,11 @@ class Preparation:
         finally:
             self._variables.stop_watching()
         if not loaded:
-            return unfit.PRINTED if _has_printed() else unfit.FAILED
+            return protocol.HAS_PRINTED if _has_printed() else protocol.FAILED
         if self._variables.all_were_read():
-            return unfit.VARIABLES
+            return protocol.VARIABLES
         if keeps_random_numbers():
-            return unfit.RANDOM
+            return protocol.RANDOM
         return _what_shows(self._here) or _shadowed(self._folders, self._fresh)
 
 
@@ -103,11 +221,11 @@ def _what_shows(here: str) -> int:
     """Return what importing did besides importing."""
     flush_quietly()
     if _has_printed():
-        return unfit.PRINTED
+        return protocol.HAS_PRINTED
     if os.getcwd() != here:
-        return unfit.MOVED
+        return protocol.MOVED
     is_open = any(_is_open(fd) for fd in range(FIRST_FREE, _LOOKED_AT))
-    return unfit.FILES_OPEN if is_open else 0
+    return protocol.FILES_OPEN if is_open else 0
 
 
 def _has_printed() -> bool:
@@ -137,5 +255,5 @@ def _shadowed(folders: list[str], fresh: frozenset[str]) -> int:
         except OSError:
             continue
         if loaded & names:
-            return unfit.SHADOWED
+            return protocol.SHADOWED
     return 0

@@ -1,4 +1,4 @@
-"""A file that is run the way `python FILE …` runs it, in a process that is already running."""
+"""A file that is run the way `python FILE …` runs it, in a process that already runs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,49 @@ import sys
 from _frozen_importlib_external import SourceFileLoader
 
 from skillpouch.execution.nursery import ending
-from skillpouch.execution.nursery.compiled import compile_file
 from skillpouch.execution.nursery.dress_rehearsal import rehearsal_code
-from skillpouch.execution.nursery.outcome import status_of
+from skillpouch.execution.nursery.ending import status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from skillpouch.execution.nursery.compiled import Compiled
     from skillpouch.execution.nursery.lessons import Lessons
     from skillpouch.execution.nursery.pages import Pages
+
+
+class Compiled:
+    """Files compiled ahead of the calls that run them."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, tuple[tuple[int, ...], CodeType]] = {}
+
+    def add(self, file: str) -> None:
+        """Compile a file; raises what Python would raise for it."""
+        self._code[file] = (_identity(file), compile_file(file))
+
+    def put(self, file: str, code: CodeType) -> None:
+        """Take code for what a file says."""
+        self._code[file] = (_identity(file), code)
+
+    def drop(self, file: str) -> None:
+        del self._code[file]
+
+    def get(self, file: str) -> CodeType | None:
+        """Return the code of a file that has not changed since."""
+        identity, code = self._code.get(file, (None, None))
+        return code if identity == _identity(file) else None
+
+
+def compile_file(file: str) -> CodeType:
+    with open(file, "rb") as source:
+        return compile(source.read(), file, "exec", 0, True)
+
+
+def _identity(file: str) -> tuple[int, ...]:
+    found = os.stat(file)
+    return found.st_ino, found.st_size, found.st_ctime_ns  # which changes with all the others
 
 
 # Where the folder of the script will be; imports may put others before it.

@@ -1,11 +1,12 @@
-"""The hosts that were granted to a skill, and what is said about others."""
+"""Which hosts a call was granted, and the variables that lead programs to the proxy."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from skillpouch.errors import PortableError
-from skillpouch.net.addresses import is_elsewhere
-from skillpouch.net.hosts import Host, covers_host, is_private_name
+from skillpouch.execution.command import Command
+from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name
 
 _WEB = (80, 443)
 
@@ -58,3 +59,27 @@ class Granted:
 
 def _as_granted(host: Host) -> str:
     return str(replace(host, port=None) if host.port in _WEB else host)
+
+
+PROXY_PORT = 3128  # of the slot's own loopback: nothing else is there
+_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
+_NAMES = ("http_proxy", "https_proxy", "all_proxy")
+_SET = {
+    **{name: _PROXY for lower in _NAMES for name in (lower, lower.upper())},
+    "NODE_USE_ENV_PROXY": "1",  # Node looks at the others only where this is set
+}
+# Exceptions would lead nowhere: there is no other way out.
+_UNSET = ("no_proxy", "NO_PROXY")
+
+
+def through_proxy(command: Command) -> Command:
+    """Return the command with these variables, also for a process that waits for it."""
+    warm = command.warm
+    if warm is not None:
+        warm = replace(warm, env=tuple(_with_proxy(dict(warm.env)).items()))
+    return replace(command, env=_with_proxy(command.env), warm=warm)
+
+
+def _with_proxy(env: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if name not in _UNSET}
+    return {**kept, **_SET}

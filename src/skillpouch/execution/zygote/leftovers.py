@@ -8,7 +8,7 @@ import os
 import stat
 import time
 
-from skillpouch.execution.zygote import kernel, own_view
+from skillpouch.execution.zygote import kernel, namespaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _OwnFolder:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._at_start = own_view.look_at(path)
+        self._at_start = namespaces.look_at(path)
         status = os.stat(path)
         self._times = (status.st_atime_ns, status.st_mtime_ns)
         # Its times, once they are old enough for any change to give it others.
@@ -55,7 +55,7 @@ class _OwnFolder:
         status = os.stat(self._path)
         if self._known == (status.st_ctime_ns, status.st_atime_ns):
             return True
-        if own_view.look_at(self._path) != self._at_start:
+        if namespaces.look_at(self._path) != self._at_start:
             return False
         status = os.stat(self._path)  # being listed counts as being read
         if (status.st_atime_ns, status.st_mtime_ns) != self._times:
@@ -75,7 +75,7 @@ class OwnFolders:
     """
 
     def __init__(self, granted: list[str]) -> None:
-        folders = [path for path in own_view.TEMPORARY if path not in granted]
+        folders = [path for path in namespaces.TEMPORARY if path not in granted]
         self._folders = [_OwnFolder(path) for path in folders]
 
     def clean(self) -> bool:

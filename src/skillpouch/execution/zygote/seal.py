@@ -9,7 +9,7 @@ from skillpouch.execution.zygote import kernel, landlock, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from skillpouch.execution.zygote.fields import Fields
+    from skillpouch.execution.zygote.wire import Fields
 
 _RLIMITS = (
     ("memory_bytes", resource.RLIMIT_DATA),

@@ -1,22 +1,75 @@
-"""The zygote: enters its namespaces once, then makes slots until the host lets go of it."""
+"""The zygote's loop: takes requests from the host, makes sandboxes and their warm processes."""
 
 from __future__ import annotations
 
 import _socket
+import fcntl  # here: where nurseries are made, this interpreter may be out of sight
 import gc
 import os
 import select
 
-from skillpouch.execution.zygote import alarm, kernel, namespaces, signals, tree, wire
+from skillpouch.execution.zygote import alarm, kernel, namespaces, signals, spawn, wire
 from skillpouch.execution.zygote.leftovers import remove_folder
-from skillpouch.execution.zygote.make_slot import make_slot, make_warm_slot
-from skillpouch.execution.zygote.start_nursery import start_nursery
+from skillpouch.execution.zygote.seal import Seal
+from skillpouch.execution.zygote.slot import make_slot, make_warm_slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillpouch.execution.zygote.fields import Fields
+    from skillpouch.execution.zygote.wire import Fields
+
+
+# The program finds its jobs, its slot and what it prints at 3, 4 and 5; all else is closed.
+_ROOM = 32  # descriptors are moved here first, out of the way of their final places
+
+
+def start_nursery(
+    nest: _socket.socket, jobs: int, table: int, config: Fields, limits: Fields
+) -> None:
+    """Turn into the nursery program; what it forks is born into the process table `table`."""
+    kernel.die_with_parent()
+    os.setsid()
+    _enter_view(nest)
+    kernel.setns(table, kernel.NEWPID)
+    nursery: Fields = limits["nursery"]
+    os.chdir(nursery["cwd"])
+    _arrange((jobs, nest.fileno()))
+    # Slots have numbers here, and its user: what changes another process is refused altogether.
+    seal = Seal(config, limits, None, list(namespaces.TEMPORARY))
+    for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
+        signals.leave_to_kernel(number)
+    seal.apply()
+    os.execve(nursery["argv"][0], nursery["argv"], nursery["env"])  # noqa: S606
+
+
+def _enter_view(nest: _socket.socket) -> None:
+    """Join the mounts and the network of the slot, which sends them when they are made."""
+    message = wire.receive(nest)
+    if message is None:
+        os._exit(1)
+    for fd, kind in zip(message.fds, (kernel.NEWNS, kernel.NEWNET)):
+        kernel.setns(fd, kind)
+        os.close(fd)
+
+
+def _arrange(given: tuple[int, int]) -> None:
+    """Put descriptors where the program expects them, its standard streams on pipes.
+
+    Pipes, because an interpreter looks at its streams once: those of a call are pipes too.
+    """
+    idle_read, idle_write = os.pipe()
+    printed, output = os.pipe()
+    os.close(idle_write)
+    os.set_blocking(printed, False)
+    wanted = (idle_read, output, output, *given, printed)
+    moved = [_move_up(fd) for fd in wanted]
+    for place, fd in enumerate(moved):
+        os.dup2(fd, place)
+
+
+def _move_up(fd: int) -> int:
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ROOM)
 
 
 def serve(control: _socket.socket) -> None:
@@ -132,16 +185,16 @@ class Zygote:
         """Kill the nursery whose slot has let go; without it the slot cannot quite end."""
         nursery = self._nurseries.pop(lifeline)
         if nursery:
-            tree.send(nursery, signals.KILL)
+            spawn.send(nursery, signals.KILL)
         self._poll.unregister(lifeline)
         os.close(lifeline)
 
     def _kill_strays(self) -> None:
         """Kill what a slot that was itself killed left behind: it was handed to us."""
-        for child in tree.children(os.getpid()):
+        for child in spawn.children(os.getpid()):
             if child not in self._slots:
-                for pid in (child, *tree.descendants(child)):
-                    tree.send(pid, signals.KILL)
+                for pid in (child, *spawn.descendants(child)):
+                    spawn.send(pid, signals.KILL)
 
     def _outlive_slots(self) -> None:
         """Stay until the slots have ended; they see the same end of file.
@@ -153,7 +206,7 @@ class Zygote:
         while self._slots:
             self._bury(os.wait()[0])
             self._kill_strays()
-        tree.AdoptedTree().end()
+        spawn.AdoptedTree().end()
 
     def _take_order(self) -> bool:
         """Make one slot; whether there still is a host."""

@@ -1,4 +1,4 @@
-"""A slot: process 1 of one process table, serving one call at a time until it is told to end."""
+"""One sandbox: made, given calls, ended."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import os
 import select
 import time
 
-from skillpouch.execution.zygote import alarm, signals, wire
-from skillpouch.execution.zygote.leftovers import Priorities
-from skillpouch.execution.zygote.spawn import Job
+from skillpouch.execution.zygote import alarm, kernel, namespaces, signals, wire
+from skillpouch.execution.zygote.leftovers import OwnFolders, Priorities, SharedFolder
+from skillpouch.execution.zygote.seal import Seal
+from skillpouch.execution.zygote.spawn import (
+    AdoptedTree,
+    ForkThenSeal,
+    Job,
+    NamespaceTree,
+    SpawnSealed,
+)
+from skillpouch.execution.zygote.warm_slot import WarmSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
     from resource import struct_rusage
 
-    from skillpouch.execution.zygote.leftovers import OwnFolders, SharedFolder
-    from skillpouch.execution.zygote.spawn import ForkThenSeal, SpawnSealed
-    from skillpouch.execution.zygote.tree import AdoptedTree, NamespaceTree
+    from skillpouch.execution.zygote.namespaces import NewRoot
+    from skillpouch.execution.zygote.wire import Fields
 
 
 class Slot:
@@ -129,3 +136,83 @@ def _reap_until(pid: int) -> tuple[int, struct_rusage] | None:
             return None
         if ended == pid:
             return os.waitstatus_to_exitcode(status), usage
+
+
+_FIRST_PROCESS = 1
+
+
+def make_slot(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
+    if config["namespaces"]:
+        return _in_namespace(sock, config, limits, root)
+    return _as_adopter(sock, config, limits)
+
+
+def _in_namespace(sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot) -> Slot:
+    kernel.unshare(kernel.NEWNS)
+    _enter_network(config, limits)
+    leftovers = _mount_view(config, limits, root)
+    seal = Seal(config, limits, (_FIRST_PROCESS,), list(namespaces.TEMPORARY))
+    _close_opened(config)
+    seal.apply()
+    kernel.hide_from_peers()
+    return Slot(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+
+
+def make_warm_slot(
+    sock: _socket.socket, nest: _socket.socket, config: Fields, limits: Fields, root: NewRoot
+) -> WarmSlot:
+    kernel.unshare(kernel.NEWNS)
+    _enter_network(config, limits)
+    names = ("mnt", "net") if config["proxy_port"] else ("mnt",)
+    own = tuple(map(_open_namespace, names))  # /proc may be covered next
+    leftovers = _mount_view(config, limits, root)
+    try:
+        wire.send(nest, wire.READY, own)
+    except OSError:
+        # The nursery is gone before it began: the call is lost, and nothing of it is alive.
+        wire.send(sock, wire.LOST + b" 1")
+        os._exit(0)
+    for fd in own:
+        os.close(fd)
+    # Outside Landlock: it lets a process signal only its own domain, and the calls that this one
+    # ends live in the nursery's. It runs nothing itself.
+    Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
+    kernel.hide_from_peers()
+    return WarmSlot(sock, nest, leftovers)
+
+
+def _open_namespace(name: str) -> int:
+    return os.open("/proc/self/ns/" + name, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _enter_network(config: Fields, limits: Fields) -> None:
+    """Take a network of this slot's own where a call may reach hosts; all others have none."""
+    if config["proxy_port"]:
+        namespaces.enter(limits["porch"], config["proxy_port"])
+
+
+def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:
+    """Mount the process table and the temporary folders that only this slot sees."""
+    if config["own_proc"]:
+        namespaces.mount_processes(limits["processes"] if config["pid_limit"] else None)
+    else:
+        namespaces.hide_processes()
+    namespaces.mount_temporary(root.paths, root.links, config["temporary_bytes"])
+    return OwnFolders(root.paths)
+
+
+def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Slot:
+    kernel.adopt_orphans()
+    leftovers = SharedFolder(limits["temporary"])
+    guarded = (os.getpid(), os.getppid(), *config["guarded"])
+    starter = ForkThenSeal(Seal(config, limits, guarded, [limits["temporary"]]))
+    _close_opened(config)
+    if config["confined"]:
+        kernel.hide_from_peers()
+    return Slot(sock, starter, AdoptedTree(), leftovers, None)
+
+
+def _close_opened(config: Fields) -> None:
+    """Close what the rules were made of: no tool may ever get at a folder by its descriptor."""
+    for fd, _ in config["opened"]:
+        os.close(fd)

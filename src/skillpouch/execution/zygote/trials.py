@@ -11,13 +11,12 @@ from skillpouch.execution.zygote import (
     kernel,
     landlock,
     namespaces,
-    own_view,
     seccomp,
     signals,
-    tree,
+    spawn,
     wire,
 )
-from skillpouch.execution.zygote.syscalls import NUMBERS
+from skillpouch.execution.zygote.seccomp import NUMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,8 +164,8 @@ def try_adoption() -> int:
         os._exit(0)
     orphan = int(os.read(read_end, 20))
     os.waitpid(pid, 0)
-    seen = orphan in tree.children(os.getpid())
-    tree.AdoptedTree().end()
+    seen = orphan in spawn.children(os.getpid())
+    spawn.AdoptedTree().end()
     return int(seen)
 
 
@@ -193,11 +192,11 @@ def _try_process_table() -> int:
     if os.getpid() != 1:
         raise NotEnforcedError("not the first process of its table")
     kernel.unshare(kernel.NEWNS)
-    own_view.mount_temporary([], {}, 1 << 20)
+    namespaces.mount_temporary([], {}, 1 << 20)
     try:
-        own_view.mount_processes(None)
+        namespaces.mount_processes(None)
     except OSError:
-        own_view.hide_processes()
+        namespaces.hide_processes()
         return 1
     if [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]:
         raise NotEnforcedError("processes of others are in sight")
@@ -206,7 +205,7 @@ def _try_process_table() -> int:
 
 def _processes_are_limited() -> bool:
     try:
-        own_view.mount_processes(_FEW_PROCESSES)
+        namespaces.mount_processes(_FEW_PROCESSES)
     except OSError:
         return False
     started = 0
@@ -218,7 +217,7 @@ def _processes_are_limited() -> bool:
     except OSError:
         return started <= _FEW_PROCESSES
     finally:
-        tree.NamespaceTree().end()
+        spawn.NamespaceTree().end()
     return False
 
 

@@ -10,7 +10,7 @@ import select
 import time
 
 from skillpouch.execution.zygote import alarm, signals, wire
-from skillpouch.execution.zygote.tree import NamespaceTree, reap_ended
+from skillpouch.execution.zygote.spawn import NamespaceTree, reap_ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Messages between the host, a zygote and its slots: one packet each, descriptors alongside.
-
-The host's messages are marshalled values. What comes back is a letter and decimal numbers only,
-so that a host can read it from a process it does not trust.
-"""
+"""Messages between host and zygote: their fields, and descriptors that travel with them."""
 
 from __future__ import annotations
 
@@ -14,6 +10,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    Fields = dict[str, Any]
+
 
 # Host to zygote.
 CONFIGURE, NEW_SLOT = b"C", b"S"

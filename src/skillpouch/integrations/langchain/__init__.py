@@ -6,12 +6,15 @@ from skillpouch.integrations.extras import require_extra
 
 require_extra("langchain_core", "langchain-core", "pip install 'skillpouch[langchain]'")
 
-from skillpouch.integrations.langchain.inputs import RawJsonInput, SkillInput  # noqa: E402 - the check
 from skillpouch.integrations.langchain.making import (  # noqa: E402 - comes first
     create_langchain_tools,
     get_skill_tools,
 )
-from skillpouch.integrations.langchain.tool import SkillpouchTool  # noqa: E402
+from skillpouch.integrations.langchain.tool import (  # noqa: E402 - the check
+    RawJsonInput,
+    SkillInput,
+    SkillpouchTool,
+)
 
 if TYPE_CHECKING:
     from skillpouch.integrations.langchain.middleware import SkillpouchMiddleware

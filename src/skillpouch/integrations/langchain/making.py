@@ -1,10 +1,13 @@
-"""Skills in, LangChain tools out: one for each skill, one for each tool of it."""
+"""`create_langchain_tools`: which tools, under which names, called how."""
 
-from collections.abc import Iterable
-from typing import Any, Literal
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 from skillpouch.arguments import is_untyped
-from skillpouch.builtins.disclosure.marking import one_line
+from skillpouch.builtins.disclosure.activation import one_line
+from skillpouch.errors import UnboundToolError
 from skillpouch.integrations.choosing import (
     Patterns,
     Wanted,
@@ -13,15 +16,134 @@ from skillpouch.integrations.choosing import (
     described,
     offered_skills,
 )
-from skillpouch.integrations.langchain.calls import Call, SkillByName, ToolById
-from skillpouch.integrations.langchain.inputs import RawJsonInput, SkillInput
-from skillpouch.integrations.langchain.naming import Naming, prompt_names, tool_names
-from skillpouch.integrations.langchain.tool import SkillpouchTool
+from skillpouch.integrations.langchain.tool import RawJsonInput, SkillInput, SkillpouchTool
 from skillpouch.manager import SkillManager
-from skillpouch.registry.names import model_schema
+from skillpouch.registry.registry import BUILT_IN_NAMES
+from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
 from skillpouch.skills import Skill
-from skillpouch.tools import Caller, Tool
+from skillpouch.tools import (
+    Caller,
+    Tool,
+    hashed_wire_name,
+    model_schema,
+    qualified_wire_name,
+    skill_wire_name,
+)
+
+
+class Call(Protocol):
+    """Something to call, blocking or awaited."""
+
+    def call(self, given: Any, /) -> ToolResult: ...
+    async def acall(self, given: Any, /) -> ToolResult: ...
+
+
+class _Nobody:
+    """Runs nothing: for tools that have left the process of their caller."""
+
+    async def execute(self, name: str, args: Any = None) -> ToolResult:
+        return self.execute_sync(name, args)
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:  # noqa: ARG002 - theirs
+        raise UnboundToolError(name)
+
+    def __reduce__(self) -> str:
+        return "_NOBODY"
+
+
+_NOBODY = _Nobody()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolById(Shared):
+    """One tool of whoever runs it. By id: after a reload it is the tool that has it then.
+
+    In another process nobody runs it: make the tools there.
+    """
+
+    caller: Caller = field(compare=False)
+    id: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ToolById, (_NOBODY, self.id)
+
+    def call(self, given: Any, /) -> ToolResult:
+        return self.caller.execute_sync(self.id, given)
+
+    async def acall(self, given: Any, /) -> ToolResult:
+        return await self.caller.execute(self.id, given)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillByName(Shared):
+    """One skill; what it gives is what `SkillManager.invoke_skill` returns."""
+
+    caller: Caller = field(compare=False)
+    name: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SkillByName, (_NOBODY, self.name)
+
+    def call(self, given: Any, /) -> ToolResult:
+        return _plain(self.caller.execute_sync("activate_skill", self._arguments(given)))
+
+    async def acall(self, given: Any, /) -> ToolResult:
+        return _plain(await self.caller.execute("activate_skill", self._arguments(given)))
+
+    def _arguments(self, given: Any) -> dict[str, Any]:
+        said = given if isinstance(given, Mapping) else {"arguments": given or ""}
+        return {**said, "name": self.name}
+
+
+def _plain(result: ToolResult) -> ToolResult:
+    if result.is_error:
+        return result
+    return replace(result, content=result.structured["instructions"])
+
+
+Naming = Literal["wire", "dotted"]
+
+_log = logging.getLogger(__name__)
+
+
+def prompt_names(skills: Iterable[str], naming: Naming) -> dict[str, str]:
+    """Return what the tool that gives a skill's instructions is called: as the skill, if it can."""
+    names: dict[str, str] = {}
+    taken = set(BUILT_IN_NAMES)
+    for skill in skills:
+        name = skill if naming == "dotted" else skill_wire_name(skill)
+        names[skill] = name if name not in taken else hashed_wire_name(skill, "skill")
+        taken.add(names[skill])
+    return names
+
+
+def tool_names(tools: Sequence[Tool], naming: Naming, taken: set[str]) -> dict[str, str]:
+    """Return what each tool is called, by its id. A name that is taken is not given again.
+
+    The tool is then `skill__tool`, by which every other door finds it, too.
+    """
+    if naming == "dotted":
+        return {tool.id: tool.id for tool in tools}
+    names: dict[str, str] = {}
+    taken = set(taken)
+    for tool in tools:
+        names[tool.id] = _free(tool, taken)
+        taken.add(names[tool.id])
+    return names
+
+
+def _free(tool: Tool, taken: set[str]) -> str:
+    if tool.name not in taken:
+        return tool.name
+    short = tool.id.removeprefix(f"{tool.skill}.")
+    name = qualified_wire_name(tool.skill, short)
+    if name in taken:
+        name = hashed_wire_name(tool.skill, short)
+    _log.warning(
+        "%r is the name of a skill: its namesake %s is called %r", tool.name, tool.id, name
+    )
+    return name
 
 
 def create_langchain_tools(

@@ -1,21 +1,219 @@
-"""SkillpouchMiddleware: an agent that knows its skills by name, and the tools of those it uses."""
+"""SkillpouchMiddleware: the catalogue, tools of skills in use, approvals by interrupts."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
-from typing import Annotated, Any, Literal, NotRequired
+from contextvars import copy_context
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
-from skillpouch.integrations.langchain.approvals import AskedQuestions, InterruptApprover
-from skillpouch.integrations.langchain.revealing import Revealing, already_said, disclosed
+from skillpouch.errors import SkillpouchError
+from skillpouch.integrations.langchain.making import create_langchain_tools
 from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
-from skillpouch.policy.approval import asking
+from skillpouch.policy.approval import Answer, Question, Remember, asking
+from skillpouch.results import ToolResult
+from skillpouch.tools import Tool, qualified_wire_name
+
+_MOST_REMEMBERED = 4096
+
+# Which question: of which call of which conversation, and the how-manieth of it.
+Place = tuple[str, str, int]
+
+
+class AskedQuestions:
+    """What was asked where: a yes counts only for what whoever gave it was shown.
+
+    A run that is resumed makes its call again, perhaps days later. By then the skill may be
+    another one.
+    """
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[Place, Question | None] = OrderedDict()
+
+    def asked(self, place: Place) -> Question | None:
+        """Return what was asked there; nothing when somebody else asked, before a restart."""
+        return self._asked.get(place)
+
+    def remember(self, place: Place, question: Question | None) -> None:
+        self._asked[place] = question
+        self._asked.move_to_end(place)
+        while len(self._asked) > _MOST_REMEMBERED:
+            self._asked.popitem(last=False)
+
+
+class InterruptApprover:
+    """Asks about one call by interrupting the run that makes it.
+
+    An interrupt ends a node by an exception, which Skillpouch would take for an approver that
+    failed: it is kept, the call is refused for now, and `raise_pending` then stops the run. When
+    the run is resumed the call is made again, and the interrupt returns what was answered.
+    """
+
+    def __init__(self, questions: AskedQuestions, thread: str, call: str) -> None:
+        # Where the run is known; Skillpouch asks from a thread of its own.
+        self._context = copy_context()
+        self._questions = questions
+        self._thread, self._call = thread, call
+        self._count = 0
+        self._pending: GraphInterrupt | None = None
+
+    async def __call__(self, question: Question) -> Answer:
+        while True:
+            place = (self._thread, self._call, self._count)
+            self._count += 1
+            asked = self._questions.asked(place)
+            try:
+                reply = self._context.run(interrupt, _request(question))
+            except GraphInterrupt as pending:
+                self._pending = pending
+                self._questions.remember(place, question)
+                return Answer(yes=False, cause="no_answer", reason="the run waits for an answer")
+            answer = _answer(reply)
+            if asked == question or not answer.yes:
+                return answer
+            # A yes to something else: asked for again, and not counted the next time either.
+            self._questions.remember(place, asked)
+
+    def raise_pending(self) -> None:
+        """Stop the run if a question is open."""
+        if self._pending is not None:
+            raise self._pending
+
+
+def _request(question: Question) -> dict[str, Any]:
+    """Return a question in the form that user interfaces for LangChain know, and all its facts."""
+    needs = [{"kind": need.kind, "value": need.value} for need in question.needs]
+    description = [f"{question.tool} runs {question.runs}", *question.reasons]
+    return {
+        "action_requests": [
+            {
+                "name": question.tool,
+                "args": dict(question.arguments),
+                "description": "\n".join(description),
+            }
+        ],
+        "review_configs": [
+            {"action_name": question.tool, "allowed_decisions": ["approve", "reject"]}
+        ],
+        "skill": question.skill,
+        "runs": question.runs,
+        "needs": needs,
+        "reasons": list(question.reasons),
+        "digest": question.digest,
+    }
+
+
+def _answer(reply: Any) -> Answer:
+    """Read what a run was resumed with: `True`, `False`, or a decision, alone or in a list.
+
+    A yes must be one; everything else is a no.
+    """
+    if isinstance(reply, Mapping) and isinstance(reply.get("decisions"), list):
+        reply = reply["decisions"][0] if len(reply["decisions"]) == 1 else None
+    if isinstance(reply, bool):
+        return Answer(yes=reply, reason="" if reply else "it was rejected")
+    if not isinstance(reply, Mapping) or reply.get("type") not in ("approve", "reject"):
+        return Answer(yes=False, reason="the run was resumed with neither a yes nor a no")
+    if reply["type"] == "reject":
+        return Answer(yes=False, reason=str(reply.get("message") or "it was rejected"))
+    remember = reply.get("remember", "once")
+    return Answer(yes=True, remember=remember if remember in get_args(Remember) else "once")
+
+
+class Revealing:
+    """Finds the tools of a conversation anew each time: skills come, change and go."""
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+
+    def beside(
+        self, tools: Iterable[BaseTool | dict[str, Any]], state: Any
+    ) -> list[SkillpouchTool]:
+        """Return the tools that a model gets beside others, which keep their names."""
+        others = [tool for tool in tools if isinstance(tool, BaseTool)]
+        there = {(tool.metadata or {}).get("id") for tool in others if _is_ours(tool)}
+        taken = {tool.name for tool in others}
+        found = [tool for tool in self._revealed(state) if tool.id not in there]
+        return [_renamed(tool, taken) for tool in create_langchain_tools(found)]
+
+    def find(self, name: str, state: Any) -> tuple[SkillpouchTool | None, str]:
+        """Return the tool that a model has called, or why it does not have it.
+
+        Neither for a name that no skill knows: then the agent says so itself.
+        """
+        revealed = self._revealed(state)
+        try:
+            wanted = self._manager.get_tool(name)
+        except SkillpouchError:
+            return None, ""
+        if wanted.id in {tool.id for tool in revealed}:
+            return create_langchain_tools([wanted])[0], ""
+        return None, (
+            f"{name} is a tool of the skill {wanted.skill!r}, which is not active\n"
+            f"hint: call activate_skill with name {wanted.skill!r} first"
+        )
+
+    def _revealed(self, state: Any) -> list[Tool]:
+        skills = {skill.name for skill in self._manager.list_skills()}
+        active = [name for name in state.get("active_skills") or () if name in skills]
+        found = [*self._manager.disclosure_tools]
+        for name in active:
+            found += self._manager.get_skill_tools(name)
+        searched = [self._tool(tool_id) for tool_id in state.get("found_tools") or ()]
+        known = {tool.id for tool in found}
+        return [*found, *(tool for tool in searched if tool and tool.id not in known)]
+
+    def _tool(self, tool_id: str) -> Tool | None:
+        try:
+            return self._manager.get_tool(tool_id)
+        except SkillpouchError:
+            return None  # gone since it was found
+
+
+def _is_ours(tool: BaseTool) -> bool:
+    return isinstance(tool, SkillpouchTool)
+
+
+def _renamed(tool: SkillpouchTool, taken: set[str]) -> SkillpouchTool:
+    """Give a tool the name by which it is found all the same, if its own is taken."""
+    facts = tool.metadata or {}
+    if tool.name in taken and facts.get("skill"):
+        skill, tool_id = facts["skill"], facts["id"]
+        tool.name = qualified_wire_name(skill, tool_id.removeprefix(f"{skill}."))
+    return tool
+
+
+def disclosed(message: ToolMessage) -> Mapping[str, list[str]]:
+    """Return what a conversation may use from now on, after what it was told."""
+    result = message.artifact
+    if not isinstance(result, ToolResult) or not isinstance(result.structured, dict):
+        return {}
+    if result.tool == "activate_skill":
+        return {"active_skills": [result.structured["skill"]]}
+    if result.tool == "search_tools":
+        return {"found_tools": [tool["id"] for tool in result.structured["tools"]]}
+    return {}
+
+
+def already_said(message: ToolMessage, state: Any) -> bool:
+    """Tell whether the same instructions are in the conversation already."""
+    if message.name != "activate_skill":
+        return False
+    return any(
+        isinstance(earlier, ToolMessage)
+        and earlier.name == message.name
+        and earlier.content == message.content
+        for earlier in state.get("messages", ())
+    )
 
 
 def _union(before: list[str] | None, after: list[str] | None) -> list[str]:

@@ -1,15 +1,49 @@
-"""One tool of Skillpouch as a StructuredTool: Skillpouch checks the arguments, runs and records."""
+"""A tool of LangChain: what it takes, what it raises, how a call of it runs."""
 
 import base64
 from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
+from pydantic import BaseModel, Field
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.integrations.langchain.errors import failure, refusal
-from skillpouch.integrations.storable_results import storable
+from skillpouch.integrations.model_results import failure_of, failure_text, refusal_text, storable
 from skillpouch.results import ToolResult
+
+
+def refusal(error: SkillpouchError) -> ToolException:
+    """Return an error of a wrong or refused call as a ToolException of the same type."""
+    return _twin(error, refusal_text(error))
+
+
+def failure(result: ToolResult) -> ToolException:
+    """Return what the failure of a tool that ran is to a caller; it says all that the tool said."""
+    return _twin(failure_of(result), failure_text(result))
+
+
+def _twin(error: SkillpouchError, text: str) -> ToolException:
+    kind = type(error)
+    return _restore(kind, text, error.__dict__).with_traceback(error.__traceback__)
+
+
+def _restore(kind: type[SkillpouchError], text: str, facts: dict[str, Any]) -> ToolException:
+    both = _KNOWN.get(kind) or _KNOWN.setdefault(kind, _both(kind))
+    twin: ToolException = both.__new__(both, text)
+    twin.__dict__.update(facts)
+    return twin
+
+
+_KNOWN: dict[type[SkillpouchError], Any] = {}
+
+
+def _both(kind: type[SkillpouchError]) -> Any:
+    def reduce(twin: Exception) -> Any:
+        # Made here and found nowhere: to travel, it says how it was made.
+        return _restore, (kind, str(twin), twin.__dict__)
+
+    names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": reduce}
+    return type(kind.__name__, (kind, ToolException), names)
 
 
 class SkillpouchTool(StructuredTool):
@@ -89,3 +123,18 @@ def _content(result: ToolResult) -> str | list[dict[str, Any]]:
         data = base64.b64encode(each.data).decode()
         blocks.append({"type": "image", "base64": data, "mime_type": each.type})
     return blocks
+
+
+class SkillInput(BaseModel):
+    """What a skill is to work on."""
+
+    arguments: str = Field(default="", description="Arguments to pass to the skill")
+
+
+class RawJsonInput(BaseModel):
+    """Any JSON, for a script that does not say what it takes."""
+
+    data: Any = Field(
+        default=None,
+        description="Free-form JSON data passed to the script: an object, a list, text …",
+    )

@@ -1,22 +1,112 @@
-"""Sending a request and getting its answer: redirects by hand, retries where they do no harm."""
+"""One exchange: redirects followed by hand, retries where it is safe."""
 
 import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import httpcore2
 
 from skillpouch import __version__
-from skillpouch.net.http.errors import ExchangeError, InsideAddressError
-from skillpouch.net.http.guard import Granted
-from skillpouch.net.http.headers import decoded, value_of
+from skillpouch.net.http.bodies import decoded, value_of
+from skillpouch.net.http.guard import (
+    BadUrlError,
+    ExchangeError,
+    Granted,
+    InsideAddressError,
+    Url,
+    join_url,
+)
 from skillpouch.net.http.pools import GuardedPool, pool_for, tls
-from skillpouch.net.http.redirects import MOST_REDIRECTS, is_redirect, redirected
 from skillpouch.net.http.request import Request, all_headers
-from skillpouch.net.http.retries import is_worth_a_retry, retry_delay
+
+MOST_REDIRECTS = 10
+_REDIRECTS = (301, 302, 303, 307, 308)
+_KEEPS_METHOD = (307, 308)
+_SEE_OTHER = 303
+
+
+def is_redirect(status: int, location: str) -> bool:
+    """Tell whether an answer says to ask elsewhere."""
+    return status in _REDIRECTS and bool(location)
+
+
+def redirected(
+    request: Request, status: int, location: str, *, has_secret: Callable[[str], bool]
+) -> Request:
+    """Return the request to send next; raise ExchangeError when there is none.
+
+    Another origin gets nothing of the skill: no header that it declares, no body. What the first
+    server put into the address is its own; a secret in there is not passed on.
+    """
+    url = _target(request.url, location)
+    to_other = url.origin != request.url.origin
+    if request.url.scheme == "https" and url.scheme == "http":
+        raise _refused(url, "it leads from https to http")
+    if to_other and has_secret(location):
+        raise _refused(url, "a secret stands in the address")
+    keeps = status in _KEEPS_METHOD or request.method in ("GET", "HEAD")
+    if keeps and request.content is not None and to_other:
+        raise _refused(url, f"a {request.method} with a body is not sent to another host")
+    if status not in _KEEPS_METHOD and request.method not in ("GET", "HEAD"):
+        # As every client does it, though 301 and 302 do not say so.
+        if status != _SEE_OTHER and request.method != "POST":
+            raise _refused(url, f"a {request.method} would become a GET")
+        request = replace(request, method="GET", content=None)
+    return replace(request, url=url, own_headers=() if to_other else request.own_headers)
+
+
+def _target(base: Url, location: str) -> Url:
+    try:
+        return join_url(base, location)
+    except BadUrlError as error:
+        raise ExchangeError(
+            "redirect_refused", f"a redirect leads to no address: {error}"
+        ) from None
+
+
+def _refused(url: Url, reason: str) -> ExchangeError:
+    where = f"{url.scheme}://{url.authority}"
+    return ExchangeError("redirect_refused", f"the redirect to {where} is not followed: {reason}")
+
+
+# Too many requests, and three ways of saying that somebody else is not there just now.
+_WORTH_A_RETRY = (429, 502, 503, 504)
+_FIRST_SECONDS = 0.2
+_LONGEST_SECONDS = 30.0
+
+
+def is_worth_a_retry(status: int) -> bool:
+    """Tell whether an answer may be another one in a moment."""
+    return status in _WORTH_A_RETRY
+
+
+def retry_delay(number: int, retry_after: str, remaining: float) -> float | None:
+    """Return the seconds to wait before retry `number`, from 0; None when it is not worth it.
+
+    What the server asks for is kept to. Where that is longer than the time that is left, or than
+    anybody should wait for, the answer that is there counts.
+    """
+    asked = _seconds(retry_after)
+    delay = _FIRST_SECONDS * 2**number if asked is None else asked
+    return delay if delay <= min(_LONGEST_SECONDS, remaining / 2) else None
+
+
+def _seconds(retry_after: str) -> float | None:
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        when = parsedate_to_datetime(retry_after)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
 
 _AGENT = f"skillpouch/{__version__}"
 _LOST = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)

@@ -1,15 +1,59 @@
-"""The way out: a name is looked up once, each answer is checked, a checked one is dialled."""
+"""Which addresses may be dialled: looked at, then dialled; and what is said when not."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote, urljoin
 
 import httpcore2
 
-from skillpouch.net.addresses import is_elsewhere
-from skillpouch.net.hosts import Host, covers_host, is_private_name, read_host
-from skillpouch.net.http.errors import ExchangeError, InsideAddressError
+from skillpouch.errors import CallDeniedError, PortableError
+from skillpouch.net.hosts import (
+    Host,
+    HostError,
+    covers_host,
+    is_elsewhere,
+    is_private_name,
+    read_host,
+)
+
+
+class InsideAddressError(CallDeniedError):
+    """A host that was granted leads to an address that was not: this machine, or its network."""
+
+    code = "address_refused"
+
+    def __init__(self, host: Host, address: str, *, skill: str = "NAME") -> None:
+        self.host = host
+        self.address = address
+        self.granting = str(Host(address, host.port, is_address=True))
+        super().__init__(
+            f"{host.name} leads to {address}, of this machine or its network: nothing was sent",
+            hint=f"to allow it, run `skillpouch trust {skill} --host {self.granting}`",
+        )
+
+
+class ExchangeError(PortableError):
+    """A request that went out, or tried to, and got no answer that can be used.
+
+    `code` is what the result says; the message is for people and never holds a secret.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class PlanError(PortableError, ValueError):
+    """A declaration that says no request; `at` is the field, `in_template` what it holds."""
+
+    def __init__(self, message: str, at: str = "", *, in_template: bool = False) -> None:
+        self.at = at
+        self.in_template = in_template
+        super().__init__(f"{at}: {message}" if at else message)
+
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
@@ -111,3 +155,66 @@ async def _look_up(name: str) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+_URL = re.compile(r"(https?)://([^/?#\\\s@]+)([^#]*)", re.IGNORECASE)
+_PORTS = {"http": 80, "https": 443}
+# Everything that may stand in a path and a query as it is; the rest is percent-encoded.
+_KEPT = "%/?:@!$&'()*+,;=-._~[]"
+
+
+class BadUrlError(ValueError):
+    """A text that is no address on the web, or one that programs read differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """`host` always has its port; `target` is what the server is asked for."""
+
+    scheme: str
+    host: Host
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+    @property
+    def authority(self) -> str:
+        """The host as the server is told: without the port that everybody expects."""
+        is_usual = self.host.port == _PORTS[self.scheme]
+        return str(Host(self.host.name) if is_usual else self.host)
+
+    @property
+    def origin(self) -> tuple[str, Host]:
+        return self.scheme, self.host
+
+
+def read_url(text: str) -> Url:
+    """Return what a text says; raise BadUrlError for a user before the host or a backslash."""
+    match = _URL.fullmatch(text.partition("#")[0])
+    if match is None:
+        raise BadUrlError("it is no plain http or https address")
+    scheme = match[1].lower()
+    try:
+        host = read_host(match[2])
+    except HostError as error:
+        raise BadUrlError(str(error)) from None
+    if "*" in host.name:
+        raise BadUrlError("a star is no host")
+    port = host.port or _PORTS[scheme]
+    target = quote(match[3], safe=_KEPT)
+    return Url(scheme, Host(host.name, port, is_address=host.is_address), _rooted(target))
+
+
+def join_url(base: Url, location: str) -> Url:
+    """Return where a redirect leads."""
+    if "\\" in location:  # a slash to browsers, a letter to others
+        raise BadUrlError("a backslash is not part of an address")
+    try:
+        return read_url(urljoin(str(base), location))
+    except ValueError as error:
+        raise BadUrlError(str(error)) from None
+
+
+def _rooted(target: str) -> str:
+    return target if target.startswith("/") else f"/{target}"

@@ -1,7 +1,10 @@
-"""The body of an answer on its way in: unpacked, counted, redacted, kept and shown."""
+"""An answer received in bounded pieces, unpacked in small steps."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import codecs
+import re
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,10 +12,220 @@ from typing import Any, Protocol
 import httpcore2
 
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.net.http.decoding import Recoder, unpacker_for
-from skillpouch.net.http.errors import ExchangeError
-from skillpouch.net.http.pieces import Cutter, cutter_for
-from skillpouch.net.http.shapes import MOST_EVENTS, Shape
+from skillpouch.net.http.guard import ExchangeError
+from skillpouch.net.http.plan import MOST_EVENTS, Shape
+
+# A few bytes may stand for a thousand times as many: this is how many there are at once.
+_PIECE_BYTES = 64 * 1024
+_EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, told by the first bytes
+_CHARSET = re.compile(r"charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+# Only what is text: codecs also name compressors, and encodings that take quadratic time.
+_TEXT = (
+    "iso8859",
+    "cp",
+    "utf-16",
+    "utf-32",
+    "shift",
+    "euc",
+    "gb",
+    "big5",
+    "koi8",
+    "mac",
+    "iso2022",
+)
+
+
+class Unpacker(Protocol):
+    """Takes packed bytes and gives pieces of bounded size."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
+        """Raise ExchangeError when something is missing at the end."""
+
+
+class _Plain:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield data
+
+    def close(self) -> None:
+        return
+
+
+class _Inflating:
+    """gzip, also of several members, and deflate with or without its header."""
+
+    def __init__(self, *, may_be_raw: bool) -> None:
+        self._inflate = zlib.decompressobj(_EITHER)
+        self._may_be_raw = may_be_raw
+        self._is_new = True
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            piece = self._step(data)
+            self._is_new = False
+            if piece:
+                yield piece
+            data = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                data = self._inflate.unused_data.lstrip(b"\0")  # some pad to a block
+                if data:
+                    self._inflate, self._is_new = zlib.decompressobj(_EITHER), True
+
+    def _step(self, data: bytes) -> bytes:
+        try:
+            return self._inflate.decompress(data, _PIECE_BYTES)
+        except zlib.error as error:
+            if not (self._may_be_raw and self._is_new):
+                raise ExchangeError("encoding", f"it cannot be unpacked: {error}") from None
+        self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._may_be_raw = False
+        return self._step(data)
+
+    def close(self) -> None:
+        if not self._inflate.eof and not self._is_new:
+            raise ExchangeError("encoding", "it was cut off: the packed text has no end")
+
+
+def unpacker_for(encoding: str) -> Unpacker:
+    """Return what unpacks an encoding; raise ExchangeError for one that nobody asked for."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return _Plain()
+        case "gzip" | "x-gzip":
+            return _Inflating(may_be_raw=False)
+        case "deflate":
+            return _Inflating(may_be_raw=True)
+        case _:
+            raise ExchangeError("encoding", f"it is packed as {encoding!r:.60}, not as asked for")
+
+
+class Recoder:
+    """Makes UTF-8 of text in another encoding, in whatever pieces it comes."""
+
+    def __init__(self, content_type: str) -> None:
+        self._decoder = _decoder(content_type)
+
+    def feed(self, data: bytes, *, final: bool = False) -> bytes:
+        if self._decoder is None:
+            return data
+        return self._decoder.decode(data, final).encode("utf-8", "replace")
+
+
+def _decoder(content_type: str) -> codecs.IncrementalDecoder | None:
+    match = _CHARSET.search(content_type)
+    try:
+        name = codecs.lookup(match[1]).name if match else "utf-8"
+    except LookupError:
+        return None
+    return codecs.getincrementaldecoder(name)("replace") if name.startswith(_TEXT) else None
+
+
+_LONGEST = 1024 * 1024
+
+
+class Cutter(Protocol):
+    """Takes a stream in any pieces and gives its own."""
+
+    def feed(self, data: bytes) -> Iterator[str]: ...
+    def close(self) -> Iterator[str]: ...
+
+
+class _Lines:
+    r"""Lines that end with `\n`, `\r\n` or, for events, `\r`; empty ones count."""
+
+    def __init__(self, *, old_ends: bool = False) -> None:
+        self._rest = bytearray()
+        self._old_ends = old_ends
+        self._after_return = False
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        data = self._with_new_ends(data) if self._old_ends else data
+        first, *more = data.split(b"\n")
+        self._rest += first  # what is already there is not looked at again: pieces may be tiny
+        for line in more:
+            yield self._line()
+            self._rest += line
+        if len(self._rest) > _LONGEST:
+            raise ExchangeError("line_limit", f"a line is longer than {_LONGEST:,} bytes")
+
+    def _with_new_ends(self, data: bytes) -> bytes:
+        if self._after_return and data:
+            data = data.removeprefix(b"\n")
+            self._after_return = False
+        self._after_return = self._after_return or data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _line(self) -> str:
+        line = bytes(self._rest).removesuffix(b"\r").decode("utf-8", "replace")
+        self._rest.clear()
+        return line
+
+    def close(self) -> Iterator[str]:
+        if self._rest:
+            yield self._line()
+
+
+class _Full:
+    """Lines without the empty ones."""
+
+    def __init__(self) -> None:
+        self._lines = _Lines()
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        return filter(str.strip, self._lines.feed(data))
+
+    def close(self) -> Iterator[str]:
+        return filter(str.strip, self._lines.close())
+
+
+class _Events:
+    """The data of server-sent events, as the HTML standard reads them."""
+
+    def __init__(self, wanted: str) -> None:
+        self._lines = _Lines(old_ends=True)
+        self._wanted = wanted
+        self._is_first = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._name, self._data, self._size = "", list[str](), 0
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        for line in self._lines.feed(data):
+            if self._is_first:
+                line = line.removeprefix("\ufeff")  # noqa: PLW2901
+                self._is_first = False
+            if line:
+                self._take(line)
+            elif self._data and self._wanted in ("", self._name or "message"):
+                whole = "\n".join(self._data)
+                self._forget()
+                yield whole
+            else:
+                self._forget()
+
+    def _take(self, line: str) -> None:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+            self._size += len(value)
+        elif field == "event":
+            self._name = value
+        if self._size > _LONGEST:
+            raise ExchangeError("line_limit", f"an event is longer than {_LONGEST:,} characters")
+
+    def close(self) -> Iterator[str]:
+        return iter(())  # an event that was not ended does not count
+
+
+def cutter_for(shape: Shape) -> Cutter:
+    """Return what cuts a stream of this shape."""
+    if shape.mode == "sse":
+        return _Events(shape.event)
+    return _Full() if shape.mode == "ndjson" else _Lines()
+
 
 _LARGEST_VALUE = 1024 * 1024
 

@@ -1,20 +1,128 @@
-"""One request: the plan of a tool filled with the arguments of a call."""
+"""A request made from its plan: its parts, files and multipart bodies."""
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from mimetypes import guess_type
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from skillpouch.net.http.addressing import Url, read_url
-from skillpouch.net.http.bodies import FilePart, JsonBody, Multipart, TextBody, WholeArguments
-from skillpouch.net.http.headers import value_of
-from skillpouch.net.http.multipart import Content, Upload, multipart_content
+from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
+from skillpouch.net.http.bodies import (
+    FilePart,
+    JsonBody,
+    Multipart,
+    TextBody,
+    WholeArguments,
+    value_of,
+)
+from skillpouch.net.http.guard import ExchangeError, Url, read_url
 from skillpouch.net.http.plan import Plan
-from skillpouch.net.http.uploads import UploadError, open_upload
 from skillpouch.templates.parts import text_of
+from skillpouch.workspace.files import WorkspaceFiles
+
+_PIECE_BYTES = 256 * 1024
+
+
+class UploadError(ValueError):
+    """A path that is not sent; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    """A file that was opened and looked at: exactly `size` bytes of it are sent."""
+
+    fd: int
+    name: str
+    size: int
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Read from the start each time: a request may have to be sent again."""
+        place = 0
+        while place < self.size:
+            most = min(_PIECE_BYTES, self.size - place)
+            piece = await asyncio.to_thread(os.pread, self.fd, most, place)
+            if not piece:
+                raise ExchangeError("upload", f"{self.name} became shorter while it was sent")
+            place += len(piece)
+            yield piece
+
+
+def open_upload(
+    workspace: Path, path: str, *, most_bytes: int | None, stack: ExitStack
+) -> OpenFile:
+    """Open a regular file of the workspace, as Skillpouch's own tools do; `stack` closes it."""
+    try:
+        with WorkspaceFiles(workspace).reading(path) as opened:
+            # Of its own: what goes wrong later is not about the path.
+            file = os.dup(opened.file.fileno())
+    except (OutsideWorkspaceError, ToolFaultError) as error:
+        raise UploadError("; ".join(filter(None, (str(error), error.hint)))) from None
+    stack.callback(os.close, file)
+    if most_bytes is not None and opened.size > most_bytes:
+        raise UploadError(f"{path}: it has {opened.size:,} bytes, the limit is {most_bytes:,}")
+    return OpenFile(fd=file, name=PurePath(opened.path).name, size=opened.size)
+
+
+# As browsers do it: a quote or a line break would end the name.
+_BREAKING = re.compile(r'[\x00-\x1f\x7f"\\]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What is sent: pieces of known size, as often as it has to be sent."""
+
+    content_type: str
+    pieces: tuple[bytes | OpenFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(len(p) if isinstance(p, bytes) else p.size for p in self.pieces)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, bytes):
+                yield piece
+            else:
+                async for part in piece.pieces():
+                    yield part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    file: OpenFile
+    filename: str
+    content_type: str = ""
+
+    @property
+    def type(self) -> str:
+        return self.content_type or guess_type(self.filename)[0] or "application/octet-stream"
+
+
+def multipart_content(fields: Sequence[tuple[str, str | Upload]]) -> Content:
+    """Return the fields as `multipart/form-data`."""
+    boundary = secrets.token_hex(16)  # nobody can write it into a value before it is known
+    pieces: list[bytes | OpenFile] = []
+    for name, value in fields:
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_quoted(name)}"'
+        if isinstance(value, Upload):
+            head += f'; filename="{_quoted(value.filename)}"\r\nContent-Type: {value.type}'
+            pieces += [f"{head}\r\n\r\n".encode(), value.file, b"\r\n"]
+        else:
+            pieces.append(f"{head}\r\n\r\n{value}\r\n".encode())
+    pieces.append(f"--{boundary}--\r\n".encode())
+    return Content(content_type=f"multipart/form-data; boundary={boundary}", pieces=tuple(pieces))
+
+
+def _quoted(text: str) -> str:
+    return _BREAKING.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
 
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"

@@ -1,30 +1,162 @@
 """Builds an environment once: locked, confined, with progress, and nothing half-finished left."""
 
 import asyncio
+import fcntl
+import os
+import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
-from skillpouch.execution.shared import run_command
+from skillpouch.execution.engine import run_command
 from skillpouch.limits import Limits
-from skillpouch.provision.packages.errors import InstallError
-from skillpouch.provision.packages.failures import install_error
-from skillpouch.provision.packages.locks import hold
-from skillpouch.provision.packages.pythons import Sandbox
+from skillpouch.provision.packages.declared_files import InstallError
 from skillpouch.provision.packages.ready import Environment, environment_at
-from skillpouch.provision.packages.recipe import Recipe, Step
+from skillpouch.provision.packages.recipe import Recipe, Sandbox, Step
 from skillpouch.provision.packages.store import (
+    LOCK,
     downloads_folder,
     find_ready,
     leftovers,
     remove,
     write_ready,
 )
+from skillpouch.text import clean
+
+_LAST_LINES = 12
+_LONGEST_LINE = 300
+_ADDRESS_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+# What the installers say → what it means here.
+_MEANINGS = (
+    (
+        r"nothing is built|included as a URL dependency|EALLOW|allow-(?:git|remote|file|directory)",
+        "a package asks for another by address: only packages by name are installed",
+        "ask whoever publishes it, or use another",
+    ),
+    (
+        r"do not match the hashes|hash mismatch|EINTEGRITY",
+        "a package is not the one that was pinned",
+        "somebody changed it, or the pin is wrong: compare the checksums before anything else",
+    ),
+    (
+        r"no (?:usable )?wheels|No matching distribution|No solution found",
+        "there is no wheel that fits, or no such package",
+        "only ready-made wheels are installed, never source packages: {command}",
+    ),
+    (
+        r"\bE404\b|\bETARGET\b|notarget",
+        "the registry has no such package or version",
+        "see what there is: {command}",
+    ),
+    (
+        r"EUSAGE.*lock|in sync",
+        "package.json and package-lock.json do not agree",
+        "run `npm install` in the skill to renew the lock file",
+    ),
+    (
+        r"ensurepip is not|No module named '?(?:venv|ensurepip|pip)",
+        "this Python cannot make environments",
+        "install uv, or: apt install python3-venv",
+    ),
+    (
+        r"Connection|resolve|ENOTFOUND|ECONN|timed out|certificate|dns error|proxy",
+        "the packages could not be fetched",
+        "check the network, and your settings for the installer: {command}",
+    ),
+)
+
+
+def install_error(skill: str, recipe: Recipe, ended: Ended) -> InstallError:
+    """Return the error for an installer that failed."""
+    output = last_lines(f"{ended.stdout.text}\n{ended.stderr.text}")
+    reason, hint = _ending(ended), "the same outside Skillpouch: {command}"
+    for pattern, meaning, step in _MEANINGS:
+        if re.search(pattern, output, re.IGNORECASE | re.DOTALL):
+            reason, hint = meaning, step
+            break
+    command = f"`{recipe.try_yourself()}`"
+    return InstallError(
+        skill, recipe.names, reason, output=output, hint=hint.format(command=command)
+    )
+
+
+def _ending(ended: Ended) -> str:
+    if ended.exit_code is not None:
+        return f"the installer failed with exit code {ended.exit_code}"
+    return f"the installer was ended by {ended.code or f'signal {ended.signal}'}"
+
+
+def last_lines(text: str) -> str:
+    """Return the end of what a program said, without escapes and without secrets in addresses."""
+    lines = [line.rstrip()[:_LONGEST_LINE] for line in clean(text).splitlines() if line.strip()]
+    return _ADDRESS_SECRET.sub("…@", "\n".join(lines[-_LAST_LINES:]))
+
+
+_POLL_SECONDS = 0.1
+
+
+@asynccontextmanager
+async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+    """Hold the lock of a place, which is made if need be; `on_wait` is called once when it is held.
+
+    The kernel lets go of the lock of a process that is killed.
+    """
+    told = False
+    while True:
+        descriptor = _open(place)
+        try:
+            while not _try_lock(descriptor):
+                if not told:
+                    on_wait()
+                told = True
+                await asyncio.sleep(_POLL_SECONDS)
+            # Whoever held it may have removed the whole place: then this lock guards nothing.
+            if _is_at(descriptor, place):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def try_hold(place: Path) -> int | None:
+    """Lock a place that is there without waiting; return the descriptor, None when it is held."""
+    descriptor = _open(place)
+    if _try_lock(descriptor) and _is_at(descriptor, place):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _open(place: Path) -> int:
+    while True:
+        place.mkdir(mode=0o700, exist_ok=True)
+        try:
+            return os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # removed between the two
+
+
+def _try_lock(descriptor: int) -> bool:
+    # Of the open file and not of the process: threads exclude each other too.
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(descriptor: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), (place / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
 
 OnProgress = Callable[[str], None]
 

@@ -1,11 +1,11 @@
-"""Reads the files in which a skill declares what it needs, and remembers where it looked."""
+"""Reads the files in which a skill declares packages, and says what is wrong with them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from skillpouch.provision.packages.errors import RequirementRefusedError
-from skillpouch.signatures.languages import language_of, source_text
+from skillpouch.errors import SkillpouchError
+from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -14,6 +14,45 @@ from skillpouch.untrusted_files import (
     require_inside,
     stamp_of,
 )
+
+
+class DependencyError(SkillpouchError):
+    """What a script declares it needs is not there and could not be put there; nothing ran."""
+
+    code = "dependency"
+
+
+class RequirementRefusedError(DependencyError):
+    """A declaration of packages that Skillpouch does not install."""
+
+    code = "requirement_refused"
+
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        where = f"{path}:{line}" if line else path
+        super().__init__(
+            f"{where}: {reason}",
+            hint="name packages and versions only; they come from where you get packages yourself",
+        )
+
+
+class InstallError(DependencyError):
+    """An environment could not be built; `output` is what the installer said last."""
+
+    code = "install_failed"
+
+    def __init__(
+        self, skill: str, requirements: Sequence[str], reason: str, *, output: str = "", hint: str
+    ) -> None:
+        self.skill = skill
+        self.requirements = tuple(requirements)
+        self.reason = reason
+        self.output = output
+        wanted = ", ".join(requirements)
+        said = f"\n{output}" if output else ""
+        super().__init__(f"cannot install {wanted} for {skill}: {reason}{said}", hint=hint)
 
 
 class DeclaredFiles:

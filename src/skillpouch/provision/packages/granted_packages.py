@@ -9,18 +9,17 @@ from pathlib import Path
 
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.needs import Need
-from skillpouch.provision.packages.declared_files import DeclaredFiles
-from skillpouch.provision.packages.errors import RequirementRefusedError
+from skillpouch.provision.packages.declared_files import DeclaredFiles, RequirementRefusedError
 from skillpouch.provision.packages.needs import Needs, NodeNeeds, PythonNeeds, read_needs
 from skillpouch.provision.packages.package_json import Manifest
-from skillpouch.provision.packages.requirement import (
+from skillpouch.provision.packages.requirements import (
     NotARequirementError,
     Requirement,
     parse_requirement,
 )
 from skillpouch.tools import InlineScript, Script, Tool
 from skillpouch.trust.errors import UngrantedError
-from skillpouch.trust.packages import covers_package, split_package
+from skillpouch.trust.grant import covers_package, split_package
 
 _NPM = "npm:"
 _GRANTED = "its grant"

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.provision.packages.locks import try_hold
+from skillpouch.provision.packages.building import try_hold
 from skillpouch.provision.packages.store import (
     READY,
     USED,

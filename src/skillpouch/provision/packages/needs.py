@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from skillpouch.provision.packages.declared_files import DeclaredFiles
-from skillpouch.provision.packages.errors import RequirementRefusedError
+from skillpouch.provision.packages.declared_files import DeclaredFiles, RequirementRefusedError
 from skillpouch.provision.packages.package_json import Manifest, read_manifest
-from skillpouch.provision.packages.python_versions import NotASpecifierError, satisfies
-from skillpouch.provision.packages.requirement import (
+from skillpouch.provision.packages.requirements import (
     NotARequirementError,
+    NotASpecifierError,
     Requirement,
     parse_requirement,
+    read_requirements,
+    satisfies,
 )
-from skillpouch.provision.packages.requirements_file import read_requirements
 from skillpouch.signatures.python.pep723 import Malformed, read_block, read_table
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import SCRIPT_BYTES

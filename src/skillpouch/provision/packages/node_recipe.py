@@ -13,8 +13,7 @@ from skillpouch.environment import search_path
 from skillpouch.provision.packages.configuration import npm_settings
 from skillpouch.provision.packages.needs import NodeNeeds
 from skillpouch.provision.packages.package_json import is_range
-from skillpouch.provision.packages.pythons import machine
-from skillpouch.provision.packages.recipe import Step, digest_of
+from skillpouch.provision.packages.recipe import Step, digest_of, machine
 
 MODULES = "node"  # the folder that node_modules is in, in that of the environment
 _SECTIONS = ("dependencies", "optionalDependencies", "peerDependencies")

@@ -11,8 +11,7 @@ from typing import Any
 from skillpouch.backends.interpreters import homes_of
 from skillpouch.provision.packages.configuration import pip_settings, uv_settings
 from skillpouch.provision.packages.needs import PythonNeeds
-from skillpouch.provision.packages.pythons import Python, machine
-from skillpouch.provision.packages.recipe import Step, digest_of
+from skillpouch.provision.packages.recipe import Python, Step, digest_of, machine
 
 VENV = "python"  # the folder of the virtual environment, in that of the environment
 _RUN_PIP = Path(__file__).with_name("run_pip.py")

@@ -1,16 +1,196 @@
-"""One file, fetched whole: redirects, limits, and going on where a connection broke."""
+"""One file, fetched whole by https: granted hosts, redirects, limits, resumed when broken."""
 
 import asyncio
+import json
+import platform
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin
 
-from skillpouch.provision.programs.answers import Answer, InterruptedDownloadError, Opener
-from skillpouch.provision.programs.errors import DownloadError
-from skillpouch.provision.programs.partial import Partial
-from skillpouch.provision.programs.progress import Progress
-from skillpouch.provision.programs.wanted import Wanted
+from skillpouch.needs import Need
+from skillpouch.net.hosts import covers_host, host_of_url
+from skillpouch.provision.programs.progress import DownloadError, Progress
+from skillpouch.trust.errors import UngrantedError
+from skillpouch.trust.grant import pinned_hash
+
+if TYPE_CHECKING:
+    from skillpouch.net.http.guard import Guard, Resolve
+
+
+class InterruptedDownloadError(Exception):
+    """The connection was lost, or never came about: trying again may help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`headers` have lower-case names; `pieces` are the body as it was sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+
+
+class Opener(Protocol):
+    """Asks a server for a file, without following where it points; one for each skill.
+
+    Raises InterruptedDownloadError when there is no answer, CallDeniedError when the host may not
+    be asked.
+    """
+
+    def __call__(
+        self, url: str, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Answer]: ...
+
+
+class Partial:
+    """The files of one download in a folder of its own. Only who holds its lock uses it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "unfinished"
+        self._about = folder / "about.json"
+
+    def size(self) -> int:
+        """Return how many bytes are there."""
+        try:
+            return self.file.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def range_headers(self, *, hash_is_known: bool) -> dict[str, str]:
+        """Return what asks for the rest only; {} when the whole has to come again.
+
+        Without a hash to check the whole against, the server must be able to tell that the file
+        is still the same.
+        """
+        size, validator = self.size(), self._validator()
+        if not size or not (validator or hash_is_known):
+            return {}
+        return {"range": f"bytes={size}-"} | ({"if-range": validator} if validator else {})
+
+    def restart(self, headers: Mapping[str, str]) -> None:
+        """Begin from nothing, and note what the server says that identifies the file."""
+        self.file.unlink(missing_ok=True)
+        etag = headers.get("etag", "")
+        strong = etag if etag and not etag.startswith("W/") else ""
+        about = {"validator": strong or headers.get("last-modified", "")}
+        self._about.write_text(json.dumps(about))
+
+    def discard(self) -> None:
+        """Throw everything away."""
+        self.file.unlink(missing_ok=True)
+        self._about.unlink(missing_ok=True)
+
+    def _validator(self) -> str:
+        try:
+            about: Any = json.loads(self._about.read_text())
+        except (OSError, ValueError):
+            return ""
+        found = about.get("validator") if isinstance(about, dict) else None
+        return found if isinstance(found, str) else ""
+
+
+_MACHINES = {
+    "x86_64": ("x86_64", "amd64", "x64"),
+    "aarch64": ("aarch64", "arm64"),
+    "armv7l": ("armv7l", "armv7", "arm"),
+    "i686": ("i686", "i386", "x86"),
+}
+_SYSTEMS = {"linux": ("linux",), "darwin": ("darwin", "macos")}
+
+
+def this_platform() -> str:
+    """Return the name of this machine's platform, such as `linux-x86_64`."""
+    machine = platform.machine().lower()
+    usual = next((name for name, others in _MACHINES.items() if machine in others), machine)
+    return f"{sys.platform}-{usual}"
+
+
+def for_platform(choices: Mapping[str, str], name: str) -> str | None:
+    """Return the choice for a platform: its own, one for its system, or the one for `any`."""
+    system, _, machine = name.partition("-")
+    systems = _SYSTEMS.get(system, (system,))
+    machines = _MACHINES.get(machine, (machine,))
+    exact = [f"{one}{mark}{other}" for one in systems for other in machines for mark in "-_/"]
+    lower = {key.lower(): value for key, value in choices.items()}
+    return next((lower[key] for key in (*exact, *systems, "any") if key in lower), None)
+
+
+_SHA256 = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One file on the web; without a `sha256` somebody has to vouch for what comes.
+
+    It `is_pinned` when the hash is not the declaration's, but what somebody vouched for.
+    """
+
+    url: str
+    host: str
+    sha256: str | None = None
+    is_pinned: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name it among all downloads."""
+        return sha256(f"{self.sha256} {self.url}".encode()).hexdigest()[:32]
+
+    def held_to(self, pins: Iterable[str]) -> "Wanted":
+        """Return it with the hash that somebody vouched for; a declared hash stays."""
+        pinned = None if self.sha256 else pinned_hash(self.url, pins)
+        return replace(self, sha256=pinned, is_pinned=True) if pinned else self
+
+
+def wanted_for(
+    url: str | Mapping[str, str],
+    digest: str | Mapping[str, str] | None,
+    platform: str,
+    *,
+    plain_http: bool = False,
+) -> Wanted:
+    """Return what a declaration means on a platform; raise DownloadError when it means nothing.
+
+    `plain_http` is for tests with a server of their own: without it only https will do.
+    """
+    address = _choice(url, platform, "url")
+    expected = None if digest is None else _digest(_choice(digest, platform, "sha256"), address)
+    scheme = address.partition("://")[0].lower()
+    if scheme != "https" and not (plain_http and scheme == "http"):
+        raise DownloadError(address, "it is not fetched by https", hint="use an https address")
+    host = host_of_url(address)
+    if not host or not address.isprintable() or " " in address:
+        raise DownloadError(address, "its host cannot be told without doubt, or it is no address")
+    if address.partition("?")[0].endswith("/"):
+        raise DownloadError(address, "it names a folder, not a file")
+    return Wanted(url=address, host=host, sha256=expected)
+
+
+def _choice(value: str | Mapping[str, str], platform: str, field: str) -> str:
+    if isinstance(value, str):
+        return value
+    found = for_platform(value, platform)
+    if found is None:
+        there = ", ".join(sorted(value)) or "none"
+        raise DownloadError(
+            f"the program for {platform}",
+            f"its declaration has no `{field}` for this platform",
+            hint=f"there are: {there}",
+        )
+    return found
+
+
+def _digest(text: str, url: str) -> str:
+    match = _SHA256.match(text.strip())
+    if match is None:
+        raise DownloadError(url, "its sha256 is not 64 hexadecimal digits")
+    return match[1].lower()
+
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _OK, _PARTIAL, _UNSATISFIABLE = 200, 206, 416
@@ -140,3 +320,48 @@ class Fetch:
 
     def _error(self, reason: str, *, hint: str = "") -> DownloadError:
         return DownloadError(self._wanted.url, reason, hint=hint)
+
+
+_CONNECT_SECONDS = 15.0
+_IDLE_SECONDS = 30.0
+
+
+def web_opener(skill: str, hosts: tuple[str, ...], *, resolve: "Resolve | None" = None) -> Opener:
+    """Return what asks the hosts that a skill was granted; `resolve` looks names up."""
+
+    def open_url(url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
+        from skillpouch.net.http.guard import Granted, Guard
+
+        host = host_of_url(url)
+        if not host or not any(covers_host(granted, host) for granted in hosts):
+            raise UngrantedError(skill, [Need(kind="host", value=host or url)])
+        return _open(url, headers, Guard(Granted(hosts=hosts, skill=skill), resolve=resolve))
+
+    return open_url
+
+
+@asynccontextmanager
+async def _open(url: str, headers: Mapping[str, str], guard: "Guard") -> AsyncIterator[Answer]:
+    import httpcore2
+
+    from skillpouch.net.http.guard import ExchangeError
+    from skillpouch.net.http.pools import GuardedPool
+
+    limits = {"connect": _CONNECT_SECONDS, "read": _IDLE_SECONDS, "write": _IDLE_SECONDS}
+    named = list({"user-agent": "skillpouch", **headers}.items())
+    lost = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
+    try:
+        async with (
+            GuardedPool(guard) as pool,
+            pool.stream("GET", url, headers=named, extensions={"timeout": limits}) as response,
+        ):
+            yield Answer(
+                status=response.status,
+                headers={
+                    name.decode("latin-1").lower(): value.decode("latin-1")
+                    for name, value in response.headers
+                },
+                pieces=response.aiter_stream(),
+            )
+    except (*lost, ExchangeError) as error:
+        raise InterruptedDownloadError(str(error) or type(error).__name__) from None

@@ -9,19 +9,16 @@ from pathlib import Path
 
 from skillpouch.calls import Fetched, OnProgress, Vouch
 from skillpouch.errors import SkillpouchError
-from skillpouch.provision.packages.locks import hold
-from skillpouch.provision.programs.answers import Opener
-from skillpouch.provision.programs.errors import (
+from skillpouch.provision.packages.building import hold
+from skillpouch.provision.programs.fetching import Fetch, FetchLimits, Opener, Partial, Wanted
+from skillpouch.provision.programs.progress import (
     DownloadError,
     HashDiffersError,
     PinDiffersError,
     PinNeededError,
+    Progress,
 )
-from skillpouch.provision.programs.fetching import Fetch, FetchLimits
-from skillpouch.provision.programs.partial import Partial
-from skillpouch.provision.programs.progress import Progress
 from skillpouch.provision.programs.store import find_program, hash_of, keep_program, open_programs
-from skillpouch.provision.programs.wanted import Wanted
 from skillpouch.runtime.removal import remove_tree
 
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from skillpouch.environment import another_place, cache_directory
-from skillpouch.provision.programs.errors import DownloadError
+from skillpouch.provision.programs.progress import DownloadError
 from skillpouch.untrusted_files import Stamp, stamp_of
 
 _PIECE = 1024 * 1024

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.servers.grpc.server import GrpcServer
-    from skillpouch.servers.grpc.settings import GrpcLimits, GrpcSettings
+    from skillpouch.servers.grpc.service import GrpcLimits, GrpcSettings
 
 __all__ = ["GrpcLimits", "GrpcServer", "GrpcSettings"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.discovery.text_skills.folders import path_in_text
-from skillpouch.policy.call_limits import Deadline
+from skillpouch.policy.policy import Deadline
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
-from skillpouch.servers.grpc.errors import MessageError
+from skillpouch.servers.grpc.statuses import MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.shell.responses import ScriptCall, ToolResponse
 from skillpouch.tools import Tool

@@ -1,31 +1,160 @@
-"""GrpcServer: a manager's tools and sessions over gRPC, until somebody says stop."""
+"""GrpcServer: listens, lets clients in by token or certificate, and serves until told to stop."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.servers.addresses import Address, require_safe
 from skillpouch.servers.admission import Admission
-from skillpouch.servers.draining import drained
-from skillpouch.servers.errors import AddressError
-from skillpouch.servers.grpc.certificates import credentials_of
-from skillpouch.servers.grpc.gate import TokenGate
-from skillpouch.servers.grpc.methods import SERVICE, handlers_of
-from skillpouch.servers.grpc.places import Places
-from skillpouch.servers.grpc.service import Service
-from skillpouch.servers.grpc.settings import GrpcLimits, GrpcSettings
-from skillpouch.servers.metrics import Metrics
-from skillpouch.servers.metrics_page import metrics_page
-from skillpouch.servers.stopping import Stop
+from skillpouch.servers.faults import AddressError, CertificateError
+from skillpouch.servers.grpc.service import Context, GrpcLimits, GrpcSettings, Places, Service
+from skillpouch.servers.grpc.statuses import MessageError, TokenNeededError, abort
+from skillpouch.servers.grpc.v1.skillpouch_pb2 import DESCRIPTOR
+from skillpouch.servers.lifecycle import Stop, drained
+from skillpouch.servers.metrics import Metrics, metrics_page
 from skillpouch.servers.tokens import Tokens
 from skillpouch.sessions.manager import SessionManager
+
+
+def credentials_of(settings: GrpcSettings) -> grpc.ServerCredentials | None:
+    """Return the certificates to serve with; None is plain text.
+
+    Raises:
+        CertificateError: a file cannot be read, or they do not belong together.
+    """
+    if settings.tls_cert is None:
+        for name in (settings.tls_key, settings.tls_client_ca):
+            if name is not None:
+                raise CertificateError(str(name), "there is no --tls-cert to go with it")
+        return None
+    _check(settings)
+    certificate = _read_pem(settings.tls_cert)
+    key = _read_pem(settings.tls_key or settings.tls_cert)
+    authority = None if settings.tls_client_ca is None else _read_pem(settings.tls_client_ca)
+    return grpc.ssl_server_credentials(
+        [(key, certificate)],
+        root_certificates=authority,
+        require_client_auth=authority is not None,
+    )
+
+
+def _check(settings: GrpcSettings) -> None:
+    """Say now what is wrong: gRPC would only refuse every client."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(str(settings.tls_cert), settings.tls_key)
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise CertificateError(str(settings.tls_cert), str(error)) from None
+
+
+def _read_pem(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(str(path), (error.strerror or str(error)).lower()) from None
+
+
+# Whether the server is there is no secret, and those who ask it carry no tokens.
+_OPEN = "/grpc.health.v1.Health/"
+
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
+
+
+class TokenGate(grpc.aio.ServerInterceptor):
+    """Lets requests in that carry `authorization: Bearer TOKEN`."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Return who answers a request, or somebody who refuses it."""
+        if handler_call_details.method.startswith(_OPEN):
+            return await continuation(handler_call_details)
+        said = [
+            value if isinstance(value, str) else value.decode("latin-1")
+            for key, value in handler_call_details.invocation_metadata or ()
+            if key == "authorization"
+        ]
+        if len(said) == 1 and self._tokens.accepts(said[0]):
+            return await continuation(handler_call_details)
+        return grpc.unary_unary_rpc_method_handler(_refuse)
+
+
+async def _refuse(_request: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+    await abort(context, TokenNeededError())
+
+
+Method = Callable[[Any, Context], Awaitable[Any]]
+
+_DESCRIBED = DESCRIPTOR.services_by_name["Skillpouch"]
+SERVICE = _DESCRIBED.full_name
+
+
+def handlers_of(service: Service) -> Any:
+    """Return what a gRPC server is given to serve `skillpouch.v1.Skillpouch`."""
+    methods: dict[str, Method] = {
+        "CreateSession": service.create_session,
+        "DestroySession": service.destroy_session,
+        "UseSkill": service.use_skill,
+        "RemoveSkill": service.remove_skill,
+        "ListActiveSkills": service.list_active_skills,
+        "ListProblems": service.list_problems,
+        "ListTools": service.list_tools,
+        "ExecuteTool": service.execute_tool,
+        "StreamTool": service.stream_tool,
+        "RunScript": service.run_script,
+        "Cancel": service.cancel,
+    }
+    handlers = {name: _handler(name, method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _handler(name: str, method: Method) -> Any:
+    described = _DESCRIBED.methods_by_name[name]
+    make = grpc.unary_unary_rpc_method_handler
+    if described.server_streaming:
+        make = grpc.unary_stream_rpc_method_handler
+    # Requests stay bytes: of those that are no message gRPC would print a trace and send a name.
+    return make(
+        _answering(method, GetMessageClass(described.input_type)),
+        response_serializer=GetMessageClass(described.output_type).SerializeToString,
+    )
+
+
+def _answering(method: Method, kind: type[Message]) -> Callable[[bytes, Context], Awaitable[Any]]:
+    async def answer(data: bytes, context: Context) -> Any:
+        try:
+            return await method(_read(kind, data), context)
+        except SkillpouchError as error:
+            await abort(context, error)
+        except Exception as error:  # noqa: BLE001 - the outermost line: nothing of it may leave
+            await abort(context, error)
+
+    return answer
+
+
+def _read(kind: type[Message], data: bytes) -> Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise MessageError("request", f"those bytes are no {kind.DESCRIPTOR.name}") from None
+
 
 _CLOSING_SECONDS = 3.0
 _SERVING = health_pb2.HealthCheckResponse.SERVING

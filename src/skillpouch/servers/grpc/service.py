@@ -1,8 +1,13 @@
-"""`skillpouch.v1.Skillpouch`: each method of the service, over sessions and the executor."""
+"""Each method of the service, in a few lines, over sessions and the executor."""
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import grpc
 
@@ -10,8 +15,9 @@ from skillpouch.calls import OnOutput
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.problems import Problem
+from skillpouch.servers.addresses import Address
+from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
-from skillpouch.servers.grpc.errors import MessageError
 from skillpouch.servers.grpc.messages import (
     arguments_of,
     problem_message,
@@ -20,16 +26,227 @@ from skillpouch.servers.grpc.messages import (
     timeout_of,
     tool_message,
 )
-from skillpouch.servers.grpc.output import Output
-from skillpouch.servers.grpc.places import Places
-from skillpouch.servers.grpc.running import RunningCalls
-from skillpouch.servers.grpc.scripts import run_script
+from skillpouch.servers.grpc.statuses import CallCancelledError, CallIdInUseError, MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
+from skillpouch.servers.grpc.v1.skillpouch_pb2 import OutputChunk
 from skillpouch.servers.metrics import Metrics
+from skillpouch.sessions.manager import SessionManager
+from skillpouch.shell.responses import ToolResponse
 
 if TYPE_CHECKING:
     from skillpouch.results import ToolResult
-    from skillpouch.sessions.manager import SessionManager
+
+
+# Well below the 4 MiB that clients take in one message; small pieces are put together.
+_LONGEST_CHUNK = 64 * 1024
+_STREAMS = {"stdout": OutputChunk.STREAM_STDOUT, "stderr": OutputChunk.STREAM_STDERR}
+
+
+class Output:
+    """Keeps up to `most_bytes` for a client that reads slowly; what is dropped is counted.
+
+    The tool never waits for its reader: a client that stops reading would keep it alive.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._chunks: deque[OutputChunk] = deque()
+        self._bytes = 0
+        self._dropped = 0
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def heard(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        """Take a piece of output; never waits."""
+        for start in range(0, len(data), _LONGEST_CHUNK):
+            self._add(_STREAMS[stream], data[start : start + _LONGEST_CHUNK])
+        self._news.set()
+
+    def close(self) -> None:
+        """Say that nothing more comes."""
+        self._closed = True
+        self._news.set()
+
+    async def next(self) -> OutputChunk | None:
+        """Return the next chunk; None when there are no more."""
+        while not self._chunks and not self._closed:
+            self._news.clear()
+            await self._news.wait()
+        if self._chunks:
+            chunk = self._chunks.popleft()
+            self._bytes -= len(chunk.data)
+            return chunk
+        dropped, self._dropped = self._dropped, 0
+        return OutputChunk(dropped_bytes=dropped) if dropped else None
+
+    def _add(self, stream: "OutputChunk.Stream", data: bytes) -> None:
+        if self._bytes + len(data) > self._most_bytes:
+            self._dropped += len(data)
+            return
+        self._bytes += len(data)
+        last = self._chunks[-1] if self._chunks else None
+        fits = last is not None and len(last.data) + len(data) <= _LONGEST_CHUNK
+        if last is not None and fits and last.stream == stream and not self._dropped:
+            last.data += data
+            return
+        self._chunks.append(OutputChunk(stream=stream, data=data, dropped_bytes=self._dropped))
+        self._dropped = 0
+
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcLimits:
+    """Bounds of one server. A call more than `most_running` waits, if there is room to.
+
+    Those of a session hold besides, so that one cannot take the place of all. `most_unread_bytes`
+    is how much output is kept for a client that reads too slowly; `drain_seconds` how long calls
+    that run may take to finish when the server stops.
+    """
+
+    most_running: int = 64
+    most_waiting: int = 1_024
+    most_running_per_session: int = 32
+    most_waiting_per_session: int = 256
+    most_requests: int = 4_096  # with those that call no tool
+    most_message_bytes: int = 16 * _MIB
+    most_unread_bytes: int = 4 * _MIB
+    drain_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcSettings:
+    """Where to listen, and whom to let in.
+
+    Anywhere but on loopback needs `token_file` or `tls_client_ca`. `metrics` is where counts for
+    Prometheus and whether the server is ready can be read over HTTP.
+    """
+
+    address: Address = field(default_factory=lambda: Address(host="127.0.0.1", port=50_051))
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    metrics: Address | None = None
+
+
+class Places:
+    """Admits calls. A session that has none running or waiting is forgotten."""
+
+    def __init__(self, admission: Admission, limits: GrpcLimits) -> None:
+        self._admission = admission
+        self._limits = limits
+        self._sessions: dict[str, Admission] = {}
+
+    @asynccontextmanager
+    async def taken(self, session: str) -> AsyncIterator[None]:
+        """Wait for a place of the session, then for one of the server, and hold both.
+
+        Raises what `Admission.admitted` raises. Calls without a session share one allowance.
+        """
+        own = self._sessions.get(session) or self._sessions.setdefault(session, self._new())
+        try:
+            async with own.admitted(), self._admission.admitted():
+                yield
+        finally:
+            if not own.running and not own.waiting and self._sessions.get(session) is own:
+                del self._sessions[session]
+
+    def _new(self) -> Admission:
+        return Admission(
+            most_running=self._limits.most_running_per_session,
+            most_waiting=self._limits.most_waiting_per_session,
+        )
+
+
+Value = TypeVar("Value")
+
+
+class RunningCalls:
+    """Runs calls. Belongs to the event loop of its server."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, str], asyncio.Task[Any]] = {}
+        self._all: set[asyncio.Task[Any]] = set()
+
+    async def run(self, session: str, call_id: str, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a call to its end. A client that goes away ends it; nothing of it is left then.
+
+        Raises:
+            CallIdInUseError: one of that name runs in the session.
+            CallCancelledError: `cancel` was asked for it.
+        """
+        if (session, call_id) in self._named:
+            coroutine.close()
+            raise CallIdInUseError(call_id)
+        task = asyncio.ensure_future(coroutine)
+        self._all.add(task)
+        if call_id:
+            self._named[session, call_id] = task
+        try:
+            return await _ended(task)
+        finally:
+            self._all.discard(task)
+            if call_id:
+                del self._named[session, call_id]
+
+    async def cancel(self, session: str, call_id: str) -> bool:
+        """End a call, and return when it has ended; False when there is none of that name."""
+        task = self._named.get((session, call_id))
+        if task is None:
+            return False
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    async def cancel_all(self) -> None:
+        """End every call, and return when they have ended."""
+        for task in self._all:
+            task.cancel()
+        if self._all:
+            await asyncio.wait(self._all)
+
+
+async def _ended(task: "asyncio.Task[Value]") -> Value:
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if current is None or not current.cancelling():
+            raise CallCancelledError from None
+        task.cancel()
+        while not task.done():
+            # Whoever cancels again would leave a call behind whose processes are being ended.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise
+
+
+async def run_script(
+    manager: SkillManager,
+    sessions: SessionManager,
+    request: pb.RunScriptRequest,
+    timeout: float | None,
+) -> ToolResponse:
+    """Run a script; it ends when its session does."""
+    # Here: the engine of scripts is another extra.
+    from skillpouch.shell.scripted_tool import ScriptedTool
+
+    # One for each script: a worker that served one session never serves another.
+    tool = ScriptedTool.over(
+        sessions.session(request.session_id) if request.session_id else manager
+    )
+    try:
+        return await tool.execute(
+            request.script,
+            files=dict(request.files),
+            timeout=timeout,
+            dry_run=request.dry_run,
+        )
+    finally:
+        await asyncio.to_thread(tool.close)
+
 
 Context = grpc.aio.ServicerContext[Any, Any]
 CallRequest = pb.ExecuteToolRequest | pb.StreamToolRequest

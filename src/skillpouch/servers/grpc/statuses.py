@@ -1,4 +1,4 @@
-"""An error as gRPC has it: a status that says what to do, and details with the stable code."""
+"""Which status and details stand for which error."""
 
 import logging
 from typing import Any, NoReturn
@@ -11,9 +11,46 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
-from skillpouch.servers.faults import Fault, fault_of
-from skillpouch.servers.grpc.errors import MessageError
-from skillpouch.servers.local_paths import shorten_error
+from skillpouch.servers.faults import Fault, fault_of, shorten_error
+
+
+class MessageError(SkillpouchError):
+    """A field that holds something it cannot."""
+
+    code = "invalid_message"
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        super().__init__(f"{field}: {reason}", hint=f"write {field} as skillpouch.proto says")
+
+
+class CallIdInUseError(SkillpouchError):
+    code = "call_id_in_use"
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        super().__init__(
+            f"a call named {call_id!r:.80} is running", hint="give each call a name of its own"
+        )
+
+
+class CallCancelledError(SkillpouchError):
+    """Somebody asked for the end of a call, and it has ended."""
+
+    code = "cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("the call was cancelled")
+
+
+class TokenNeededError(SkillpouchError):
+    code = "unauthenticated"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a token is needed", hint="say it in the metadata: authorization: Bearer TOKEN"
+        )
+
 
 DOMAIN = "skillpouch"
 

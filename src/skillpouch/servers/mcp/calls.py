@@ -1,9 +1,11 @@
-"""`tools/call`: one call through the spine, with progress, until it ends or is cancelled."""
+"""A call over MCP: its progress, its result, and what its output schema says of it."""
 
+import asyncio
+import codecs
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import Any
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Literal, Self
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -12,15 +14,64 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, Cal
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.results import ToolResult
 from skillpouch.servers.admission import Admission
-from skillpouch.servers.cancelling import run_to_its_end
 from skillpouch.servers.faults import fault_of
-from skillpouch.servers.mcp.eras import Context, is_modern
-from skillpouch.servers.mcp.links import Links
-from skillpouch.servers.mcp.offer import Offer
-from skillpouch.servers.mcp.progress import Progress
-from skillpouch.servers.mcp.results import as_mcp, error_as_mcp
+from skillpouch.servers.lifecycle import run_to_its_end
+from skillpouch.servers.mcp.results import Links, as_mcp, error_as_mcp
+from skillpouch.servers.mcp.settings import Context, is_modern
+from skillpouch.servers.mcp.snapshot import Offer
 from skillpouch.servers.metrics import Metrics
+from skillpouch.text import clean
 from skillpouch.tools import Tool
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+_PAUSE_SECONDS = 0.1
+_LONGEST_LINE = 500
+
+
+class Progress:
+    """Sends how many bytes were printed so far and the last line, while inside.
+
+    `heard` never waits: what comes faster than it is sent is told of by the next report.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._bytes = 0
+        self._decoders = {
+            stream: codecs.getincrementaldecoder("utf-8")("replace")
+            for stream in ("stdout", "stderr")
+        }
+        self._line = ""
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def heard(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        """Take a piece of output."""
+        self._bytes += len(data)
+        lines = self._decoders[stream].decode(data)[-4 * _LONGEST_LINE :].split("\n")
+        said = [line.strip() for line in lines if line.strip()]
+        if said:
+            self._line = clean(said[-1])[-_LONGEST_LINE:]
+        self._news.set()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._send())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _send(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._report(float(self._bytes), None, self._line or None)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
 
 # What a model cannot mend by writing its call differently is an error of the protocol.
 _CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTERNAL_ERROR}

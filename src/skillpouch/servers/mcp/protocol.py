@@ -1,6 +1,7 @@
-"""The low-level server with everything that is answered, and nothing of ours in its errors."""
+"""The methods of MCP in both protocol versions: tools, prompts, pages of a list."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult
@@ -9,23 +10,145 @@ from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+    ToolAnnotations,
 )
+from mcp_types import Tool as McpTool
 from pydantic import ValidationError
 
 import skillpouch
-from skillpouch.servers.mcp.announcing import Announcer
+from skillpouch.errors import SkillpouchError
+from skillpouch.servers.faults import said, shorten_error
 from skillpouch.servers.mcp.calls import Calls
-from skillpouch.servers.mcp.definitions import Definitions
-from skillpouch.servers.mcp.eras import Context
-from skillpouch.servers.mcp.links import Scheme
-from skillpouch.servers.mcp.offer import Offer
-from skillpouch.servers.mcp.paging import page_of
-from skillpouch.servers.mcp.prompts import Prompts
-from skillpouch.servers.mcp.resources import Resources
-from skillpouch.servers.mcp.skills import EXTENSION, GetSkillParams, Skills
+from skillpouch.servers.mcp.resources import EXTENSION, GetSkillParams, Resources, Skills, root_uri
+from skillpouch.servers.mcp.results import Scheme
+from skillpouch.servers.mcp.settings import Context, is_modern, page_of
+from skillpouch.servers.mcp.snapshot import Announcer, Offer, Snapshot
+from skillpouch.skills import Skill
+from skillpouch.tools import Tool, model_schema
+
+_CHANGING = frozenset(("write", "destructive", "execute"))
+ID_KEY = "skillpouch/id"
+
+
+class Definitions:
+    """What `tools/list` shows, made once for each snapshot and protocol."""
+
+    def __init__(self) -> None:
+        self._made: dict[bool, tuple[Snapshot, dict[str, McpTool]]] = {}
+
+    def of(self, snapshot: Snapshot, context: Context) -> dict[str, McpTool]:
+        """Return the definitions of all tools by name, in order."""
+        modern = is_modern(context)
+        known = self._made.get(modern)
+        if known is None or known[0] is not snapshot:
+            made = {name: definition(tool, modern) for name, tool in snapshot.tools.items()}
+            known = self._made[modern] = (snapshot, made)
+        return known[1]
+
+
+def definition(tool: Tool, modern: bool) -> McpTool:
+    """Return one tool; an older client is not shown an output that is no object."""
+    return McpTool(
+        name=tool.name,
+        title=tool.id,
+        description=_description(tool),
+        input_schema=_input_schema(model_schema(tool.input_schema)),
+        output_schema=output_schema(tool, modern),
+        annotations=_annotations(tool),
+        _meta={ID_KEY: tool.id},
+    )
+
+
+def output_schema(tool: Tool, modern: bool) -> dict[str, Any] | None:
+    """Return what a client is told of the answer, if its protocol can say it."""
+    schema = tool.output_schema
+    if not schema:
+        return None
+    return dict(schema) if modern or schema.get("type") == "object" else None
+
+
+def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if not schema.get("properties") and len(schema) <= 1:
+        return {"type": "object", "additionalProperties": False}
+    return {**schema, "type": "object"}
+
+
+def _description(tool: Tool) -> str:
+    if not tool.missing:
+        return tool.description
+    return f"{tool.description}\n\nNot ready: {'; '.join(tool.missing)}"
+
+
+def _annotations(tool: Tool) -> ToolAnnotations:
+    effects = frozenset(tool.effects)
+    return ToolAnnotations(
+        read_only_hint=effects.isdisjoint(_CHANGING),
+        destructive_hint="destructive" in effects,
+        open_world_hint="network" in effects,
+    )
+
+
+_ARGUMENT = PromptArgument(
+    name="arguments", description="What to use the skill for, or on", required=False
+)
+
+
+class Prompts:
+    """Answers `prompts/list` and `prompts/get`.
+
+    A client that is elsewhere has no use for where a folder is here: it is told the address
+    under which it can read the skill's files.
+    """
+
+    def __init__(self, offer: Offer, page_size: int, scheme: Scheme) -> None:
+        self._offer = offer
+        self._page_size = page_size
+        self._is_elsewhere = scheme == "workspace"
+
+    async def list(
+        self, _context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        cursor = params.cursor if params else None
+        page, following = page_of(self._skills(), cursor, self._page_size)
+        return ListPromptsResult(prompts=[_prompt(skill) for skill in page], next_cursor=following)
+
+    async def get(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        skill = self._skills().get(params.name)
+        if skill is None:
+            raise MCPError(INVALID_PARAMS, f"no prompt named {params.name!r}")
+        words = (params.arguments or {}).get("arguments", "")
+        try:
+            home = root_uri(skill) if self._is_elsewhere else ""
+            text = await self._offer.activate(skill.name, words, home)
+        except SkillpouchError as error:
+            words = shorten_error(said(error), error) if self._is_elsewhere else said(error)
+            raise MCPError(INVALID_PARAMS, words, {"code": error.code}) from None
+        message = PromptMessage(role="user", content=TextContent(text=text))
+        return GetPromptResult(description=skill.description, messages=[message])
+
+    def _skills(self) -> dict[str, Skill]:
+        skills = self._offer.now.skills
+        return {name: skill for name, skill in skills.items() if _is_for_people(skill)}
+
+
+def _is_for_people(skill: Skill) -> bool:
+    return skill.metadata.frontmatter.get("user-invocable") is not False
+
+
+def _prompt(skill: Skill) -> Prompt:
+    return Prompt(name=skill.name, description=skill.description, arguments=[_ARGUMENT])
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,11 @@
-"""What a call gave, as MCP says it: text, value, images, links to files, and whether it failed."""
+"""A result over MCP: its content, links to the files it made, and what its output schema says."""
 
 import base64
-from typing import Any
+from collections.abc import Iterable
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
 
 from mcp_types import (
     AudioContent,
@@ -10,14 +14,109 @@ from mcp_types import (
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    ResourceLink,
     TextContent,
 )
 
+from skillpouch.discovery.skill_copies import name_originals
 from skillpouch.errors import SkillpouchError
 from skillpouch.registry.registry import AUTHORING_NAMES
-from skillpouch.results import Attachment, ToolResult
-from skillpouch.servers.mcp.links import Links
+from skillpouch.results import Attachment, ChangedFile, ToolResult
+from skillpouch.servers.faults import rename_folders, said, shorten_error, shorten_paths
+from skillpouch.text import escape_hidden
 from skillpouch.tools import Tool
+from skillpouch.untrusted_files import CannotReadError, read_inside
+
+Scheme = Literal["file", "workspace"]
+
+_MOST_REMEMBERED = 10_000
+_MOST_LINKS = 100
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class Links:
+    """Links into one workspace.
+
+    A client on the same machine opens `file:` links itself; one that is elsewhere asks for
+    `workspace:` links, which say nothing of where the folder is.
+    """
+
+    def __init__(self, workspace: Path, scheme: Scheme) -> None:
+        self._workspace = workspace
+        self.is_elsewhere = scheme == "workspace"
+        self._prefix = f"file://{quote(str(workspace))}/" if scheme == "file" else "workspace:///"
+        self._told: dict[str, ChangedFile] = {}
+
+    def to(self, files: Iterable[ChangedFile]) -> list[ResourceLink]:
+        """Return links to files that a call made or changed, and remember them.
+
+        One whose name had to be written out is not linked: the address would be another file's.
+        """
+        there = [file for file in files if file.change != "deleted"]
+        linked = [file for file in there if _is_own_name(file.path)]
+        return [self._link(file) for file in linked[:_MOST_LINKS]]
+
+    def to_saved(self, path: Path) -> str:
+        """Return where a client finds output that was saved: a path here, an address elsewhere."""
+        if not self.is_elsewhere or not path.is_relative_to(self._workspace):
+            return str(path)
+        kind = guess_type(path.name)[0] or "text/plain"
+        relative = path.relative_to(self._workspace).as_posix()
+        return self._told_of(ChangedFile(path=relative, type=kind, size=0))
+
+    def error_words(self, error: SkillpouchError, tool: Tool | None) -> str:
+        """Return what an error says to this client: one elsewhere is told of no folder here."""
+        words = said(error)
+        if not self.is_elsewhere:
+            return words
+        words = words if tool is None else name_originals(words, tool.place)
+        return shorten_error(words, error, self._known(tool))
+
+    def words(self, text: str, tool: Tool) -> str:
+        """Return a text in which Skillpouch says something, perhaps beside what a tool printed."""
+        if not self.is_elsewhere:
+            return text
+        change = shorten_paths if tool.name in AUTHORING_NAMES else rename_folders
+        return change(name_originals(text, tool.place), self._known(tool))
+
+    def _known(self, tool: Tool | None) -> dict[str, str]:
+        """Return the folders that a client elsewhere knows by another name."""
+        known = {str(self._workspace): "."}  # tools work there: what they are given is relative
+        if tool is not None and tool.home:
+            root = str(Path(tool.place).parent)
+            known |= {tool.home: f"skill://{tool.skill}", tool.place: f"skill://{tool.skill}"}
+            known.setdefault(root, "…")
+        return known
+
+    def _told_of(self, file: ChangedFile) -> str:
+        uri = f"{self._prefix}{quote(file.path)}"
+        self._told.pop(uri, None)  # the latest ones last
+        self._told[uri] = file
+        if len(self._told) > _MOST_REMEMBERED:
+            del self._told[next(iter(self._told))]
+        return uri
+
+    def _link(self, file: ChangedFile) -> ResourceLink:
+        uri = self._told_of(file)
+        return ResourceLink(uri=uri, name=file.path, mime_type=file.type, size=file.size)
+
+    def read(self, uri: str) -> tuple[bytes, str] | None:
+        """Return a file that was told of, with its media type; None when there is no such."""
+        file = self._told.get(uri)
+        if file is None:
+            return None
+        folder = str(self._workspace)
+        try:
+            return read_inside(f"{folder}/{file.path}", folder, _MOST_BYTES).data, file.type
+        except CannotReadError:
+            return None
+
+
+def _is_own_name(path: str) -> bool:
+    """Tell whether a path is what the file is really called, and lies in the workspace."""
+    is_inside = all(part not in ("", ".", "..") for part in path.split("/"))
+    return is_inside and escape_hidden(path) == path
+
 
 ERROR_KEY = "skillpouch/error"
 FILES_KEY = "skillpouch/files"

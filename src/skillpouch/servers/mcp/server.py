@@ -4,21 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from skillpouch.discovery.watching.changes import Changes
+from skillpouch.discovery.watching.listening import Changes
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
-from skillpouch.servers.draining import drained
-from skillpouch.servers.mcp.announcing import Announcer
+from skillpouch.servers.lifecycle import Stop, drained
 from skillpouch.servers.mcp.calls import Calls
 from skillpouch.servers.mcp.http import HttpServer, gate_of
-from skillpouch.servers.mcp.links import Links, Scheme
-from skillpouch.servers.mcp.offer import ExtraTools, Offer
 from skillpouch.servers.mcp.protocol import Answers, ProtocolServer
 from skillpouch.servers.mcp.resources import Resources
+from skillpouch.servers.mcp.results import Links, Scheme
 from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
+from skillpouch.servers.mcp.snapshot import Announcer, ExtraTools, Offer
 from skillpouch.servers.mcp.stdio import StdioLine
 from skillpouch.servers.metrics import Metrics
-from skillpouch.servers.stopping import Stop
 
 
 class McpServer:

@@ -1,7 +1,16 @@
-"""What a server is told: how much it takes, and where and whom it lets in."""
+"""What a server was told, and what it agreed on with a client: limits, protocol version, pages."""
 
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillpouch.servers.addresses import Address
 
@@ -43,3 +52,43 @@ class HttpSettings:
     @property
     def scheme(self) -> str:
         return "https" if self.tls_cert else "http"
+
+
+Context = ServerRequestContext[Any, Any]
+
+
+def is_modern(context: Context) -> bool:
+    """Tell whether a request is of the protocol without a handshake (2026-07-28 and later)."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+Value = TypeVar("Value")
+
+_LONGEST_CURSOR = 4_096
+
+
+def page_of(
+    items: Mapping[str, Value], cursor: str | None, size: int
+) -> tuple[list[Value], str | None]:
+    """Return the items after a cursor, at most `size`, and the cursor of those that follow.
+
+    `items` are sorted by name. One that was taken away meanwhile takes nothing else with it.
+    """
+    names = _after(items, None if cursor is None else _name(cursor))
+    page = [items[name] for name in names[:size]]
+    return page, _cursor(names[size - 1]) if len(names) > size else None
+
+
+def _after(names: Iterable[str], last: str | None) -> list[str]:
+    return list(names) if last is None else [name for name in names if name > last]
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
+
+
+def _name(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor[:_LONGEST_CURSOR], altchars=b"-_", validate=True).decode()
+    except (ValueError, binascii.Error):
+        raise MCPError(INVALID_PARAMS, "no such cursor: begin without one") from None

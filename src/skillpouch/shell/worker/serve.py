@@ -4,16 +4,86 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
+import sys
+import threading
 from itertools import count
-from typing import Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 from skillpouch.shell.worker.frames import FrameError, Frames, frame
 from skillpouch.shell.worker.order import Answer, Command, Done, Order
 from skillpouch.shell.worker.reading import analyze_script
 from skillpouch.shell.worker.script import Immediate, is_serial, run_script
-from skillpouch.shell.worker.script_thread import ScriptThread
-from skillpouch.shell.worker.seal import seal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# Only Linux tells when one half of a socket is closed; that both are is always told.
+_HOST_IS_GONE = getattr(select, "POLLRDHUP", 0)
+_STACK_BYTES = 256 * 1024 * 1024  # as the engine's own threads have it: scripts nest deeply
+
+
+class ScriptThread:
+    """Runs work on one thread; whoever has it run waits, and ends the process with its host.
+
+    The end of the host's socket is seen without reading it: what is there to be read are answers,
+    and they are for the script.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._done, self._tell = os.pipe()
+        self._events = select.poll()
+        self._events.register(line, _HOST_IS_GONE)
+        self._events.register(self._done, select.POLLIN)
+        before = threading.stack_size(_STACK_BYTES)
+        threading.Thread(target=self._serve, daemon=True).start()
+        threading.stack_size(before)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Return when the work is done."""
+        self._work.put(work)
+        ready = [number for number, _ in self._events.poll()]
+        if self._done not in ready:
+            os._exit(0)  # the host is gone: nobody wants it done
+        os.read(self._done, 1)
+
+    def _serve(self) -> None:
+        while True:
+            work = self._work.get()
+            try:
+                work()
+            except BaseException:  # noqa: BLE001 - whatever it is
+                os._exit(1)  # the host sees that this worker is gone, and takes the next
+            os.write(self._tell, b".")
+
+
+def seal(engine: str) -> dict[str, str]:
+    """Give up what a worker does not need, as far as this system can; return what holds it."""
+    held: dict[str, str] = {}
+    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
+        return held
+    from skillpouch.execution.zygote import kernel, landlock, seccomp
+
+    kernel.forbid_new_privileges()
+    kernel.hide_from_peers()
+    abi = landlock.version()
+    if abi:
+        # Only what Python may still want to import; to run a program is allowed nowhere.
+        readable = [*(path for path in sys.path if os.path.isdir(path)), engine]
+        landlock.restrict(landlock.ruleset(abi, [(path, "read") for path in readable], "none"))
+        held["fs"] = "landlock"
+    machine = os.uname().machine
+    table = seccomp.arms("none", (os.getppid(),), shared_pids=True)
+    try:
+        seccomp.install(machine, seccomp.assemble(machine, table))
+    except OSError:
+        return held
+    return held | {"net": "seccomp"}
+
 
 _PIECE = 262_144
 _IDLE_SECONDS = 300.0  # nobody has asked for anything: the host starts another when it needs one

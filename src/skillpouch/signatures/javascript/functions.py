@@ -1,8 +1,11 @@
-"""A JavaScript or TypeScript function found in tokens: its name, its parameters, its body."""
+"""Functions of a program, and what it exports."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from skillpouch.signatures.javascript.tokens import Code, Span
+from skillpouch.signatures.javascript.values import NOT_LITERAL, read_literal, text_of
+from skillpouch.signatures.signature import JsonSchema
 
 _LONGEST_TYPE = 400  # tokens of a return type or of type parameters
 
@@ -102,3 +105,117 @@ def _body(code: Code, position: int) -> Span:
     while end < len(code) and code.depths[end] >= depth and code[end].text not in {";", ","}:
         end = code.after(end)
     return position, min(end, len(code))
+
+
+Properties = dict[str, JsonSchema]
+
+_FALLBACKS = frozenset({"??", "||"})
+_CHANGES = frozenset({"=", "(", "++", "--", "+=", "-=", "??=", "||="})
+# What an array or any object has: whoever uses these does not take an object of arguments.
+_NOT_PROPERTIES = frozenset({"length", "constructor", "prototype", "hasOwnProperty"})
+_TYPES: dict[type, str] = {
+    bool: "boolean",
+    str: "string",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """`args: Options = {}` or `{ text, mode = "fast" }: Options`."""
+
+    name: str = ""
+    pattern: int | None = None  # where its braces open
+    type: Span | None = None
+
+
+def read_parameter(code: Code, span: Span) -> Parameter:
+    """Take one parameter of a function apart."""
+    binding = code.split(span, "=")[0]
+    after = code.after(span[0])
+    after += code[after].text == "?"
+    annotated = code[after].text == ":" and after + 1 < binding[1]
+    kind = (after + 1, binding[1]) if annotated else None
+    if code[span[0]].text == "{":
+        return Parameter(pattern=span[0], type=kind)
+    return Parameter(name=code[span[0]].text, type=kind)
+
+
+def schema_of_default(value: Any) -> JsonSchema:
+    """What a default value says about a property; nothing when it is no plain value."""
+    kind = _TYPES.get(type(value))
+    return {"type": kind, "default": value} if kind else {}
+
+
+def taken_properties(code: Code, function: Function, parameter: Parameter) -> Properties | None:
+    """Every property that is taken, or None when the arguments are used as a whole."""
+    if parameter.pattern is not None:
+        return read_pattern(code, parameter.pattern)
+    found: Properties = {}
+    for position in range(*function.body):
+        if not _names_variable(code, position, parameter.name):
+            continue
+        taken = _taken_at(code, position)
+        if taken is None:
+            return None
+        for key, schema in taken.items():
+            found[key] = found.get(key) or schema
+    return found
+
+
+def _names_variable(code: Code, position: int, name: str) -> bool:
+    token = code[position]
+    return (
+        token.kind == "name" and token.text == name and code[position - 1].text not in {".", "?."}
+    )
+
+
+def _taken_at(code: Code, position: int) -> Properties | None:
+    if code[position + 1].text in {".", "?."}:
+        return _read_access(code, position + 2)
+    opener = code.partners.get(position - 2, -1)
+    destructured = code[position - 1].text == "=" and code[opener - 1].text in {
+        "const",
+        "let",
+        "var",
+    }
+    if opener >= 0 and destructured and code[opener].text == "{" and _ends_here(code, position + 1):
+        return read_pattern(code, opener)
+    return None
+
+
+def _ends_here(code: Code, position: int) -> bool:
+    """After `= args`: the end of the statement, or `|| {}`."""
+    if code[position].text in _FALLBACKS and code.texts(position + 1, 2) == ("{", "}"):
+        position += 3
+    token = code[position]
+    return token.text in {";", ",", "}", ""} or (token.first_on_line and token.kind == "name")
+
+
+def _read_access(code: Code, position: int) -> Properties | None:
+    """`args.mode`, and its default when it is followed by `?? "fast"`."""
+    name, following = code[position], code[position + 1].text
+    if name.kind != "name" or following in _CHANGES or name.text in _NOT_PROPERTIES:
+        return None
+    if following in _FALLBACKS:
+        value = read_literal(code, (position + 2, code.after(position + 2)))
+        return {name.text: schema_of_default(value)}
+    return {name.text: {}}
+
+
+def read_pattern(code: Code, opener: int) -> Properties | None:
+    """`{ text, mode = "fast", __workDir: workDir }`; None when a rest or computed key is in it."""
+    found: Properties = {}
+    for part in code.split((opener + 1, code.after(opener) - 1), ","):
+        key = code[part[0]]
+        if key.kind not in {"name", "string"}:
+            return None
+        left, *right = code.split(part, "=")
+        target = code[part[0] + 2].text if part[0] + 2 < left[1] else ""
+        value = read_literal(code, right[0]) if right else NOT_LITERAL
+        nested = {"{": {"type": "object"}, "[": {"type": "array"}}.get(target, {})
+        found[text_of(key)] = schema_of_default(value) or nested
+    return found

@@ -1,23 +1,320 @@
-"""JavaScript and TypeScript: a default export to call, a command line, or JSON on stdin."""
+"""What a JavaScript or TypeScript program says about itself, read without running it."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
-from skillpouch.signatures.argument_list import argument_list, planned
 from skillpouch.signatures.comments import first_comment
-from skillpouch.signatures.first_paragraph import first_paragraph
-from skillpouch.signatures.javascript.commander_options import (
-    described_by_commander,
-    read_commander,
+from skillpouch.signatures.javascript.functions import (
+    Function,
+    Parameter,
+    Properties,
+    read_parameter,
+    read_pattern,
+    taken_properties,
 )
-from skillpouch.signatures.javascript.environment import asks_questions, reads_words, variables_read
-from skillpouch.signatures.javascript.exports import DefaultExport, default_export
-from skillpouch.signatures.javascript.handler import handler_arguments, takes_an_object
-from skillpouch.signatures.javascript.jsdoc import read_doc
-from skillpouch.signatures.javascript.parse_args_options import find_parse_args, read_parse_args
-from skillpouch.signatures.javascript.statements import does_something, imported_modules
+from skillpouch.signatures.javascript.jsdoc import Doc, DocParameter, read_doc
+from skillpouch.signatures.javascript.options import (
+    UTIL,
+    described_by_commander,
+    find_parse_args,
+    parse_args_calls,
+    read_commander,
+    read_parse_args,
+)
+from skillpouch.signatures.javascript.statements import (
+    DefaultExport,
+    default_export,
+    does_something,
+    imported_modules,
+)
 from skillpouch.signatures.javascript.tokens import Code, read_tokens
-from skillpouch.signatures.own_usage import own_usage
-from skillpouch.signatures.signature import Interface, Signature
+from skillpouch.signatures.javascript.typescript_types import TypeReader, named_types
+from skillpouch.signatures.javascript.values import NOT_LITERAL, read_literal, text_of
+from skillpouch.signatures.signature import (
+    Interface,
+    JsonSchema,
+    Signature,
+    first_paragraph,
+    is_standard,
+)
+from skillpouch.signatures.usage_lines import argument_list, object_schema, own_usage, planned
+
+_DOTS = frozenset({".", "?."})
+_ASSIGNS = frozenset({"=", "??=", "||=", "+="})
+_PROCESS = frozenset({"process", "node:process"})
+# They read the words of the command line themselves.
+COMMAND_LINE_PACKAGES = frozenset(
+    [
+        "commander",
+        "yargs",
+        "yargs/yargs",
+        "minimist",
+        "meow",
+        "arg",
+        "cac",
+        "sade",
+        "mri",
+        "getopts",
+        "command-line-args",
+        "@oclif/core",
+        "clipanion",
+        "citty",
+    ]
+)
+_PROMPT_PACKAGES = frozenset(
+    ["inquirer", "@inquirer/prompts", "prompts", "enquirer", "@clack/prompts"]
+)
+_LINE_PACKAGES = frozenset(
+    ["readline", "node:readline", "readline/promises", "node:readline/promises"]
+)
+
+
+def variables_read(code: Code) -> tuple[str, ...]:
+    """`process.env.X`, `process.env["X"]`, `const { X } = process.env`, `Deno.env.get("X")`."""
+    names: set[str] = set()
+    for position in code.find("process", "Bun"):
+        if _member_of(code, position) == "env":
+            names.update(_names_at(code, position))
+    for position in code.find("Deno"):
+        if code.texts(position + 1, 5) == (".", "env", ".", "get", "("):
+            names.add(text_of(code[position + 6]))
+    return tuple(sorted(name for name in names if name.isidentifier() and not is_standard(name)))
+
+
+def _member_of(code: Code, position: int) -> str:
+    """The name after the dot; "" when this is itself a member of something else."""
+    is_owner = code[position + 1].text in _DOTS and code[position - 1].text not in _DOTS
+    return code[position + 2].text if is_owner else ""
+
+
+def _names_at(code: Code, position: int) -> Iterator[str]:
+    after = position + 3
+    if code[after].text in _DOTS and code[after + 1].text == "[":  # process.env?.["X"]
+        after += 1
+    name = code[after + 1]
+    if code[after].text in _DOTS and name.kind == "name":
+        is_read = code[after + 2].text not in _ASSIGNS
+    else:
+        is_read = code[after].text == "[" and name.kind == "string"
+        is_read = is_read and code[after + 3].text not in _ASSIGNS
+    if is_read:
+        yield text_of(name)
+    elif code[position - 1].text == "=" and (opener := code.partners.get(position - 2)) is not None:
+        yield from read_pattern(code, opener) or ()
+
+
+def reads_words(code: Code, modules: frozenset[str]) -> bool:
+    """Whether the program looks at its command line."""
+    if modules & COMMAND_LINE_PACKAGES:
+        return True
+    members = {
+        _member_of(code, position)
+        for position in code.find("process", "Bun", "Deno")
+        # The path of the script itself: a module asks whether it is the one that runs.
+        if code.texts(position + 3, 3) != ("[", "1", "]")
+    }
+    calls = bool(modules & UTIL) and bool(parse_args_calls(code))
+    imported = bool(modules & _PROCESS and code.find("argv"))  # import { argv } from "process"
+    return calls or imported or bool(members & {"argv", "args"})
+
+
+def asks_questions(code: Code, modules: frozenset[str]) -> bool:
+    """Whether a person has to answer while it runs."""
+    if modules & _PROMPT_PACKAGES:
+        return True
+    questions = any(code[position - 1].text in _DOTS for position in code.find("question"))
+    return questions and bool(modules & _LINE_PACKAGES)
+
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def documented_arguments(
+    doc: Doc, definitions: Mapping[str, JsonSchema], names: Iterable[str]
+) -> JsonSchema | None:
+    """The schema that `@param` tags give, or None when they do not tell the properties.
+
+    `names` are the properties known to be taken: only for those may a tag leave out `args.`.
+    """
+    paths = [parameter for parameter in doc.parameters if "." in parameter.name]
+    if paths:
+        root = paths[0].name.split(".")[0] + "."
+        return _object_of(
+            [
+                parameter._replace(name=parameter.name.removeprefix(root))
+                for parameter in paths
+                if parameter.name.startswith(root)
+            ],
+            definitions,
+        )
+    known = set(names)
+    if doc.parameters and all(parameter.name in known for parameter in doc.parameters):
+        return _object_of(doc.parameters, definitions)
+    if doc.parameters:
+        whole = _read_type(doc.parameters[0].type, definitions)
+        return whole if whole.get("properties") else None
+    return None
+
+
+def read_definitions(comments: Iterable[str]) -> dict[str, JsonSchema]:
+    """The types that `@typedef` comments define."""
+    definitions: dict[str, JsonSchema] = {}
+    for comment in comments:
+        if "@typedef" not in comment:
+            continue
+        doc = read_doc(comment)
+        definitions[doc.defines] = (
+            _object_of(doc.parameters, definitions)
+            if doc.parameters
+            else _read_type(doc.defined_as, definitions)
+        )
+    return definitions
+
+
+def _object_of(
+    parameters: Iterable[DocParameter], definitions: Mapping[str, JsonSchema]
+) -> JsonSchema:
+    # `items[].name` and `options.deep` describe the inside of a property named before.
+    direct = [each for each in parameters if each.name and not set(each.name) & {".", "["}]
+    return object_schema(
+        {parameter.name: _property_of(parameter, definitions) for parameter in direct},
+        [parameter.name for parameter in direct if _is_required(parameter)],
+    )
+
+
+def _is_required(parameter: DocParameter) -> bool:
+    choices = [choice.strip() for choice in parameter.type.split("|")]
+    return not parameter.optional and "undefined" not in choices
+
+
+def _property_of(parameter: DocParameter, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+    schema = dict(_read_type(parameter.type, definitions))
+    if parameter.description:
+        schema["description"] = parameter.description
+    if parameter.default is not None:
+        schema |= _default(parameter.default, str(schema.get("type", "")))
+    return schema
+
+
+def _default(text: str, kind: str) -> JsonSchema:
+    code = read_tokens(text)
+    value = read_literal(code, (0, len(code)))
+    fitting = _PYTHON_TYPES.get(kind, (object,))
+    if value is not NOT_LITERAL and isinstance(value, fitting) and value is not None:
+        return {"default": value}
+    # Most people write `[mode=fast]` without quotes.
+    return {"default": text} if kind in {"string", ""} else {}
+
+
+def _read_type(text: str, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+    if text in definitions:
+        return definitions[text]
+    if text in {"", "*", "any"}:
+        return {}
+    code = read_tokens(text)
+    return TypeReader(code, {}).read((0, len(code)))
+
+
+_INJECTED = "__workDir"  # the runtime adds it to every call; no caller passes it
+_MOST_PARTS = 5_000  # of a schema: types that use types can grow without bound
+
+
+class HandlerArguments(NamedTuple):
+    """The schema of a handler's arguments, None when unknown, and the reader that knew it."""
+
+    schema: JsonSchema | None
+    reader: str
+
+
+def handler_arguments(code: Code, function: Function) -> HandlerArguments:
+    """What the first parameter of a handler holds, from the surest source there is."""
+    if not function.parameters:
+        return HandlerArguments({**object_schema({}, []), "additionalProperties": False}, "handler")
+    parameter = read_parameter(code, function.parameters[0])
+    taken = taken_properties(code, function, parameter)
+    annotated = _annotated(code, parameter)
+    documented = documented_arguments(
+        read_doc(function.doc), read_definitions(code.docs), taken or ()
+    )
+    schema, reader = _best(annotated, documented, taken)
+    if schema is None or _is_too_large(schema):
+        return HandlerArguments(None, "comments")
+    finished = _finished(schema, taken or {})
+    # A comment may leave some out; a type, or code that takes each by its name, cannot.
+    if annotated is not None or taken is not None:
+        finished["additionalProperties"] = False
+    return HandlerArguments(finished, reader)
+
+
+def takes_an_object(code: Code, function: Function) -> bool:
+    """Whether it is written as a handler: `handler(…)`, `(args) => …`, `({ text }) => …`."""
+    if not function.parameters:
+        return function.name == "handler"
+    parameter = read_parameter(code, function.parameters[0])
+    return function.name == "handler" or parameter.name == "args" or parameter.pattern is not None
+
+
+def _annotated(code: Code, parameter: Parameter) -> JsonSchema | None:
+    if parameter.type is None:
+        return None
+    schema = TypeReader(code, named_types(code)).read(parameter.type)
+    return schema if "properties" in schema else None
+
+
+def _best(
+    annotated: JsonSchema | None, documented: JsonSchema | None, taken: Properties | None
+) -> tuple[JsonSchema | None, str]:
+    if annotated is not None:
+        return _with_descriptions(annotated, documented), "typescript"
+    if documented is not None:
+        return documented, "jsdoc"
+    return (None, "") if taken is None else (object_schema(taken, []), "handler")
+
+
+def _with_descriptions(schema: JsonSchema, documented: JsonSchema | None) -> JsonSchema:
+    """TypeScript has the better types, the comment above it the words."""
+    described = documented["properties"] if documented else {}
+    words = {
+        name: {"description": described[name]["description"], **member}
+        for name, member in schema["properties"].items()
+        if "description" in described.get(name, {})
+    }
+    return {**schema, "properties": {**schema["properties"], **words}}
+
+
+def _finished(schema: JsonSchema, taken: Properties) -> JsonSchema:
+    """Without what the runtime injects, and with the defaults that the code gives."""
+    known = {**{name: {} for name in taken}, **schema["properties"]}
+    properties = {
+        name: {**taken.get(name, {}), **member}
+        for name, member in known.items()
+        if name != _INJECTED
+    }
+    required = [
+        name
+        for name in schema.get("required", [])
+        if name in properties and "default" not in properties[name]
+    ]
+    return object_schema(properties, required)
+
+
+def _is_too_large(schema: JsonSchema) -> bool:
+    pending, parts = [schema], 0
+    while pending and parts <= _MOST_PARTS:
+        part = pending.pop()
+        parts += 1
+        pending.extend(child for child in part.values() if isinstance(child, dict))
+        pending.extend(choice for choice in part.get("anyOf", ()) if isinstance(choice, dict))
+    return parts > _MOST_PARTS
+
 
 # Longer ones are bundles made by a tool: nobody wrote types into them.
 _LONGEST = 120_000

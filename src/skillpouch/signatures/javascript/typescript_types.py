@@ -3,12 +3,11 @@
 from collections import Counter
 from typing import NamedTuple
 
-from skillpouch.signatures.argument_list import object_schema
-from skillpouch.signatures.first_paragraph import first_paragraph
 from skillpouch.signatures.javascript.jsdoc import read_doc
 from skillpouch.signatures.javascript.tokens import Code, Span
 from skillpouch.signatures.javascript.values import read_literal, text_of
-from skillpouch.signatures.signature import JsonSchema
+from skillpouch.signatures.signature import JsonSchema, first_paragraph
+from skillpouch.signatures.usage_lines import object_schema
 
 _SIMPLE = {
     "string": "string",

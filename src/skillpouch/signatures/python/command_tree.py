@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skillpouch.signatures.argv import Argument, ArgvPlan, Word
-from skillpouch.signatures.first_paragraph import first_paragraph
-from skillpouch.signatures.signature import Interface, JsonSchema
+from skillpouch.signatures.signature import Interface, JsonSchema, first_paragraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,15 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skillpouch.signatures.python.calls import Call, read_call
-from skillpouch.signatures.python.literal_calls import call_method
-from skillpouch.signatures.python.scopes import Scope, call_known, defaults_of
-from skillpouch.signatures.python.tracked import (
+from skillpouch.signatures.python.literals import Call, call_method, read_call
+from skillpouch.signatures.python.scopes import (
     Base,
     Instance,
     Method,
+    Scope,
     Tracked,
+    call_known,
+    defaults_of,
     holds_tracked,
     methods_of,
 )

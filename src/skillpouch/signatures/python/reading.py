@@ -1,26 +1,66 @@
-"""Reads a Python script without running it: how it is called, what it needs, what it is for."""
+"""What a Python program says about itself, read without running it."""
 
 import ast
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from skillpouch.signatures.argument_list import argument_list, planned
-from skillpouch.signatures.first_paragraph import first_paragraph
-from skillpouch.signatures.own_usage import own_usage
-from skillpouch.signatures.python.argparse_calls import read_argparse
-from skillpouch.signatures.python.argv_positionals import read_argv_positionals
-from skillpouch.signatures.python.click_commands import read_click
-from skillpouch.signatures.python.entry import has_entry
+from skillpouch.signatures.python.argparse_reading import read_argparse
+from skillpouch.signatures.python.argv import read_argv_positionals
+from skillpouch.signatures.python.click import read_click
+from skillpouch.signatures.python.docstrings import leading_comment, leading_docstring
 from skillpouch.signatures.python.functions import read_handler, read_main
-from skillpouch.signatures.python.leading_comment import leading_comment, leading_docstring
-from skillpouch.signatures.python.outline import Outline, outline_of
+from skillpouch.signatures.python.outline import Outline, has_entry, outline_of
 from skillpouch.signatures.python.pep723 import read_dependencies
-from skillpouch.signatures.python.surroundings import Surroundings, surroundings_of
-from skillpouch.signatures.python.typer_commands import read_typer
+from skillpouch.signatures.python.typer import read_typer
 from skillpouch.signatures.python.values import UncertainError
-from skillpouch.signatures.signature import Interface, Signature
+from skillpouch.signatures.signature import Interface, Signature, first_paragraph
+from skillpouch.signatures.usage_lines import argument_list, own_usage, planned
+
+_ASKING = {"getpass.getpass", "builtins.input"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    variables: tuple[str, ...]
+    reads_argv: bool
+    reads_input: bool
+
+
+def surroundings_of(outline: Outline) -> Surroundings:
+    """Look through the marked expressions of a script."""
+    nodes = [node for expression in outline.marked for node in ast.walk(expression)]
+    return Surroundings(
+        variables=tuple(sorted({name for node in nodes if (name := _variable(node, outline))})),
+        reads_argv=any(
+            isinstance(node, ast.Name | ast.Attribute) and outline.dotted(node) == "sys.argv"
+            for node in nodes
+        ),
+        reads_input=any(isinstance(node, ast.Call) and _asks(node, outline) for node in nodes),
+    )
+
+
+def _variable(node: ast.AST, outline: Outline) -> str:
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return _text(node.slice) if outline.dotted(node.value) == "os.environ" else ""
+    if isinstance(node, ast.Call) and node.args:
+        read = outline.dotted(node.func) in {"os.getenv", "os.environ.get", "os.environ.pop"}
+        return _text(node.args[0]) if read else ""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return _text(node.left) if outline.dotted(node.comparators[0]) == "os.environ" else ""
+    return ""
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _asks(node: ast.Call, outline: Outline) -> bool:
+    if isinstance(node.func, ast.Name) and node.func.id == "input":
+        return "input" not in outline.functions and "input" not in outline.origins
+    return outline.dotted(node.func) in _ASKING
+
 
 # No script a person wrote is larger; a tree of it would fill the memory.
 _LONGEST_TEXT = 1_000_000

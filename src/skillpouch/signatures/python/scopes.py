@@ -1,14 +1,13 @@
-"""What the names of a script stand for: constants set once, functions, classes, imported things."""
+"""Which names a program binds, where, and what stores to them."""
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.signatures.python.literal_calls import call_builtin, call_method
-from skillpouch.signatures.python.literals import fold
-from skillpouch.signatures.python.outline import Outline
-from skillpouch.signatures.python.stores import Stores, stores_of
+from skillpouch.signatures.python.literals import Call, call_builtin, call_method, fold
+from skillpouch.signatures.python.outline import BLOCKS, Outline
 from skillpouch.signatures.python.values import (
     UNKNOWN,
     Class,
@@ -21,6 +20,93 @@ from skillpouch.signatures.python.values import (
     Thing,
     UncertainError,
 )
+
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_CHANGING = frozenset(
+    ("append", "add", "extend", "insert", "update", "remove", "pop", "clear", "setdefault", "sort")
+)
+
+Stores = dict[str, ast.expr | None]
+Set = tuple[str, ast.expr | None]
+
+
+def stores_of(body: Iterable[ast.stmt]) -> Stores:
+    """Map each name to the one expression it is set to, or to None when there is more to it."""
+    found: Stores = {}
+    pending = list[ast.AST](body)[::-1]
+    while pending:
+        node = pending.pop()
+        kind = type(node)
+        sets = _SETS.get(kind)
+        if sets:
+            for name, value in sets(node):
+                found[name] = None if name in found else value
+        if kind in BLOCKS and kind not in _INNER:
+            for block in BLOCKS[kind][::-1]:
+                pending += getattr(node, block)[::-1]
+    return found
+
+
+def _assign(node: ast.Assign) -> Iterator[Set]:
+    for target in node.targets:
+        yield from _targets(target, node.value)
+
+
+def _annotated(node: ast.AnnAssign) -> Iterator[Set]:
+    if node.value:
+        yield from _targets(node.target, node.value)
+
+
+def _changed(node: ast.AugAssign | ast.For | ast.AsyncFor) -> Iterator[Set]:
+    return _targets(node.target, None)
+
+
+def _with(node: ast.With | ast.AsyncWith) -> Iterator[Set]:
+    for item in node.items:
+        if item.optional_vars:
+            yield from _targets(item.optional_vars, None)
+
+
+def _except(node: ast.ExceptHandler) -> Iterator[Set]:
+    if node.name:
+        yield node.name, None
+
+
+def _method(node: ast.Expr) -> Iterator[Set]:
+    """Yield the list or dict that a method changes in place."""
+    call = node.value
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        owner = call.func.value
+        if call.func.attr in _CHANGING and isinstance(owner, ast.Name):
+            yield owner.id, None
+
+
+def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[Set]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        yield target.value.id, None
+        yield target.value.id, None
+    elif isinstance(target, ast.Tuple | ast.List):
+        parts: list[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+            parts = list(value.elts)
+        for element, part in zip(target.elts, parts, strict=True):
+            yield from _targets(element, part)
+
+
+_SETS: dict[type[ast.AST], Callable[[Any], Iterator[Set]]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _changed,
+    ast.For: _changed,
+    ast.AsyncFor: _changed,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.ExceptHandler: _except,
+    ast.Expr: _method,
+}
+
 
 _ENUMS = ("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag")
 _MOST_STEPS = 50_000
@@ -205,3 +291,73 @@ def defaults_of(node: FunctionNode) -> dict[str, ast.expr]:
         if value is not None:
             defaults[arg.arg] = value
     return defaults
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Tracked(Thing):
+    """An object whose methods matter; code outside the file must not get hold of it unseen.
+
+    `made_from` is the script's own class when the script has made one for it.
+    """
+
+    made_from: Class | None = None
+
+    def attribute(self, name: str) -> Any:
+        return Method(self, name)
+
+    def assign(self, name: str, value: Any) -> None:
+        """Take note that the script sets an attribute."""
+
+    def invoke(self, _method: str, _call: Call) -> Any:
+        return UNKNOWN
+
+
+@dataclass(slots=True, eq=False)
+class Method(Tracked):
+    """A method taken from its object: `add = parser.add_argument`."""
+
+    owner: Tracked
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Instance(Thing):
+    """An object of one of the script's own classes; `self` is one."""
+
+    made_from: Class
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def attribute(self, name: str) -> Any:
+        return self.attributes.get(name, self.made_from.attribute(name))
+
+
+@dataclass(slots=True, eq=False)
+class Base(Tracked):
+    """What `super()` gives: the object without the methods its own class adds."""
+
+    owner: Tracked
+
+    def invoke(self, method: str, call: Call) -> Any:
+        return self.owner.invoke(method, call)
+
+
+def holds_tracked(value: Any) -> bool:
+    """Tell whether a value is, or directly contains, an object that is followed."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, Tracked) for item in value)
+    if isinstance(value, dict):
+        return any(isinstance(item, Tracked) for item in value.values())
+    return isinstance(value, Tracked)
+
+
+def methods_of(made_from: Class) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the methods of a class, with those of its bases in the same file."""
+    found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+    for base in made_from.node.bases:
+        value = made_from.scope.value(base)
+        if isinstance(value, Class) and value.node is not made_from.node:
+            found |= methods_of(value)
+    for node in made_from.node.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = node
+    return found

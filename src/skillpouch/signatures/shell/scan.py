@@ -1,27 +1,136 @@
-"""A shell script walked once: what it reads, assigns and calls outside quotes and comments.
-
-It does not know every corner of the language; it never takes text in single quotes, in a
-here-document or in a comment for the script's own words.
-"""
+"""Scans the text of a shell script: words, quotes, substitutions, nested frames."""
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from skillpouch.signatures.shell.facts import Assignment, Command, Read, ShellFacts
-from skillpouch.signatures.shell.frames import BEGIN, Frame, Place
-from skillpouch.signatures.shell.lexemes import (
-    ASSIGN_NAMES,
-    ASSIGNMENT,
-    BEFORE_COMMAND,
-    CLOSES,
-    CODE,
-    FUNCTION,
-    IN_HERE_DOCUMENT,
-    KEYWORDS,
-    NAME,
-    OPENS,
-    SURROUNDINGS,
+
+class Read(NamedTuple):
+    """An expansion such as `$1`, `${2:-out.txt}` or `$API_KEY`; `scope` is its function."""
+
+    name: str
+    start: int
+    end: int
+    scope: str = ""
+    operator: str = ""
+    word: str = ""
+
+
+class Assignment(NamedTuple):
+    """`plain` when no condition, loop or subshell is around it."""
+
+    name: str
+    value: int  # where the value begins
+    scope: str
+    plain: bool
+
+
+class Command(NamedTuple):
+    """The first word of a command; "" when only running the script would tell it."""
+
+    name: str
+    start: int
+    scope: str
+    for_value: bool  # inside `$(…)`: run for what it prints
+
+
+@dataclass(frozen=True, slots=True)
+class ShellFacts:
+    reads: list[Read] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+
+
+class Place(NamedTuple):
+    """Where in a command the walk is."""
+
+    at_command: bool = True  # the next word is a command
+    in_word: bool = False
+    assigning: str = ""  # the command whose words are names that get a value
+
+
+BEGIN = Place()
+
+
+@dataclass(slots=True)
+class Frame:
+    """Something open: quotes, braces, parentheses, the body of a function."""
+
+    kind: str
+    scope: str = ""
+    is_body: bool = False  # the script itself or a function
+    for_value: bool = False
+    nesting: int = 0  # open conditions and loops around it
+    cases: int = 0  # open `case` statements directly inside: their `)` close nothing
+    read: int = -1  # the expansion whose braces these are
+    start: int = 0
+    outer: Place = BEGIN
+
+
+# A name in brackets is bounded, so that a text full of open brackets is not scanned again and
+# again. Every pattern matches at least one character of any text.
+_EXPANSIONS = r"""
+    (?P<arithmetic>\$\(\()
+    |(?P<substitution>\$\()
+    |(?P<expansion>\$\{[\#!]?(?P<name>[A-Za-z_]\w*|[0-9]{1,9}+|[@*\#?!$-]|)(?:\[[^\]\n]{0,200}+\])?
+        (?P<operator>:?[-=?+]|))
+    |(?P<variable>\$(?:[A-Za-z_]\w*+|[0-9@*\#?!$-]))
+    |(?P<backtick>`)
+    |(?P<escape>\\.)
+"""
+CODE = re.compile(
+    rf"""
+    (?P<blank>(?:[ \t\r]|\\\n)++)
+    |(?P<newline>\n)
+    |(?P<hash>\#)
+    |(?P<single>'[^']*+'?|\$'[^'\\]*+(?:\\.[^'\\]*+)*+'?)
+    |(?P<double>\$?")
+    |(?P<here_string><<<)
+    |(?P<here_document><<-?[ \t]*+
+        (?P<delimiter>\\?[\w.-]++|'[^'\n]{{0,200}}+'|"[^"\n]{{0,200}}+"))
+    |{_EXPANSIONS}
+    |(?P<open>[<>]?\()
+    |(?P<close>\))
+    |(?P<redirection>&>>?|[<>]&-?|>[>|]?|<>?)
+    |(?P<separator>;;&?|;&|&&|\|\|?|;|&)
+    |(?P<word>[^\s'"`\\$<>;&|()\#]++|.)
+    """,
+    re.DOTALL | re.VERBOSE,
 )
+SURROUNDINGS = {
+    "double": re.compile(
+        rf"""(?P<end_double>")|{_EXPANSIONS}|(?P<text>[^"$`\\]++|.)""", re.DOTALL | re.VERBOSE
+    ),
+    "brace": re.compile(
+        rf"""(?P<end_brace>\}})|(?P<double>")|(?P<quote>')|{_EXPANSIONS}
+        |(?P<text>[^\}}"'$`\\]++|.)""",
+        re.DOTALL | re.VERBOSE,
+    ),
+    "arithmetic": re.compile(
+        rf"""(?P<end_arithmetic>\)\)?)|(?P<inner>\()|{_EXPANSIONS}|(?P<text>[^()$`\\]++|.)""",
+        re.DOTALL | re.VERBOSE,
+    ),
+}
+SURROUNDINGS["inner"] = SURROUNDINGS["arithmetic"]
+
+IN_HERE_DOCUMENT = re.compile(
+    r"\\.|\$\{?(?P<name>[A-Za-z_]\w*|[0-9@*#])(?P<operator>:?[-=?+])?", re.DOTALL
+)
+FUNCTION = re.compile(r"function[ \t]+([\w:.-]+)(?:[ \t]*\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\)")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\n]{0,200}+\])?\+?=")
+NAME = re.compile(r"[A-Za-z_]\w*")
+
+OPENS = frozenset({"if", "while", "until", "for", "select", "case"})
+CLOSES = frozenset({"fi", "done", "esac"})
+BEFORE_COMMAND = frozenset({"if", "while", "until", "then", "do", "else", "elif", "!", "time", "{"})
+KEYWORDS = OPENS | CLOSES | BEFORE_COMMAND | {"}"}
+# Their words are names that get a value.
+ASSIGN_NAMES = frozenset(
+    {"local", "declare", "typeset", "readonly", "export", "read", "getopts", "mapfile"}
+)
+
 
 _DEEPEST = 500  # quotes in braces in quotes …; nothing deeper is a script, and reading ends
 _LONGEST_DEFAULT = 500  # copying longer ones out of each other would take quadratic time

@@ -1,0 +1,207 @@
+"""How arguments reach a program: words, standard input, environment, a file when large."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillpouch.arguments import is_untyped
+from skillpouch.calls import ToolCall
+from skillpouch.errors import InvalidArgumentsError
+from skillpouch.json_values import json_text
+from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
+from skillpouch.tools import Script, argument_variable
+
+# The kernel takes 128 KiB for one variable; what is larger goes into a file.
+_LARGEST_VARIABLE = 96 * 1024
+_MOST_VARIABLES = 512 * 1024
+
+
+def fits_variable(text: str) -> bool:
+    """Tell whether a text can be the value of one variable."""
+    return len(text.encode()) <= _LARGEST_VARIABLE and "\0" not in text
+
+
+def argument_variables(all_of_them: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables; those that do not fit are named in `TOOL_ARGS_OMITTED`.
+
+    `all_of_them` is the JSON of all arguments. Two arguments that want one variable get none.
+    """
+    wanted = {"TOOL_ARGS": all_of_them}
+    names = {name: argument_variable(name) for name in arguments}
+    often = Counter(names.values()) if names else _NONE
+    for name, value in arguments.items():
+        if often[names[name]] == 1:
+            wanted[names[name]] = value if isinstance(value, str) else as_json(value)
+    found: dict[str, str] = {}
+    room = _MOST_VARIABLES
+    for variable, text in wanted.items():
+        size = 0 if variable == "TOOL_ARGS" else len(text.encode())
+        if fits_variable(text) and size <= room:
+            found[variable] = text
+            room -= size
+    omitted = [*(name for name in wanted if name not in found), *_twice(often)]
+    return (
+        found | {"TOOL_ARGS_OMITTED": " ".join(omitted)[:_LARGEST_VARIABLE]} if omitted else found
+    )
+
+
+def as_json(value: Any) -> str:
+    """Return a value as a program reads it from a variable or its standard input."""
+    return json_text(value)
+
+
+_NONE: Counter[str] = Counter()
+
+
+def _twice(often: Counter[str]) -> list[str]:
+    return sorted(variable for variable, count in often.items() if count > 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What a script is given. `arguments` is the JSON of all arguments, as it is passed on."""
+
+    words: tuple[str, ...] = ()
+    stdin: bytes = b""
+    arguments: str = "{}"
+
+
+def delivery_of(call: ToolCall, script: Script) -> Delivery:
+    """Decide what a script gets, by its convention."""
+    arguments: Any = dict(call.arguments)
+    if script.convention == "handler" and is_untyped(call.tool.input_schema):
+        data = arguments.get("data")
+        arguments = {} if data is None else data
+    if call.tool.declared_in == "tools.json" and isinstance(arguments, dict):
+        arguments["__workDir"] = str(call.terms.workspace)
+    text = as_json(arguments)
+    if script.convention in ("handler", "main"):
+        return Delivery(stdin=_stdin(call, text), arguments=text)
+    if script.convention == "argv":
+        return Delivery(words=_words(call, script), stdin=_stdin(call, ""), arguments=text)
+    if is_untyped(call.tool.input_schema):
+        return _untyped(call)
+    return Delivery(stdin=_stdin(call, text), arguments=text)
+
+
+def delivery_of_declared(call: ToolCall, words: tuple[str, ...] | None = None) -> Delivery:
+    """Decide what a program gets that is no file of a skill: `words`, or JSON on standard input."""
+    arguments = dict(call.arguments)
+    if call.tool.declared_in == "tools.json":
+        arguments["__workDir"] = str(call.terms.workspace)
+    text = as_json(arguments)
+    stdin = _stdin(call, text if words is None else "")
+    return Delivery(words=words or (), stdin=stdin, arguments=text)
+
+
+def _untyped(call: ToolCall) -> Delivery:
+    """Pass `data` as JSON on standard input, and text or a list of texts also as words."""
+    data = call.arguments.get("data")
+    if isinstance(data, str) and _is_json_object(data):
+        return Delivery(stdin=_stdin(call, data), arguments=data)
+    text = "{}" if data is None else as_json(data)
+    given: tuple[str, ...] = ()
+    if isinstance(data, str):
+        given = (data,)
+    elif isinstance(data, list) and all(isinstance(item, str) for item in data):
+        given = tuple(data)
+    _refuse_nul(call, given)
+    return Delivery(words=given, stdin=_stdin(call, text), arguments=text)
+
+
+def variables(delivery: Delivery, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return TOOL_ARGS and TOOL_ARG_<NAME>, as far as they fit into an environment."""
+    return argument_variables(delivery.arguments, arguments)
+
+
+def _words(call: ToolCall, script: Script) -> tuple[str, ...]:
+    try:
+        return tuple(words(script.plan or (), call.arguments, _defaults(call)))
+    except ValueError as error:
+        raise InvalidArgumentsError(call.tool.id, [str(error)]) from None
+
+
+def _defaults(call: ToolCall) -> Defaults:
+    """Return what the schema says of positionals; a manifest speaks for a script that does not."""
+    properties = call.tool.input_schema.get("properties", {})
+    values = {
+        name: each["default"]
+        for name, each in properties.items()
+        if isinstance(each, dict) and each.get("default") is not None
+    }
+    return Defaults(values, all=call.tool.declared_in == "manifest") if values else NO_DEFAULTS
+
+
+def _refuse_nul(call: ToolCall, given: tuple[str, ...]) -> None:
+    if any("\0" in word for word in given):
+        problem = "a word of a command line cannot hold a NUL character"
+        raise InvalidArgumentsError(call.tool.id, [problem])
+
+
+def _stdin(call: ToolCall, text: str) -> bytes:
+    return text.encode() if call.stdin is None else call.stdin
+
+
+def _is_json_object(text: str) -> bool:
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def call_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dict[str, str]:
+    """Return the arguments, where the skill is and where to work; `file` holds large arguments."""
+    return given_variables(call, delivery, file) | skill_variables(call)
+
+
+def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dict[str, str]:
+    """Return those that are another call's otherwise: its arguments."""
+    found = variables(delivery, call.arguments)
+    return found if file is None else found | {"TOOL_ARGS_FILE": str(file)}
+
+
+def skill_variables(call: ToolCall) -> dict[str, str]:
+    """Return those that are the same for every call of a skill in a workspace."""
+    tool = call.tool
+    return {
+        "SKILL_NAME": tool.skill,
+        "SKILL_BASE_DIR": tool.home,
+        "SKILL_VERSION": tool.version.replace("\0", ""),
+        "SKILLPOUCH_WORKDIR": str(call.terms.workspace),
+    }
+
+
+def python_variables() -> dict[str, str]:
+    """Return what keeps Python from writing beside its sources, and from threads at import."""
+    return {
+        # The skill is read-only, and the user's own packages are out of sight.
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        # Linear algebra starts its threads at import, and they would not survive a fork.
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+@contextmanager
+def argument_file(folder: Path, delivery: Delivery) -> Iterator[Path | None]:
+    """Write the arguments into a file if no variable can hold them; remove it afterwards."""
+    if fits_variable(delivery.arguments):
+        yield None
+        return
+    fd, name = tempfile.mkstemp(suffix=".json", dir=folder)
+    path = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(delivery.arguments.encode())
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink()

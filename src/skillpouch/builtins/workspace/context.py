@@ -1,0 +1,183 @@
+"""What every built-in workspace tool shares: definition, answer, session, confinement."""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from skillpouch.builtins.workspace.jobs import Jobs
+from skillpouch.calls import Terms, ToolCall
+from skillpouch.errors import ToolFaultError
+from skillpouch.execution.confinement import Confinement
+from skillpouch.results import Attachment, ChangedFile
+from skillpouch.runtime.memoize import Shared
+from skillpouch.text import clean
+from skillpouch.tools import BuiltIn, Effect, Tool
+from skillpouch.workspace.files import Stamp, WorkspaceFiles
+from skillpouch.workspace.workspace import around, is_read_only, kept_folders, run_later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    name: str
+    description: str
+    parameters: Mapping[str, Mapping[str, Any]]
+    required: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ("read",)
+    timeout_ms: int = 30_000
+
+    def tool(self, session: object) -> Tool:
+        """Return the tool of one session."""
+        return Tool(
+            id=self.name,
+            name=self.name,
+            skill="",
+            description=self.description,
+            input_schema={
+                "type": "object",
+                "properties": {name: dict(facts) for name, facts in self.parameters.items()},
+                "required": list(self.required),
+                "additionalProperties": False,
+            },
+            runs=BuiltIn(name=self.name, session=session),
+            effects=self.effects,
+            timeout_ms=self.timeout_ms,
+            declared_in="skillpouch",
+            read_by="skillpouch",
+        )
+
+
+def text(description: str, **facts: Any) -> dict[str, Any]:
+    """Describe a parameter that is text."""
+    return {"type": "string", "description": description, **facts}
+
+
+def number(description: str, *, minimum: int = 0, **facts: Any) -> dict[str, Any]:
+    """Describe a parameter that is a whole number."""
+    return {"type": "integer", "minimum": minimum, "description": description, **facts}
+
+
+def switch(description: str) -> dict[str, Any]:
+    """Describe a parameter that is on or off, and off by default."""
+    return {"type": "boolean", "default": False, "description": description}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`data` is what a pipe gets; a tool that has no such text gives its value there, as JSON."""
+
+    text: str
+    structured: Any = None
+    data: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
+    truncated: bool = False
+
+
+_MOST_SEEN = 4096
+
+
+class WorkspaceSession(Shared):
+    """One conversation's memory: where its shell is, which files it has read, what still runs.
+
+    At most `most_jobs` run in the background, each for `job_seconds`; they end with `close`, with
+    the session itself, and with the process.
+    """
+
+    def __init__(self, *, most_jobs: int = 8, job_seconds: float = 3600.0) -> None:
+        self._folders: dict[Path, str] = {}
+        self._seen: OrderedDict[tuple[Path, str], Stamp] = OrderedDict()
+        self._lock = threading.Lock()
+        self.jobs = Jobs(most=most_jobs, seconds=job_seconds)
+
+    def folder(self, workspace: Path) -> str:
+        """Return where the shell is, relative to the workspace."""
+        return self._folders.get(workspace, ".")
+
+    def move_to(self, workspace: Path, folder: str) -> None:
+        self._folders[workspace] = folder
+
+    def saw(self, workspace: Path, path: str, stamp: Stamp) -> None:
+        """Remember a file as it is now known to whoever calls."""
+        with self._lock:  # tools that read and write files run in threads
+            self._seen[workspace, path] = stamp
+            self._seen.move_to_end((workspace, path))
+            while len(self._seen) > _MOST_SEEN:
+                self._seen.popitem(last=False)
+
+    def seen(self, workspace: Path, path: str) -> Stamp | None:
+        """Return what the file was when it was last read or written here, if it was."""
+        return self._seen.get((workspace, path))
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self.jobs.close()
+
+
+def confinement_of(call: ToolCall, *visible: Path) -> Confinement:
+    """Return what a program of this call may reach; `visible` is what it needs to run."""
+    return _confinement(call.terms, visible, call.given.writable, call.is_unconfined)
+
+
+@lru_cache(maxsize=256)
+def _confinement(
+    terms: Terms, visible: tuple[Path, ...], writable: tuple[Path, ...], unconfined: bool
+) -> Confinement:
+    workspace = terms.workspace
+    inside = kept_folders(terms)
+    later = run_later(terms, writable)
+    return Confinement(
+        workspace=workspace,
+        interpreters=visible,
+        runnable=later,
+        readable=inside,
+        writable=(*writable, *around((*inside, *later), workspace)),
+        workspace_read_only=is_read_only(terms),
+        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        sandbox="off" if unconfined else "on",
+    )
+
+
+def files_of(call: ToolCall) -> WorkspaceFiles:
+    """Return the files that a call may open; skills and our own Python stay as they are."""
+    return _files_of(call.terms, call.given.writable)
+
+
+@lru_cache(maxsize=256)
+def _files_of(terms: Terms, writable: tuple[Path, ...]) -> WorkspaceFiles:
+    kept = (*kept_folders(terms), *terms.read_only, *terms.reserved, *run_later(terms, writable))
+    return WorkspaceFiles(terms.workspace, kept)
+
+
+_MOST_ENTRIES = 500_000
+
+Value = TypeVar("Value")
+
+
+class Patience:
+    """Ends a walk that takes too long with words that say what to do."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+
+    def over(self, values: Iterable[Value]) -> Iterator[Value]:
+        hint = "name a folder further down"
+        for count, value in enumerate(values):
+            if count == _MOST_ENTRIES:
+                raise ToolFaultError("too_much", f"more than {_MOST_ENTRIES:,} entries", hint=hint)
+            if not count % 64 and time.monotonic() > self._deadline:
+                raise ToolFaultError("timeout", f"not done after {self._seconds:g} s", hint=hint)
+            yield value
+
+
+@lru_cache(maxsize=4096)
+def shown_path(path: str) -> str:
+    """Return a path in one line, without characters that are not seen."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return clean(text).replace("\n", "\\n")

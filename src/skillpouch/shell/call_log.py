@@ -1,0 +1,155 @@
+"""The calls of one script: counted, timed, ended exactly once, and told to those who watch."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from skillpouch.shell.limits import ExecutionLimits
+from skillpouch.shell.responses import CallOutcome, ScriptCall, Status
+
+EventKind = Literal["started", "call_started", "call_ended", "output", "ended"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptEvent:
+    """One thing that happened; which fields are filled depends on `kind`.
+
+    `call` belongs to `call_started` and `call_ended`, `stdout` and `stderr` to `output`, and
+    `status` to `ended`.
+    """
+
+    kind: EventKind
+    call: ScriptCall | None = None
+    stdout: str = ""
+    stderr: str = ""
+    status: Status | None = None
+
+
+OnStatus = Callable[[ScriptEvent], None]
+
+
+class Watchers:
+    """Tells those who watch, on their loop, in the order in which things happened.
+
+    What one of them raises is logged: it is not the script's fault.
+    """
+
+    def __init__(self, *watchers: OnStatus | None) -> None:
+        self._watchers = [watcher for watcher in watchers if watcher is not None]
+        self._loop = asyncio.get_running_loop() if self._watchers else None
+        self._thread = threading.get_ident()
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
+    def tell(self, event: ScriptEvent) -> None:
+        if self._loop is None:
+            return
+        if threading.get_ident() == self._thread:
+            self._tell(event)
+        else:
+            self._loop.call_soon_threadsafe(self._tell, event)
+
+    def _tell(self, event: ScriptEvent) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher(event)
+            except Exception:  # noqa: BLE001 - whatever a stranger raises
+                _log.exception("a watcher of a script failed")
+
+
+class _Begun(NamedTuple):
+    """A call that has not ended yet."""
+
+    tool: str
+    params: Mapping[str, Any]
+    effects: tuple[str, ...]
+    started_ms: float
+
+    def unended(self, seq: int) -> ScriptCall:
+        return ScriptCall(seq=seq, **self._asdict())
+
+
+class Ledger:
+    """Every call in the order in which they began; one that never ended was cancelled."""
+
+    def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:
+        self._limits = limits
+        self._watchers = watchers
+        self._is_watched = bool(watchers)
+        self._began = time.monotonic()
+        self._calls: list[ScriptCall | _Begun] = []
+        self._per_tool: dict[str, int] = {}
+        self._asked = 0
+        self.was_denied = False
+        self._lock = threading.Lock()  # in the host's own process, commands come from threads
+        self.refusals: list[str] = []  # what a limit said no to, for people
+
+    def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
+        """Write a call down and return its number."""
+        with self._lock:
+            begun = _Begun(tool, params, effects, self._now())
+            self._calls.append(begun)
+            seq = len(self._calls)
+        if self._is_watched:
+            self._watchers.tell(ScriptEvent(kind="call_started", call=begun.unended(seq)))
+        return seq
+
+    def end(
+        self,
+        seq: int,
+        outcome: CallOutcome,
+        *,
+        exit_code: int | None = None,
+        output_bytes: int = 0,
+        error: str = "",
+    ) -> None:
+        """Write down how a call ended."""
+        begun = self._calls[seq - 1]
+        call = ScriptCall(
+            seq=seq,
+            tool=begun.tool,
+            params=begun.params,
+            effects=begun.effects,
+            started_ms=begun.started_ms,
+            outcome=outcome,
+            duration_ms=round(self._now() - begun.started_ms, 3),
+            exit_code=exit_code,
+            output_bytes=output_bytes,
+            error=error,
+        )
+        self._calls[seq - 1] = call
+        if outcome == "denied":
+            self.was_denied = True
+        if self._is_watched:
+            self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
+
+    def refusal(self, tool: str) -> str:
+        """Count one more call of a tool; return why it may not be made, or nothing."""
+        with self._lock:
+            count = self._per_tool[tool] = self._per_tool.get(tool, 0) + 1
+            self._asked += 1
+        most, budget = self._limits.max_tool_calls, self._limits.budgets.get(tool)
+        if self._asked > most:
+            reason = f"this script may make {most:,} calls"
+        elif budget is not None and count > budget:
+            reason = f"this script may call {tool} {budget:,} times"
+        else:
+            return ""
+        if reason not in self.refusals:
+            self.refusals.append(reason)
+        return reason
+
+    @property
+    def calls(self) -> tuple[ScriptCall, ...]:
+        numbered = enumerate(self._calls, 1)
+        return tuple([c if isinstance(c, ScriptCall) else c.unended(seq) for seq, c in numbered])
+
+    def _now(self) -> float:
+        return round((time.monotonic() - self._began) * 1000, 3)

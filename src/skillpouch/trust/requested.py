@@ -1,0 +1,292 @@
+"""What a skill asks for, and where: its head, its body and all its files, read and never run."""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from skillpouch.declarations.frontmatter import cut
+from skillpouch.declarations.strict_yaml import YamlPath, lines_of
+from skillpouch.environment import home_directory
+from skillpouch.needs import Need, NeedKind
+from skillpouch.net.hosts import HostError, host_of_url, read_host
+from skillpouch.signatures.shebang import language_of, source_text
+from skillpouch.signatures.signature import is_standard
+from skillpouch.skills import Skill
+from skillpouch.tools import Binary, Http, Script, Tool
+from skillpouch.trust.grant import is_below
+from skillpouch.trust.grantable import is_variable
+from skillpouch.untrusted_files import (
+    SCRIPT_BYTES,
+    CannotReadError,
+    read_inside,
+    read_skill_text,
+)
+
+_HEADING = re.compile(r"[ ]{0,3}(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
+# `API_KEY`, `$API_KEY` or `API_KEY=…` between backticks.
+_NAMED = re.compile(r"`\$?\{?([A-Z][A-Z0-9_]+)\}?(?:=[^`]*)?`")
+_BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)]|\|)\s*(?:\*\*)?`")
+# In a block of commands or of settings: `export API_KEY=…`, `API_KEY=…`.
+_ASSIGNED = re.compile(r"\s*(?:export\s+|set\s+)?([A-Z][A-Z0-9_]+)=")
+
+
+def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
+    """Return the variables that the section names, each with its line in the file."""
+    parts = cut(raw)
+    body = parts.raw_body.decode("utf-8", "replace")
+    whole = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    first = whole.count(b"\n") - parts.raw_body.count(b"\n") + 1
+    for line, text, fenced in _section(body):
+        if fenced:
+            found = _ASSIGNED.match(text)
+            names = [found[1]] if found else []
+        else:
+            names = [name for name in _NAMED.findall(text) if "_" in name or _BULLET.match(text)]
+        yield from ((name, first + line) for name in names)
+
+
+def _section(body: str) -> Iterator[tuple[int, str, bool]]:
+    """Return the lines below the heading, up to the next one of its rank or above."""
+    rank, fence = 0, ""
+    for number, text in enumerate(body.split("\n")):
+        edge = _FENCE.match(text)
+        if edge and (not fence or edge[1].startswith(fence)):
+            fence = "" if fence else edge[1]
+            continue
+        heading = None if fence else _HEADING.match(text)
+        if heading is not None:
+            depth = len(heading[1])
+            if heading[2].strip().lower() == "configuration":
+                rank = rank or depth
+            elif rank and depth <= rank:
+                rank = 0
+        elif rank:
+            yield number, text, bool(fence)
+
+
+_OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}
+_LISTS = ("env", "requiredEnv", "required_env", "credentials")
+_NAME_KEYS = ("env", "name", "key", "variable", "var")
+# A list of credentials also names services and accounts; a variable is written like one.
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}\Z")
+
+_Found = Iterator[tuple[NeedKind, str, str, YamlPath]]  # kind, value, what it is called, place
+
+
+def asks_in_frontmatter(skill: Skill) -> Iterator[Need]:
+    """Return what the frontmatter asks for, each with its line when it is known."""
+    found = list(_asks(skill.metadata.frontmatter))
+    if not found:
+        return
+    lines, file = _lines(skill.file), Path(skill.file).name
+    for kind, written, called, place in found:
+        value = _spelt(kind, written, skill)
+        if kind == "read" and is_below(value, str(skill.home)):
+            continue  # every skill reads its own files
+        line = next((lines[at] for at in _upward(place) if at in lines), 0)
+        where = f"{file}:{line} ({called})" if line else called
+        yield Need(kind=kind, value=value, asked_in=where)
+
+
+def _asks(front: Mapping[str, Any]) -> _Found:
+    yield from _de_facto(front, ())
+    metadata = front.get("metadata")
+    for vendor, block in metadata.items() if isinstance(metadata, dict) else ():
+        if isinstance(block, dict):
+            yield from _de_facto(block, ("metadata", vendor))
+            if vendor == "skillpouch":
+                yield from _own(block)
+
+
+def _own(block: Mapping[str, Any]) -> _Found:
+    for key, kind in _OWN.items():
+        for value, place in _texts(block.get(key)):
+            yield kind, value, "metadata.skillpouch", ("metadata", "skillpouch", key, *place)
+    if block.get("unconfined") is True:
+        yield "unconfined", "", "metadata.skillpouch", ("metadata", "skillpouch", "unconfined")
+
+
+def _de_facto(block: Mapping[str, Any], at: YamlPath) -> _Found:
+    requires = block.get("requires")
+    if isinstance(requires, dict):
+        for name, place in _variables(requires.get("env")):
+            yield "secret", name, "requires.env", (*at, "requires", "env", *place)
+    for key in ("primaryEnv", *_LISTS):
+        for name, place in _variables(block.get(key)):
+            yield "secret", name, key, (*at, key, *place)
+
+
+def _variables(value: Any) -> Iterator[tuple[str, YamlPath]]:
+    """Return the names in a text, a list of texts or of mappings, or a mapping by name."""
+    if isinstance(value, dict):
+        named = [value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)]
+        for name in named or value:
+            if _VARIABLE.match(name):
+                yield name, () if named else (name,)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from ((name, (position, *at)) for name, at in _variables(item))
+    elif isinstance(value, str):
+        yield from ((name, ()) for name in re.split(r"[\s,;]+", value) if _VARIABLE.match(name))
+
+
+def _texts(value: Any) -> Iterator[tuple[str, YamlPath]]:
+    if isinstance(value, str) and value.strip():
+        yield value.strip(), ()
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            if isinstance(item, str) and item.strip():
+                yield item.strip(), (position,)
+
+
+def _spelt(kind: NeedKind, value: str, skill: Skill) -> str:
+    if kind == "host":
+        try:
+            return str(read_host(value))
+        except HostError:
+            return host_of_url(value) or value  # as it was written: it cannot be granted
+    if kind in ("read", "write"):
+        return _path(value, str(skill.home))
+    return value
+
+
+def _path(value: str, home: str) -> str:
+    """Return a path as a grant has it: `~` is the user's home, others begin in the skill."""
+    user = home_directory()
+    if user is not None and (value == "~" or value.startswith("~/")):
+        value = f"{user}{value[1:]}"
+    return os.path.normpath(Path(home, value))
+
+
+def _lines(file: str) -> dict[YamlPath, int]:
+    try:
+        parts = cut(read_skill_text(file).data)
+    except CannotReadError:
+        return {}
+    return lines_of(parts.front or "", first_line=parts.first_line)
+
+
+def _upward(place: YamlPath) -> Iterator[YamlPath]:
+    for length in range(len(place), 0, -1):
+        yield place[:length]
+
+
+# What every call has anyway: see `base_environment`, and what Skillpouch says about the call.
+_GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})
+_OURS = ("TOOL_ARG", "SKILL_", "SKILLPOUCH_")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Collects needs; one that is asked for in several places is one need with all of them."""
+
+    places: dict[tuple[NeedKind, str], dict[str, None]] = field(default_factory=dict)
+    declared: set[tuple[NeedKind, str]] = field(default_factory=set)
+
+    def add(self, kind: NeedKind, value: str, asked_in: str, *, declared: bool = True) -> None:
+        if kind == "secret" and (not is_variable(value) or needs_no_grant(value)):
+            return
+        self.places.setdefault((kind, value), {})[asked_in] = None
+        if declared:
+            self.declared.add((kind, value))
+
+    def needs(self) -> tuple[Need, ...]:
+        return tuple(
+            Need(
+                kind=kind,
+                value=value,
+                declared=(kind, value) in self.declared,
+                asked_in=", ".join(places),
+            )
+            for (kind, value), places in self.places.items()
+        )
+
+
+def needs_no_grant(name: str) -> bool:
+    """Tell whether a variable is there for every tool, or is done without everywhere."""
+    return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
+
+
+def asks_of(
+    skill: Skill, tools: Iterable[Tool], *, only_declared: bool = False
+) -> tuple[Need, ...]:
+    """Return everything that a skill and its tools ask for; packages are `package_asks`.
+
+    `declared` is what the skill says itself: in its frontmatter, in its declared tools, in its
+    section `## Configuration`. What only its scripts read is not; with `only_declared` scripts are
+    not searched for it.
+    """
+    asked = _Asked()
+    for need in asks_in_frontmatter(skill):
+        asked.add(need.kind, need.value, need.asked_in)
+    described = _described(_text(skill.file))
+    by_skill = {name for kind, name in asked.places if kind == "secret"}
+    by_skill.update(name for name, _ in described)
+    for tool in tools:
+        _ask_for_tool(tool, skill, asked, by_skill if only_declared else tool.variables)
+    for name, line in described:
+        asked.add("secret", name, f"{Path(skill.file).name}:{line} (## Configuration)")
+    return asked.needs()
+
+
+def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[str]) -> None:
+    declared_in = _declared_in(tool, skill)
+    match tool.runs:
+        case Script(file=file):
+            names = [name for name in tool.variables if name in searched]
+            _ask_for_script(names, file, str(skill.home), asked)
+            return
+        case Http(url=url) | Binary(url=str(url)):
+            _ask_for_host(url, declared_in, asked)
+        case Binary(url=Mapping() as urls):
+            # All of them: what is granted to a skill is the same on every machine.
+            for url in urls.values():
+                _ask_for_host(url, declared_in, asked)
+        case _:
+            pass
+    for name in tool.variables:
+        asked.add("secret", name, declared_in)
+
+
+def _ask_for_host(url: str, declared_in: str, asked: _Asked) -> None:
+    if host := host_of_url(url):
+        asked.add("host", host, declared_in)
+
+
+def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> None:
+    if not names:
+        return
+    path = os.path.relpath(file, home)
+    try:
+        text = source_text(read_inside(file, home, SCRIPT_BYTES).data, language_of(file))
+    except CannotReadError:
+        text = ""
+    for name in names:
+        asked.add("secret", name, f"{path}{_line_of(name, text)}", declared=False)
+
+
+def _line_of(name: str, text: str) -> str:
+    found = re.search(rf"\b{re.escape(name)}\b", text)
+    return "" if found is None else f":{text[: found.start()].count(chr(10)) + 1}"
+
+
+def _declared_in(tool: Tool, skill: Skill) -> str:
+    file = tool.declared_in if tool.declared_in == "tools.json" else Path(skill.file).name
+    return f"{file} (tool {tool.id.removeprefix(f'{tool.skill}.')})"
+
+
+@lru_cache(maxsize=1)  # asked for each tool of a skill in turn
+def _described(text: bytes) -> tuple[tuple[str, int], ...]:
+    return tuple(variables_in_body(text))
+
+
+def _text(file: str) -> bytes:
+    try:
+        return read_skill_text(file).data
+    except CannotReadError:
+        return b""  # it was there when the skill was found
