@@ -5,7 +5,7 @@ import pytest
 from skillpouch import ToolRegistry
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
-from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.tools import Stub, Tool, wire_name
 
 
@@ -20,14 +20,14 @@ def tool(skill: str, name: str, description: str = "It helps.") -> Tool:
     )
 
 
-def over(*shared: Tool, private: bool = False) -> AddedTools:
+def over(*shared: Tool, private: bool = False) -> ToolOverlay:
     registry = ToolRegistry()
     for each in shared:
         registry.register(each)
-    return AddedTools(registry, private=private)
+    return ToolOverlay(registry, private=private)
 
 
-def names(added: AddedTools) -> dict[str, str]:
+def names(added: ToolOverlay) -> dict[str, str]:
     return {each.id: each.name for each in added}
 
 
@@ -83,7 +83,7 @@ def test_no_skill_that_is_added_takes_the_name_of_skillpouchs_own_tools() -> Non
     registry = ToolRegistry()
     for each in built_in_tools():
         registry.register(each)
-    added = AddedTools(registry)
+    added = ToolOverlay(registry)
 
     found = added.put("evil", [tool("evil", "bash"), tool("evil", "define_tool")])
 
@@ -97,7 +97,7 @@ def test_those_of_the_shared_source_are_nobody_elses() -> None:
     for each in built_in_tools():
         registry.register(each)
 
-    private = AddedTools(registry, private=True)
+    private = ToolOverlay(registry, private=True)
 
     assert list(private) == []
     with pytest.raises(UnknownToolError):

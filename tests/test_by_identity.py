@@ -2,13 +2,13 @@
 
 import pytest
 
-from skillpouch.runtime.memoize import by_identity
+from skillpouch.runtime.memoize import memoize_by_id
 
 
 def test_the_same_object_is_asked_for_once() -> None:
     seen: list[object] = []
 
-    @by_identity
+    @memoize_by_id
     def count(thing: dict[str, int]) -> int:
         seen.append(thing)
         return len(thing)
@@ -20,7 +20,7 @@ def test_the_same_object_is_asked_for_once() -> None:
 
 
 def test_an_object_that_is_gone_is_never_taken_for_another() -> None:
-    @by_identity
+    @memoize_by_id
     def first(thing: list[int]) -> int:
         return thing[0]
 
@@ -30,7 +30,7 @@ def test_an_object_that_is_gone_is_never_taken_for_another() -> None:
 def test_an_error_is_not_remembered() -> None:
     calls: list[int] = []
 
-    @by_identity
+    @memoize_by_id
     def fail_once(_thing: object) -> str:
         calls.append(1)
         if len(calls) == 1:

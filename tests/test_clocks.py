@@ -1,20 +1,20 @@
 import asyncio
 import threading
 
-from skillpouch.runtime.timers import PatientClock, clocks_stopped
+from skillpouch.runtime.timers import PausableTimer, clocks_stopped
 
 
 async def test_a_clock_rings_when_its_time_is_over() -> None:
     rang = asyncio.Event()
 
-    with PatientClock(0.01, rang.set).heard():
+    with PausableTimer(0.01, rang.set).heard():
         await asyncio.wait_for(rang.wait(), 60)
 
 
 async def test_a_clock_does_not_ring_while_somebody_is_asked_and_rings_afterwards() -> None:
     rang = asyncio.Event()
 
-    with PatientClock(0.01, rang.set).heard():
+    with PausableTimer(0.01, rang.set).heard():
         with clocks_stopped(), clocks_stopped():
             await asyncio.sleep(0.1)
             stopped = not rang.is_set()
@@ -32,7 +32,7 @@ async def test_a_question_in_a_thread_stops_the_clock_too() -> None:
             loop.call_soon_threadsafe(asked.set)
             answer.wait(60)
 
-    with PatientClock(60, rang.set).heard() as _:
+    with PausableTimer(60, rang.set).heard() as _:
         asking = asyncio.ensure_future(asyncio.to_thread(ask))
         await asked.wait()
         answer.set()
@@ -44,7 +44,7 @@ async def test_a_question_in_a_thread_stops_the_clock_too() -> None:
 async def test_a_clock_that_is_no_longer_heard_is_silent() -> None:
     rang = asyncio.Event()
 
-    with PatientClock(0.01, rang.set).heard():
+    with PausableTimer(0.01, rang.set).heard():
         pass
     await asyncio.sleep(0.05)
 

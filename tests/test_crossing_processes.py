@@ -42,7 +42,7 @@ from skillpouch.tools import (
 from tests.conftest import WriteSkill
 
 # What runs by path in another process, without the rest of Skillpouch; and generated code.
-_ELSEWHERE = ("runners", "zygote", "nursery", "v1", "__main__")
+_ELSEWHERE = ("runners", "zygote", "prefork", "v1", "__main__")
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
     "copy": copy.copy,

@@ -1,11 +1,11 @@
-"""The rules of the house: what was said is used, what was not is found at the first call."""
+"""The rules of the controls: what was said is used, what was not is found at the first call."""
 
 from pathlib import Path
 
 import pytest
 
 from skillpouch import Policy, ToolExecutor, tool
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.environment import config_directory, state_directory
 from skillpouch.errors import CallDeniedError, PolicyFileError
 from skillpouch.journal.journal import Journal
@@ -45,7 +45,9 @@ def test_without_a_policy_the_users_is_read() -> None:
 def test_a_policy_that_was_said_is_used_instead() -> None:
     write_user_policy('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
 
-    result = ToolExecutor([greet], house=House(policy=Policy())).execute_sync("greet", {"who": "A"})
+    result = ToolExecutor([greet], controls=Controls(policy=Policy())).execute_sync(
+        "greet", {"who": "A"}
+    )
 
     assert result.content == "Hello A"
 
@@ -53,10 +55,10 @@ def test_a_policy_that_was_said_is_used_instead() -> None:
 @pytest.mark.parametrize("how", ["path", "function"])
 def test_the_file_of_the_project_tightens(how: str, tmp_path: Path) -> None:
     (tmp_path / "skillpouch.toml").write_text('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
-    house = House(project=tmp_path if how == "path" else lambda: tmp_path)
+    controls = Controls(project=tmp_path if how == "path" else lambda: tmp_path)
 
     with pytest.raises(CallDeniedError):
-        ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+        ToolExecutor([greet], controls=controls).execute_sync("greet", {"who": "Ada"})
 
 
 def test_a_policy_with_a_mistake_lets_nothing_run() -> None:
@@ -69,7 +71,7 @@ def test_a_policy_with_a_mistake_lets_nothing_run() -> None:
 def test_nothing_is_read_or_opened_before_the_first_call() -> None:
     write_user_policy("rules = 1\n")
 
-    ToolExecutor([greet], house=House())
+    ToolExecutor([greet], controls=Controls())
 
     state = state_directory()
     assert state is not None
@@ -77,15 +79,15 @@ def test_nothing_is_read_or_opened_before_the_first_call() -> None:
 
 
 def test_no_journal_records_nothing() -> None:
-    ToolExecutor([greet], house=House(journal=False)).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], controls=Controls(journal=False)).execute_sync("greet", {"who": "Ada"})
 
     assert recorded() == []
 
 
 def test_a_policy_that_requires_the_journal_has_the_last_word() -> None:
-    house = House(journal=False, policy=Policy(require_journal=True))
+    controls = Controls(journal=False, policy=Policy(require_journal=True))
 
-    ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], controls=controls).execute_sync("greet", {"who": "Ada"})
 
     assert recorded() == ["greet ok"]
 
@@ -94,14 +96,14 @@ def test_a_journal_that_was_given_is_used_and_required_when_the_policy_says_so(
     tmp_path: Path,
 ) -> None:
     own = Journal(tmp_path / "own")
-    ToolExecutor([greet], house=House(journal=own)).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], controls=Controls(journal=own)).execute_sync("greet", {"who": "Ada"})
     own.close()
     required = Policy(require_journal=True)
     (tmp_path / "blocked").write_text("in the way")
-    blocked = House(journal=Journal(tmp_path / "blocked"), policy=required)
+    blocked = Controls(journal=Journal(tmp_path / "blocked"), policy=required)
 
     with pytest.raises(JournalError):
-        ToolExecutor([greet], house=blocked).execute_sync("greet", {"who": "Ada"})
+        ToolExecutor([greet], controls=blocked).execute_sync("greet", {"who": "Ada"})
 
     with JournalReader(tmp_path / "own") as reader:
         assert [entry.tool for entry in reader.after(Query())] == ["greet"]
@@ -117,9 +119,9 @@ def test_a_required_journal_stays_the_same_one(tmp_path: Path) -> None:
 
 def test_the_session_is_on_record_and_told_to_the_secrets() -> None:
     rules = [Rule(verdict="allow", tools=["*"])]
-    house = House(policy=Policy(rules=rules), session="s-1")
+    controls = Controls(policy=Policy(rules=rules), session="s-1")
 
-    ToolExecutor([greet], house=house).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], controls=controls).execute_sync("greet", {"who": "Ada"})
 
     with JournalReader(state_directory()) as reader:
         (entry,) = reader.after(Query(session="s-1"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.runtime.loop_thread import Post, run_blocking, run_on_thread
+from skillpouch.runtime.loop_thread import LoopMailbox, run_blocking, run_on_thread
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 
@@ -288,7 +288,7 @@ async def test_work_that_fails_keeps_no_other_from_being_done() -> None:
     loop = asyncio.get_running_loop()
     told: list[object] = []
     loop.set_exception_handler(lambda _loop, context: told.append(context["exception"]))
-    post, done = Post(loop), []
+    post, done = LoopMailbox(loop), []
 
     def fail() -> None:
         raise KeyError("x")
@@ -319,7 +319,7 @@ async def test_who_waits_can_be_closed() -> None:
 
 def test_a_loop_that_is_closed_takes_nothing_ever() -> None:
     loop = asyncio.new_event_loop()
-    post = Post(loop)
+    post = LoopMailbox(loop)
     loop.close()
 
     for _ in range(2):

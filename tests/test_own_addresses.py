@@ -23,11 +23,11 @@ exec "$0" -c "$1"
 LOOK = """
 import asyncio, json, socket
 from skillpouch.provision.programs.fetching import web_opener
-from skillpouch.execution.proxy.granted import Granted as ProxyGranted, RefusedHostError
-from skillpouch.execution.proxy.uplink import Uplink
+from skillpouch.execution.proxy.allowlist import Allowlist as ProxyGranted, RefusedHostError
+from skillpouch.execution.proxy.dialer import Dialer
 from skillpouch.net.hosts import Host
 from skillpouch.net.http.guard import InsideAddressError
-from skillpouch.net.http.guard import Granted, Guard
+from skillpouch.net.http.guard import Allowlist, Guard
 
 reached = []
 
@@ -43,8 +43,8 @@ async def tried(way):
 async def look(name, address, port, hosts):
     async def resolve(_):
         return [address]
-    guard = Guard(Granted(hosts=hosts), resolve=resolve)
-    uplink = Uplink(most=4, resolve=resolve)
+    guard = Guard(Allowlist(hosts=hosts), resolve=resolve)
+    uplink = Dialer(most=4, resolve=resolve)
     asked = Host(name, port, is_address=False)
     async def fetch():
         opener = web_opener("demo", hosts, resolve=resolve)

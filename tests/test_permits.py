@@ -21,7 +21,7 @@ from skillpouch.errors import (
 from skillpouch.limits import Limits
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Condition, Equals, Question, Rule
-from skillpouch.policy.authorize import Permit, Permits
+from skillpouch.policy.authorize import Authorizer, Permit
 from skillpouch.policy.conditions import readings
 from skillpouch.tools import Binary, InlineScript
 from skillpouch.trust.errors import GrantStoreError, SecretUnsetError, SkillChangedError
@@ -72,7 +72,7 @@ def grant(call: ToolCall, *needs: Need, **options: Any) -> None:
 async def test_a_call_that_needs_nothing_is_given_nothing(call_of: MakeCall) -> None:
     call = call_of()
 
-    permit = await Permits(policy=Policy()).permit(call)
+    permit = await Authorizer(policy=Policy()).permit(call)
 
     digest = SkillManager(Path(call.tool.home).parent).get_skill("demo").digest
     assert permit == Permit(digest=digest)
@@ -94,7 +94,7 @@ async def test_a_grant_gives_everything_that_it_names(call_of: MakeCall, tmp_pat
         Need(kind="unconfined"),
     )
 
-    permit = await Permits(policy=Policy(), secrets=vault).permit(call)
+    permit = await Authorizer(policy=Policy(), secrets=vault).permit(call)
 
     assert permit.given == Given(
         secrets={"K_1": "hunter2hunter2"},
@@ -117,14 +117,14 @@ async def test_a_needed_secret_without_a_value_is_an_error(
     grant(call, Need(kind="secret", value="K_1"))
 
     with pytest.raises(SecretUnsetError, match="K_1 is granted but not set"):
-        await Permits(policy=Policy(), secrets=lambda _, __: value).permit(call)
+        await Authorizer(policy=Policy(), secrets=lambda _, __: value).permit(call)
 
 
 async def test_a_rule_that_gives_a_need_is_named_on_record(call_of: MakeCall) -> None:
     rule = Rule(verdict="allow", tools=["demo.*"], needs=["secret:K_1"], path="/", name="keys")
     call = call_of(skillpouch_block(secrets="[K_1]"))
 
-    permit = await Permits(policy=Policy(rules=[rule]), secrets=vault).permit(call)
+    permit = await Authorizer(policy=Policy(rules=[rule]), secrets=vault).permit(call)
 
     assert permit.given.secrets == {"K_1": "hunter2hunter2"}
     assert permit.approved_by == "rule 'keys' allows it"
@@ -134,7 +134,7 @@ async def test_redactors_are_made_once_per_set_of_values(call_of: MakeCall) -> N
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
     values = dict(VALUES)
-    permits = Permits(policy=Policy(), secrets=lambda _, name: values.get(name))
+    permits = Authorizer(policy=Policy(), secrets=lambda _, name: values.get(name))
 
     first, second = [(await permits.permit(call)).redactor for _ in range(2)]
     values["K_1"] = "another one"
@@ -151,7 +151,7 @@ def test_threads_whose_secrets_change_all_the_time_find_each_their_redactor(
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
     local = threading.local()
-    permits = Permits(policy=Policy(), secrets=lambda _, __: str(local.value))
+    permits = Authorizer(policy=Policy(), secrets=lambda _, __: str(local.value))
 
     def work(number: int) -> set[str]:
         local.value = f"secret value {number}"
@@ -178,7 +178,7 @@ async def test_a_yes_to_a_function_lasts_no_longer_than_the_executor(
         return Answer(yes=True, remember=remember)
 
     call = replace(call_of(), tool=wipe)
-    permits = Permits(policy=Policy(), approver=approve)
+    permits = Authorizer(policy=Policy(), approver=approve)
     decisions = [(await permits.permit(call)).approved_by for _ in range(2)]
 
     assert decisions == ["the approver", "the approver" if times == 2 else "an earlier yes"]
@@ -189,7 +189,7 @@ async def test_always_is_for_the_tool_and_not_for_a_new_need(call_of: MakeCall) 
     answers = [Answer(yes=True, remember="always"), Answer(yes=False, reason="no more")]
     call = call_of(skillpouch_block(secrets="[K_1]"))
     ask_always = Policy(rules=[Rule(verdict="ask", tools=["demo.echo"])])
-    permits = Permits(policy=ask_always, approver=lambda _: answers.pop(0), secrets=vault)
+    permits = Authorizer(policy=ask_always, approver=lambda _: answers.pop(0), secrets=vault)
 
     first = await permits.permit(call)
     second = await permits.permit(call)
@@ -215,7 +215,7 @@ async def test_a_question_shows_all_that_was_said_without_granted_secrets(
     grant(call, Need(kind="secret", value="K_1"))
 
     with pytest.raises(CallDeniedError):
-        await Permits(policy=policy, approver=refuse, secrets=vault).permit(call)
+        await Authorizer(policy=policy, approver=refuse, secrets=vault).permit(call)
 
     said = {"data": "[redacted K_1]", "<stdin>": "sesamesesame [redacted K_1]"}
     assert asked[0].arguments == said
@@ -242,7 +242,7 @@ async def test_a_text_is_judged_as_what_the_script_reads_in_it(
     policy = Policy(rules=[Rule(verdict="deny", when=[forced])])
 
     try:
-        found = (await Permits(policy=policy).permit(call_of(arguments={"data": text}))).decision
+        found = (await Authorizer(policy=policy).permit(call_of(arguments={"data": text}))).decision
     except CallDeniedError:
         found = "denied"
 
@@ -308,7 +308,7 @@ async def test_what_a_script_reads_instead_of_its_arguments_is_judged_like_them(
     call = call_of(arguments={"data": {}}, stdin=stdin)
 
     try:
-        found = (await Permits(policy=policy).permit(call)).decision
+        found = (await Authorizer(policy=policy).permit(call)).decision
     except CallDeniedError:
         found = "denied"
 
@@ -324,7 +324,7 @@ async def test_a_typed_script_that_reads_its_input_is_judged_by_the_object(
     typed = {"type": "object", "properties": {"force": {"type": "boolean"}}}
 
     with pytest.raises(CallDeniedError):
-        await Permits(policy=policy).permit(
+        await Authorizer(policy=policy).permit(
             replace(call, tool=replace(call.tool, input_schema=typed))
         )
 
@@ -335,14 +335,14 @@ async def test_a_restricted_skill_is_refused_before_anything_is_looked_at(
     call = call_of("allowed-tools: Read\n")
 
     with pytest.raises(ToolRestrictionError):
-        await Permits(policy=Policy()).permit(call)
-    permit = await Permits(policy=Policy(allowed_tools="advice")).permit(call)
+        await Authorizer(policy=Policy()).permit(call)
+    permit = await Authorizer(policy=Policy(allowed_tools="advice")).permit(call)
 
     assert permit.decision == "allowed"
 
 
 async def test_running_without_a_sandbox_was_said_by_the_caller(call_of: MakeCall) -> None:
-    permit = await Permits(policy=Policy()).permit(call_of(sandbox="off"))
+    permit = await Authorizer(policy=Policy()).permit(call_of(sandbox="off"))
 
     assert permit.given == Given(unconfined=True)
 
@@ -356,7 +356,7 @@ async def test_a_skill_that_changed_during_the_question_is_refused(call_of: Make
         return True
 
     with pytest.raises(SkillChangedError):
-        await Permits(policy=Policy(), approver=change, secrets=vault).permit(call)
+        await Authorizer(policy=Policy(), approver=change, secrets=vault).permit(call)
 
 
 @pytest.mark.promise("call-2")
@@ -366,7 +366,7 @@ async def test_a_need_that_is_never_granted_is_a_reason_beside_the_others(
     call = call_of(skillpouch_block(write="[/]", secrets="[K_1]", hosts="['not a host']"))
 
     with pytest.raises(CallDeniedError) as caught:
-        await Permits(policy=Policy(), approver=lambda _: True).permit(call)
+        await Authorizer(policy=Policy(), approver=lambda _: True).permit(call)
 
     assert [reason.partition(":")[0] for reason in caught.value.reasons[-2:]] == [
         "cannot grant host not a host",
@@ -380,7 +380,7 @@ def test_a_refusal_goes_on_record_with_the_digest_and_without_granted_secrets(
 ) -> None:
     call = call_of()
     grant(call, Need(kind="secret", value="K_1"))
-    permits = Permits(policy=Policy(), secrets=vault)
+    permits = Authorizer(policy=Policy(), secrets=vault)
 
     denied = permits.refusal(call, CallDeniedError("no"))
     unset = permits.refusal(call, SecretUnsetError("demo", ["K_1"]))
@@ -397,7 +397,7 @@ def test_a_refusal_of_a_skill_that_is_gone_is_on_record_too(call_of: MakeCall) -
         path.rmdir() if path.is_dir() else path.unlink()
     Path(call.tool.home).rmdir()
 
-    refusal = Permits(policy=Policy()).refusal(call, SkillUnreadableError("x", "gone"))
+    refusal = Authorizer(policy=Policy()).refusal(call, SkillUnreadableError("x", "gone"))
 
     assert refusal == Permit(decision="allowed")
 
@@ -410,13 +410,13 @@ async def test_grants_that_cannot_be_believed_stop_the_call(
     (tmp_path / "grants").chmod(0o777)
 
     with pytest.raises(GrantStoreError) as caught:
-        await Permits(policy=Policy(), grants=Grants(tmp_path)).permit(call_of())
+        await Authorizer(policy=Policy(), grants=Grants(tmp_path)).permit(call_of())
 
     assert isinstance(caught.value, SkillpouchError)
 
 
 def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None:
-    permits = Permits(policy=Policy(), grants=Grants(tmp_path / "state"))
+    permits = Authorizer(policy=Policy(), grants=Grants(tmp_path / "state"))
 
     before = permits.has_consent
     Grants(tmp_path / "state").give_consent()

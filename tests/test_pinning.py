@@ -6,8 +6,8 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.needs import Need
+from skillpouch.provision.packages.pinning import pinned_packages
 from skillpouch.trust.grants import Grants
-from skillpouch.trust.pinning import pinned_packages
 from tests.conftest import WriteSkill
 from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture

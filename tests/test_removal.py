@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.execution.zygote.leftovers import remove_folder
+from skillpouch.execution.zygote.cleanup import remove_folder
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 
 DEEP = int(os.environ.get("SKILLPOUCH_TEST_DEPTH", "2500"))  # past every recursion limit
@@ -78,7 +78,7 @@ def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
-from skillpouch.execution.zygote.leftovers import remove_folder
+from skillpouch.execution.zygote.cleanup import remove_folder
 from skillpouch.runtime.removal import remove_tree
 if os.geteuid() == 0:
     os.setgroups([])
@@ -150,7 +150,7 @@ def test_a_folder_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.promise("limit-7")
 def test_large_arguments_of_a_killed_host_are_removed_by_the_next(tmp_path: Path) -> None:
     program = (
-        "import sys; from skillpouch.backends.exchange import exchange_folder\n"
+        "import sys; from skillpouch.backends.exchange_folder import exchange_folder\n"
         "from pathlib import Path\n"
         "folder = exchange_folder('skill', Path('workspace'))\n"
         "(folder / 'arguments').write_text('secret')\n"

@@ -12,7 +12,7 @@ from skillpouch.errors import CallDeniedError
 from skillpouch.limits import Limits
 from skillpouch.needs import Need
 from skillpouch.policy import Condition, Equals, Rule
-from skillpouch.policy.authorize import Permit, Permits
+from skillpouch.policy.authorize import Authorizer, Permit
 from skillpouch.policy.conditions import Absent, Present
 from skillpouch.results import ToolResult
 from skillpouch.tools import Hosted
@@ -28,7 +28,7 @@ def call_of(workspace: Path, **arguments: Any) -> ToolCall:
     return ToolCall(tool=copy, arguments=arguments, terms=terms, limits=Limits())
 
 
-async def permit(permits: Permits, call: ToolCall) -> Permit:
+async def permit(permits: Authorizer, call: ToolCall) -> Permit:
     return permits.standing(call) or await permits.permit(call)
 
 
@@ -39,7 +39,7 @@ async def run(_: ToolCall) -> ToolResult:
 async def test_the_permit_of_a_function_that_no_rule_is_about_is_one_for_all_its_calls(
     tmp_path: Path,
 ) -> None:
-    permits = Permits(policy=Policy())
+    permits = Authorizer(policy=Policy())
 
     first, second = [await permit(permits, call_of(tmp_path, source=s)) for s in ("a", "b")]
 
@@ -59,7 +59,7 @@ async def test_the_permit_of_a_function_that_no_rule_is_about_is_one_for_all_its
 async def test_a_rule_about_arguments_refuses_also_after_other_arguments_were_allowed(
     conditions: dict[str, Any], tools: list[str], tmp_path: Path
 ) -> None:
-    permits = Permits(policy=Policy(rules=[Rule(verdict="deny", tools=tools, **conditions)]))
+    permits = Authorizer(policy=Policy(rules=[Rule(verdict="deny", tools=tools, **conditions)]))
 
     for _ in range(2):
         await permit(permits, call_of(tmp_path, source="a"))
@@ -69,7 +69,7 @@ async def test_a_rule_about_arguments_refuses_also_after_other_arguments_were_al
 
 
 async def test_a_tool_of_the_same_name_that_does_more_is_decided_by_itself(tmp_path: Path) -> None:
-    permits = Permits(policy=Policy())
+    permits = Authorizer(policy=Policy())
     call = call_of(tmp_path)
     await permit(permits, call)
 
@@ -78,7 +78,7 @@ async def test_a_tool_of_the_same_name_that_does_more_is_decided_by_itself(tmp_p
 
 
 async def test_a_call_that_is_not_confined_is_given_what_it_says(tmp_path: Path) -> None:
-    permits = Permits(policy=Policy())
+    permits = Authorizer(policy=Policy())
     call = call_of(tmp_path)
     off = replace(call, terms=replace(call.terms, sandbox="off"))
 
@@ -92,7 +92,7 @@ async def test_a_secret_of_something_hosted_is_looked_up_for_each_call(tmp_path:
     granted = (Need(kind="secret", value="K_1"),)
     hosted = replace(copy, runs=Hosted(what="a server", run=run, granted=granted))
     call = replace(call_of(tmp_path), tool=hosted)
-    permits = Permits(policy=Policy(), secrets=lambda _, __: next(values))
+    permits = Authorizer(policy=Policy(), secrets=lambda _, __: next(values))
 
     given = [(await permit(permits, call)).given.secrets for _ in range(2)]
 

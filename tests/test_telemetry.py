@@ -137,7 +137,7 @@ from pathlib import Path
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from skillpouch import ToolExecutor, tool
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.telemetry import Telemetry
 
@@ -155,9 +155,9 @@ def greet() -> str:
     return "hello"
 
 folder = Path(sys.argv[1])
-house = House(journal=Journal(folder), telemetry=Telemetry(enabled=True))
+controls = Controls(journal=Journal(folder), telemetry=Telemetry(enabled=True))
 try:
-    ToolExecutor([greet], house=house, workspace=folder).execute_sync("greet")
+    ToolExecutor([greet], controls=controls, workspace=folder).execute_sync("greet")
 except RuntimeError as error:
     print(error)
 print(sqlite3.connect(folder / "journal.sqlite3").execute("SELECT outcome FROM calls").fetchall())

@@ -8,7 +8,7 @@ from typing import Any
 from skillpouch.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.results import ToolResult
-from skillpouch.runtime.memoize import by_identity
+from skillpouch.runtime.memoize import memoize_by_id
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
 from skillpouch.tools import Tool, real_names
@@ -268,7 +268,7 @@ def _hint(schema: Any, arguments: Any) -> str:
     return f"; allowed are {', '.join(allowed[:40]) or 'none'}{said}"
 
 
-@by_identity
+@memoize_by_id
 def _validator_for(schema: JsonSchema) -> Any:
     from jsonschema_rs import validator_for
 

@@ -1,4 +1,4 @@
-"""The rules of the house: what holds for every call of an executor, whoever makes it."""
+"""The rules of the controls: what holds for every call of an executor, whoever makes it."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -8,14 +8,14 @@ from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
 from skillpouch.policy.approval import Approver
-from skillpouch.policy.authorize import Permits
+from skillpouch.policy.authorize import Authorizer
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
 from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.trust.grants import Grants
 
 
-class House:
+class Controls:
     """Made from what a caller says; what was not said is found when the first call comes.
 
     Without a `policy` the user's own is read, tightened by the `skillpouch.toml` in `project`.
@@ -54,8 +54,8 @@ class House:
         return load_policy(project)
 
     @cached_property
-    def permits(self) -> Permits:
-        return Permits(
+    def permits(self) -> Authorizer:
+        return Authorizer(
             policy=self.policy,
             approver=self._approver,
             grants=self._grants,

@@ -16,7 +16,7 @@ from skillpouch.backends.inline import forget_skill, run_inline
 from skillpouch.backends.script import run_script
 from skillpouch.builtins.workspace.running import built_in_tools, run_built_in
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.errors import (
     InvalidArgumentsError,
@@ -31,7 +31,7 @@ from skillpouch.limits import Limits
 from skillpouch.policy.authorize import BY_APPROVER, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.policy import Policy, limits_of, time_note
-from skillpouch.registry.overlay import AddedTools, ToolSource
+from skillpouch.registry.overlay import ToolOverlay, ToolSource
 from skillpouch.registry.registry import ToolRegistry
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
@@ -69,7 +69,7 @@ class ToolExecutor(Shared):
     `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
     and files that no tool may write, also inside the workspace, which may be one of them.
     `on_progress` is told in lines for people what takes long, such as installing the packages that
-    a script declares. `house` holds what is the same for all calls: the policy, who is asked,
+    a script declares. `controls` holds what is the same for all calls: the policy, who is asked,
     grants, secrets, the journal.
     `builtins=True` adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls.
     """
@@ -84,7 +84,7 @@ class ToolExecutor(Shared):
         require: Iterable[str] = (),
         read_only: "Iterable[str | Path] | ReadOnly" = (),
         on_progress: OnProgress | None = None,
-        house: House | None = None,
+        controls: Controls | None = None,
         builtins: bool = False,
     ) -> None:
         required = frozenset(require)
@@ -97,14 +97,14 @@ class ToolExecutor(Shared):
         self._source = _source_of(tools, self)
         if builtins:
             # Over the source, not in it: others may use that one, too.
-            self._source = AddedTools(self._source, built_in_tools(), caller=self)
+            self._source = ToolOverlay(self._source, built_in_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
         self._required = required
         self._on_progress = on_progress
-        self._house = house or House()
+        self._controls = controls or Controls()
         self._last_terms: Terms | None = None
         self._read_only = read_only if callable(read_only) else _fixed(read_only)
 
@@ -130,7 +130,7 @@ class ToolExecutor(Shared):
         return self.skills.remove_tools([names] if isinstance(names, str) else names)
 
     @property
-    def source(self) -> AddedTools:
+    def source(self) -> ToolOverlay:
         """What finds its tools."""
         return self._source
 
@@ -171,14 +171,14 @@ class ToolExecutor(Shared):
             finally:
                 self.skills.let_go(kept)
         except SkillpouchError as error:
-            error.look_below(self._house.roots)
+            error.look_below(self._controls.roots)
             raise
         return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
-        permit = self._house.permits.standing(call) or await self._permit(call)
+        permit = self._controls.permits.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
-        with self._house.recorder.recording(call, permit) as record:
+        with self._controls.recorder.recording(call, permit) as record:
             permitted = permit.applied_to(call)
             before = call.run_later
             if before is not None and permit.approved_by == BY_APPROVER:
@@ -195,12 +195,12 @@ class ToolExecutor(Shared):
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
         if result.code in ("timeout", "timed_out"):  # of a tool, of a script of tools
             seconds = result.timeout_seconds or call.limits.timeout_seconds
-            note = time_note(call, self._house.policy, seconds)
+            note = time_note(call, self._controls.policy, seconds)
             return replace(result, content="\n".join(filter(None, (result.content, note))))
-        return with_notes(result, call, permit, self._house.roots)
+        return with_notes(result, call, permit, self._controls.roots)
 
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
-        """Return an executor of other tools under the same terms and in the same house."""
+        """Return an executor of other tools under the same terms and in the same controls."""
         other = copy(self)
         other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
         other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
@@ -208,18 +208,18 @@ class ToolExecutor(Shared):
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
-        permits = self._house.permits
+        permits = self._controls.permits
         try:
             return await permits.permit(call)
         except SkillpouchError as error:
             refusal = permits.refusal(call, error)
-            self._house.recorder.refused(call, refusal, error)
+            self._controls.recorder.refused(call, refusal, error)
             raise
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if isinstance(call.tool.runs, Binary):
             # Whom to ask about a program that nobody has named the hash of.
-            call = replace(call, vouch=partial(self._house.permits.vouch, call))
+            call = replace(call, vouch=partial(self._controls.permits.vouch, call))
         try:
             return await _run(call)
         except SandboxFailedError:
@@ -227,7 +227,7 @@ class ToolExecutor(Shared):
             raise
         except SandboxUnavailableError:
             # Nothing ran. What was required is not given up, whoever consented to what.
-            permits = self._house.permits
+            permits = self._controls.permits
             if call.is_unconfined or call.terms.required or not permits.has_consent:
                 raise
             # The consent says that it may be done; a rule can still say that it may not.
@@ -256,7 +256,7 @@ class ToolExecutor(Shared):
         watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
-        policy = self._house.policy
+        policy = self._controls.policy
         terms, run_later = self._terms(policy, tool)
         return ToolCall(
             tool=tool,
@@ -356,13 +356,13 @@ async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each ki
             raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
 
 
-def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> AddedTools:
-    if isinstance(tools, AddedTools):
+def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolOverlay:
+    if isinstance(tools, ToolOverlay):
         tools.caller = tools.caller or executor
         return tools
     if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
-        return AddedTools(tools, caller=executor)
+        return ToolOverlay(tools, caller=executor)
     registry = ToolRegistry()
     for tool in tools:
         registry.register(replace(tool, caller=executor))
-    return AddedTools(registry, caller=executor)
+    return ToolOverlay(registry, caller=executor)

@@ -18,7 +18,7 @@ from skillpouch.errors import SkillpouchError
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
 from skillpouch.provision.readiness import Machine
-from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
 from skillpouch.skills import Skill
@@ -85,7 +85,7 @@ class SkillManager:
                 workspace=None if workspace is None else Path(workspace),
             ),
         )
-        self.source = AddedTools(self._library, caller=caller)
+        self.source = ToolOverlay(self._library, caller=caller)
         self._library.own = (
             *(workspace_tools() if builtins else ()),
             *(authoring_tools(self) if define_tools else ()),
@@ -100,7 +100,7 @@ class SkillManager:
             require=required,
             read_only=self.kept_in,
             on_progress=on_progress,
-            house={
+            controls={
                 "policy": policy,
                 "approver": approver,
                 "secrets": secrets,
@@ -287,12 +287,12 @@ class SkillManager:
         return self._library.current.skipped
 
 
-def _executor(source: AddedTools, *, house: dict[str, Any], **terms: Any) -> "ToolExecutor":
+def _executor(source: ToolOverlay, *, controls: dict[str, Any], **terms: Any) -> "ToolExecutor":
     # Here, so that finding and listing skills does not load what runs them.
-    from skillpouch.controls import House
+    from skillpouch.controls import Controls
     from skillpouch.executor import ToolExecutor
 
-    return ToolExecutor(source, **terms, house=House(**house))
+    return ToolExecutor(source, **terms, controls=Controls(**controls))
 
 
 class _Caller(Shared):
@@ -315,7 +315,7 @@ def _absolute(root: str | os.PathLike[str]) -> Path:
 
 def _runs_typescript() -> bool:
     # Here, so that listing skills without TypeScript does not load what starts programs.
-    from skillpouch.backends.interpreters import find_program
-    from skillpouch.execution.zygotes import node_runs_typescript
+    from skillpouch.execution.zygote_client import node_runs_typescript
+    from skillpouch.provision.interpreters import find_program
 
     return node_runs_typescript(find_program("node"))

@@ -14,7 +14,7 @@ from unicodedata import normalize
 from skillpouch.errors import UnboundToolError
 from skillpouch.needs import Need
 from skillpouch.results import ToolResult
-from skillpouch.runtime.memoize import Shared, SharedCall, by_identity
+from skillpouch.runtime.memoize import Shared, SharedCall, memoize_by_id
 from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.shebang import EXTENSIONS, Language
 from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
@@ -64,7 +64,7 @@ def model_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return _shown(schema) or schema
 
 
-@by_identity
+@memoize_by_id
 def _shown(schema: dict[str, Any]) -> dict[str, Any] | None:
     safe = {real: said for said, real in real_names(schema).items()}
     if not safe:
@@ -91,7 +91,7 @@ def _explained(name: str, schema: Any) -> Any:
     return {**schema, "description": f"{name}: {said}" if said else name}
 
 
-@by_identity
+@memoize_by_id
 def real_names(schema: dict[str, Any]) -> dict[str, str]:
     """Return safe spelling → name of each parameter whose name a model provider would refuse."""
     properties = schema.get("properties")

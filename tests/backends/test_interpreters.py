@@ -323,7 +323,7 @@ def test_a_link_that_a_tool_moved_shows_nothing_of_where_it_leads(
     code = (
         "import sys\nfrom skillpouch import SkillManager\n"
         "assert not SkillManager(sys.argv[1], workspace=sys.argv[2]).call('demo.move').is_error\n"
-        "from skillpouch.backends.interpreters import homes_of\n"
+        "from skillpouch.provision.interpreters import homes_of\n"
         "print(*homes_of(sys.executable), sep='\\n')\n"
     )
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.errors import UnsafeScriptError
+from skillpouch.provision.interpreters import find_program, homes_of
 from tests.conftest import WriteSkill
 
 SAY = {"scripts/say.sh": "# Say.\necho good\n"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skillpouch.backends.programs import warm_process_for
-from skillpouch.execution.command import Nursery, Prestarted
+from skillpouch.execution.command import PreforkSpec, Prestarted
 from skillpouch.tools import Script
 
 SHARED = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
@@ -18,7 +18,7 @@ def process_for(
     runner: str = "",
     program: Any = ("/usr/bin/python3",),
     **own: Any,
-) -> Nursery | Prestarted | None:
+) -> PreforkSpec | Prestarted | None:
     languages = {".py": "python", ".mjs": "javascript", ".ts": "typescript", ".sh": "shell"}
     script = Script(
         file=f"/skill/scripts/{name}",
@@ -30,8 +30,8 @@ def process_for(
     )
 
 
-def test_a_python_script_is_forked_from_a_nursery_of_its_own() -> None:
-    assert process_for(TOOL_ARGS="{}", PYTHONPATH="/skill/scripts") == Nursery(
+def test_a_python_script_is_forked_from_a_prefork_of_its_own() -> None:
+    assert process_for(TOOL_ARGS="{}", PYTHONPATH="/skill/scripts") == PreforkSpec(
         program=("/usr/bin/python3",),
         script="/skill/scripts/x.py",
         runner="",
@@ -48,7 +48,7 @@ def test_what_one_call_is_given_is_no_part_of_what_serves_it() -> None:
 def test_folders_that_a_script_imports_from_are_its_own() -> None:
     found = process_for("sub/x.py", runner="/run.py", SKILLPOUCH_SCRIPTS="/skill/scripts")
 
-    assert isinstance(found, Nursery)
+    assert isinstance(found, PreforkSpec)
     assert (found.runner, found.folders) == ("/run.py", ("/skill/scripts/sub", "/skill/scripts"))
 
 
@@ -97,7 +97,7 @@ def test_options_that_only_set_a_flag_are_passed_on(options: tuple[str, ...]) ->
 
     found = process_for(program=program)
 
-    assert isinstance(found, Nursery)
+    assert isinstance(found, PreforkSpec)
     assert found.program == program
 
 

@@ -70,12 +70,12 @@ def test_one_of_five_hundred_tools_is_found_by_its_words(write_skill: WriteSkill
         for number in range(500)
     }
     scripts["scripts/kettle.sh"] = "#!/bin/bash\n# Boil water for tea\necho\n"
-    home = write_skill("house", files=scripts)
+    home = write_skill("controls", files=scripts)
     manager = SkillManager(home.parent)
 
     result = manager.call("search_tools", {"query": "boiling water", "limit": 1})
 
-    assert [tool["id"] for tool in result.structured["tools"]] == ["house.kettle"]
+    assert [tool["id"] for tool in result.structured["tools"]] == ["controls.kettle"]
 
 
 def test_rare_words_count_more_and_equals_stay_in_order() -> None:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.declarations.packages.needs import declared_needs
 from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
 from skillpouch.limits import Limits
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages import lookup
-from skillpouch.provision.packages.granted_packages import package_needs
 from skillpouch.provision.packages.lookup import environment_for
-from skillpouch.provision.packages.needs import declared_needs
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.tools import Script
+from skillpouch.trust.granted_packages import package_needs
 from tests.environments.registry import Registry
 
 RUNNERS = Path(sys.modules["skillpouch"].__file__ or "").parent / "backends" / "runners"

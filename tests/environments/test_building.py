@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.errors import SandboxUnavailableError
-from skillpouch.execution import engine
-from skillpouch.execution.engine import Engine
-from skillpouch.execution.machine import Machine
-from skillpouch.execution.zygotes import probe
-from skillpouch.provision.packages.building import Job, run_step
-from skillpouch.provision.packages.configuration import Settings
-from skillpouch.provision.packages.declared_files import (
+from skillpouch.declarations.packages.declared_files import (
     DependencyError,
     InstallError,
     RequirementRefusedError,
 )
+from skillpouch.errors import SandboxUnavailableError
+from skillpouch.execution import engine
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.machine import Machine
+from skillpouch.execution.zygote_client import probe
+from skillpouch.provision.packages.building import Job, run_step
+from skillpouch.provision.packages.configuration import Settings
 from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Step, _candidates, find_python, own_python
@@ -44,9 +44,9 @@ PRINTS = "import lamp\nprint(lamp.VERSION)\n"
 # Builds in a process of its own: BUILDER script home, and says what it is told.
 BUILDER = """
 import asyncio, sys
-from skillpouch.provision.packages.granted_packages import package_needs
+from skillpouch.trust.granted_packages import package_needs
 from skillpouch.provision.packages.lookup import environment_for
-from skillpouch.provision.packages.needs import declared_needs
+from skillpouch.declarations.packages.needs import declared_needs
 from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))
@@ -409,7 +409,7 @@ async def test_an_installer_writes_its_environment_and_its_downloads_only(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
-    from skillpouch.provision.packages.needs import declared_needs
+    from skillpouch.declarations.packages.needs import declared_needs
 
     needs = declared_needs(script_at(home, "scripts/x.py"), str(home))
     assert needs is not None
@@ -578,7 +578,7 @@ async def test_another_python_is_used_when_it_is_there(
 async def test_no_installer_from_the_workspace_is_used(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    from skillpouch.provision.packages.needs import declared_needs
+    from skillpouch.declarations.packages.needs import declared_needs
     from skillpouch.provision.packages.python_recipe import PythonRecipe
 
     home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import Policy, SkillManager
+from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.provision.packages import lookup
-from skillpouch.provision.packages.declared_files import InstallError
 from tests.conftest import WriteSkill
 from tests.environments.registry import Registry
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.declarations.packages.requirements import logical_lines
 from skillpouch.provision.packages.building import last_lines
 from skillpouch.provision.packages.configuration import (
     local_places,
@@ -9,7 +10,6 @@ from skillpouch.provision.packages.configuration import (
     pip_settings,
     uv_settings,
 )
-from skillpouch.provision.packages.requirements import logical_lines
 
 
 def test_each_installer_sees_its_own_variables_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from skillpouch.provision.packages.declared_files import RequirementRefusedError
-from skillpouch.provision.packages.granted_packages import given_packages
-from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds
-from skillpouch.provision.packages.requirements import parse_requirement
+from skillpouch.declarations.packages.declared_files import RequirementRefusedError
+from skillpouch.declarations.packages.needs import NodeNeeds, PythonNeeds
+from skillpouch.declarations.packages.requirements import parse_requirement
 from skillpouch.tools import Script
 from skillpouch.trust.errors import UngrantedError
+from skillpouch.trust.granted_packages import given_packages
 
 PYTHON = Script(file="/s/x.py", language="python", convention="stdin")
 NODE = Script(file="/s/x.mjs", language="javascript", convention="stdin")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.declarations.packages.needs import NodeNeeds, declared_needs
 from skillpouch.provision.packages.building import hold
 from skillpouch.provision.packages.housekeeping import list_environments, prune
 from skillpouch.provision.packages.lookup import describe, missing_installer
-from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
 from skillpouch.provision.packages.store import READY, USED, open_store, read_record, write_ready
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
@@ -127,9 +127,9 @@ async def test_using_an_environment_is_noted(registry: Registry, write_skill: Wr
 
 _USE = """
 import asyncio, sys
-from skillpouch.provision.packages.granted_packages import package_needs
+from skillpouch.trust.granted_packages import package_needs
 from skillpouch.provision.packages.lookup import environment_for
-from skillpouch.provision.packages.needs import declared_needs
+from skillpouch.declarations.packages.needs import declared_needs
 from skillpouch.tools import Script
 script, home = Script(file=sys.argv[1], language="python", convention="stdin"), sys.argv[2]
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillpouch.provision.packages.declared_files import DependencyError, RequirementRefusedError
-from skillpouch.provision.packages.needs import NodeNeeds, PythonNeeds, declared_needs
+from skillpouch.declarations.packages.declared_files import DependencyError, RequirementRefusedError
+from skillpouch.declarations.packages.needs import NodeNeeds, PythonNeeds, declared_needs
 from tests.conftest import WriteSkill
 from tests.environments.conftest import script_at
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from skillpouch.backends.interpreters import find_program
-from skillpouch.provision.packages.declared_files import InstallError
+from skillpouch.declarations.packages.declared_files import InstallError
+from skillpouch.declarations.packages.needs import NodeNeeds, declared_needs
+from skillpouch.provision.interpreters import find_program
 from skillpouch.provision.packages.lookup import recipe_for
-from skillpouch.provision.packages.needs import NodeNeeds, declared_needs
 from skillpouch.provision.packages.node_recipe import find_npm
 from skillpouch.provision.packages.ready import Environment
 from tests.conftest import WriteSkill

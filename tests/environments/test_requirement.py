@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement as Judge
 from packaging.specifiers import SpecifierSet
 
-from skillpouch.provision.packages.requirements import (
+from skillpouch.declarations.packages.requirements import (
     NotARequirementError,
     NotASpecifierError,
     parse_requirement,

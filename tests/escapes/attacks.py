@@ -214,8 +214,8 @@ PROCESSES = {
     "open the memory of the host": ("proc-6", "os.open(f'/proc/{HOST}/mem', os.O_RDONLY)"),
     "read the environment of the host": ("proc-6", "read(f'/proc/{HOST}/environ')"),
     "read the command line of a sibling": ("proc-6", "read(f'/proc/{SIBLING}/cmdline')"),
-    "read the memory of the slot": ("proc-6", "os.open(f'/proc/{SLOT}/mem', os.O_RDONLY)"),
-    "read the environment of the slot": ("proc-6", "read(f'/proc/{SLOT}/environ')"),
+    "read the memory of the sandbox": ("proc-6", "os.open(f'/proc/{SLOT}/mem', os.O_RDONLY)"),
+    "read the environment of the sandbox": ("proc-6", "read(f'/proc/{SLOT}/environ')"),
     "see the processes of others": (
         "proc-6",
         "seen = {int(p) for p in os.listdir('/proc') if p.isdigit()}\n"  # noqa: ISC004
@@ -249,27 +249,27 @@ PROCESSES = {
         "proc-6",
         "call(438, os.pidfd_open(HOST), 0, 0)",
     ),
-    "limit the slot": (
+    "limit the sandbox": (
         "proc-5",
         "import resource\n    resource.prlimit(SLOT, resource.RLIMIT_NOFILE, (3, 3))",
     ),
-    "slow the slot down": ("proc-5", "os.setpriority(os.PRIO_PROCESS, SLOT, 19)"),
+    "slow the sandbox down": ("proc-5", "os.setpriority(os.PRIO_PROCESS, SLOT, 19)"),
     "slow a group down": ("proc-5", "os.setpriority(os.PRIO_PGRP, 0, 19)"),
     "slow the user down": ("proc-5", "os.setpriority(os.PRIO_USER, 0, 19)"),
-    "let the slot run last": (
+    "let the sandbox run last": (
         "proc-5",
         "os.sched_setscheduler(SLOT, os.SCHED_IDLE, os.sched_param(0))",
     ),
-    "let the slot run last by attributes": (
+    "let the sandbox run last by attributes": (
         "proc-5",
         "call(314, SLOT, struct.pack('IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0), 0)",
     ),
-    "set the parameters of the slot": (
+    "set the parameters of the sandbox": (
         "proc-5",
         "os.sched_setparam(SLOT, os.sched_param(0))",
     ),
-    "hold the slot to one processor": ("proc-5", "os.sched_setaffinity(SLOT, {0})"),
-    "let the slot read and write last": ("proc-5", "call(251, 1, SLOT, 3 << 13)"),
+    "hold the sandbox to one processor": ("proc-5", "os.sched_setaffinity(SLOT, {0})"),
+    "let the sandbox read and write last": ("proc-5", "call(251, 1, SLOT, 3 << 13)"),
     "let a group read and write last": ("proc-5", "call(251, 2, 0, 3 << 13)"),
     "let the user read and write last": ("proc-5", "call(251, 3, os.getuid(), 3 << 13)"),
     "write to a terminal's input": (

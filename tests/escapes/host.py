@@ -3,7 +3,7 @@
 python host.py TIER FOLDER          one JSON object on stdout: attempt → what it printed
 python host.py TIER FOLDER hang     says "ready" and waits in a call that has left daemons
 
-A tier that ends with "+warm" has every attempt forked from a nursery.
+A tier that ends with "+warm" has every attempt forked from a prefork server.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, os.environ["SKILLPOUCH_SOURCE"])
 
 from skillpouch.errors import SandboxUnavailableError
-from skillpouch.execution.command import Command, Ended, Nursery
+from skillpouch.execution.command import Command, Ended, PreforkSpec
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.job_channel import PROGRAM
@@ -31,10 +31,10 @@ from skillpouch.limits import Limits
 from tests.escapes.attacks import EVERYTHING, PROXIED, program
 from tests.escapes.marks import marked
 
-Ways = list[str]  # "warm": forked by a nursery; "hosts": with one host granted
+Ways = list[str]  # "warm": forked by a prefork server; "hosts": with one host granted
 PYTHON = "/usr/bin/python3"
-# One script for all of them, so that they are calls of one nursery after another.
-# Each marks itself and what it starts by name: a forked process shows its nursery's environment.
+# One script for all of them, so that they are calls of one prefork server after another.
+# Each marks itself and what it starts by name: a fork shows its prefork server's environment.
 ANY_ATTEMPT = """
 import ctypes, errno, fcntl, os, socket, struct, sys
 ctypes.CDLL(None).prctl(15, os.environ["CALL"].encode())
@@ -177,7 +177,7 @@ class Outside:
 
 
 def command_for(outside: Outside, code: str, limits: Limits, *, warm: bool) -> Command:
-    nursery = Nursery(
+    prefork = PreforkSpec(
         program=(PYTHON, "-I"),
         script=str(outside.script),
         runner="",
@@ -190,7 +190,7 @@ def command_for(outside: Outside, code: str, limits: Limits, *, warm: bool) -> C
         env=outside.env(),
         cwd=outside.workspace,
         limits=limits,
-        warm=nursery if warm else None,
+        warm=prefork if warm else None,
     )
 
 

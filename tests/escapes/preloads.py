@@ -1,12 +1,12 @@
-"""Modules of a stranger, installed beside the interpreter, that run when a nursery imports them.
+"""Untrusted modules, installed beside the interpreter, that run when a prefork server imports them.
 
-In a nursery descriptor 3 is the line that calls come in by and 4 the one to its slot.
+In a prefork server descriptor 3 is the line that calls come in by and 4 the one to its sandbox.
 """
 
 PRELUDE = """
 import ctypes, os, signal, socket, sys, time
 def in_nursery():
-    return "/skillpouch/execution/nursery/" in sys.orig_argv[-1]
+    return "/skillpouch/execution/preforked/" in sys.orig_argv[-1]
 def tell(word):
     with open(os.getcwd() + "/told", "a") as file:
         file.write(word + "\\n")
@@ -100,7 +100,7 @@ HOSTILE = {
         "try:\n        while True: os.fork() or time.sleep(1000)\n    except OSError: pass"
     ),
     "waits without waiting": "os.wait4 = lambda *_: (0, 0, os.times())",
-    "breaks what the nursery stands on": (
+    "breaks what the prefork server stands on": (
         "import marshal, gc\n    marshal.loads = gc.collect = os.setsid = None"
     ),
     "leaves files in the temporary folders": (
@@ -109,26 +109,26 @@ HOSTILE = {
     "uses up its memory": "kept = []\n    while True: kept.append(bytearray(1 << 24))",
 }
 
-# Name → an expression that must not come to a value in a nursery.
+# Name → an expression that must not come to a value in a prefork server.
 REACHING_OUT = {
     "signal the zygote": "os.kill(1, 0)",
-    "signal its slot": "os.kill(2, 0)",
-    "stop its slot": "os.kill(2, signal.SIGSTOP)",
+    "signal its sandbox": "os.kill(2, 0)",
+    "stop its sandbox": "os.kill(2, signal.SIGSTOP)",
     "signal its parent": "os.kill(os.getppid(), 0)",
-    # The kernel says yes when nobody heard it; that the slot lives on is seen by its answer.
+    # The kernel says yes when nobody heard it; that the sandbox lives on is seen by its answer.
     "kill everybody": "os.kill(-1, 9) or 1 / 0",
     "signal the group of the host": f"os.killpg({0xF0F0F0}, 0)",
     "trace the zygote": "call(101, 16, 1, 0, 0)",
-    "trace its slot": "call(101, 16, 2, 0, 0)",
-    "read the memory of its slot": "call(310, 2, ctypes.create_string_buffer(16), 1, None, 0, 0)",
-    "take a descriptor from its slot": "call(438, os.pidfd_open(2), 7, 0)",
+    "trace its sandbox": "call(101, 16, 2, 0, 0)",
+    "read its sandbox's memory": "call(310, 2, ctypes.create_string_buffer(16), 1, None, 0, 0)",
+    "take a descriptor from its sandbox": "call(438, os.pidfd_open(2), 7, 0)",
     "limit the zygote": "__import__('resource').prlimit(1, 7, (3, 3))",
-    "limit its slot": "__import__('resource').prlimit(2, 7, (3, 3))",
-    "bind its slot to a processor": "os.sched_setaffinity(2, {0})",
-    "slow its slot down": "os.setpriority(os.PRIO_PROCESS, 2, 19)",
+    "limit its sandbox": "__import__('resource').prlimit(2, 7, (3, 3))",
+    "bind its sandbox to a processor": "os.sched_setaffinity(2, {0})",
+    "slow its sandbox down": "os.setpriority(os.PRIO_PROCESS, 2, 19)",
     "see itself in /proc": "os.listdir('/proc/self')",
-    "open its slot in /proc": "os.open('/proc/1/environ', os.O_RDONLY)",
-    "list the descriptors of its slot": "os.listdir('/proc/1/fd')",
+    "open its sandbox in /proc": "os.open('/proc/1/environ', os.O_RDONLY)",
+    "list the descriptors of its sandbox": "os.listdir('/proc/1/fd')",
     "leave its state file for its folder": "os.open('.', os.O_RDONLY, dir_fd=5)",
     "enter the process table of the zygote": "call(308, os.open('/proc/1/ns/pid', 0), 0)",
     "enter a namespace through its state file": "call(308, 5, 0)",

@@ -1,4 +1,4 @@
-"""What a module can do that a nursery imports before there is a call: nothing but harm itself."""
+"""What a module can do that a prefork server imports before any call: nothing but harm itself."""
 
 import asyncio
 import secrets
@@ -81,7 +81,7 @@ async def test_a_hostile_module_harms_the_calls_of_its_own_skill_at_most(
 
 
 @pytest.mark.promise("warm-2")
-async def test_a_nursery_reaches_nothing_but_itself(engine: Engine, make_skill: MakeSkill) -> None:
+async def test_a_prefork_reaches_nothing_but_itself(engine: Engine, make_skill: MakeSkill) -> None:
     skill = make_skill("bad", reaching_out())
 
     ended = await skill.caller(engine)(SCRIPT)
@@ -93,7 +93,7 @@ async def test_a_nursery_reaches_nothing_but_itself(engine: Engine, make_skill: 
 
 @pytest.mark.promise("warm-3")
 @pytest.mark.timeout(120)
-async def test_a_nursery_that_never_reads_its_calls_does_not_hold_up_the_host(
+async def test_a_prefork_that_never_reads_its_calls_does_not_hold_up_the_host(
     engine: Engine, make_skill: MakeSkill
 ) -> None:
     lie = (
@@ -110,7 +110,7 @@ async def test_a_nursery_that_never_reads_its_calls_does_not_hold_up_the_host(
 
 @pytest.mark.promise("warm-4")
 @pytest.mark.parametrize("name", ["ends well", "ends badly", "crashes", "sends garbage"])
-async def test_a_module_that_ends_the_nursery_makes_its_calls_cold(
+async def test_a_module_that_ends_the_prefork_makes_its_calls_cold(
     engine: Engine, make_skill: MakeSkill, name: str
 ) -> None:
     ended = await make_skill("bad", hostile(name)).caller(engine)(SCRIPT)

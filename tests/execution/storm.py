@@ -22,7 +22,7 @@ from skillpouch.errors import NoPlaceError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.engine import Engine
 from skillpouch.limits import Limits
-from tests.execution.warm_calls import Skill, below, nurseries, slots, waiting_children
+from tests.execution.warm_calls import Skill, below, prefork_servers, sandboxes, waiting_children
 
 ANSWER = "import json, os, sys\nos.write(3, json.dumps(sys.argv[1]).encode())\n"
 WORDS = "import argparse, sys\nprint(sys.argv[1])\n"
@@ -139,8 +139,8 @@ class Storm:
 
     async def _kill(self, every: float) -> None:
         victims: dict[str, Callable[[], list[int]]] = {
-            "nursery": nurseries,
-            "slot": slots,
+            "prefork": prefork_servers,
+            "sandbox": sandboxes,
             "child": waiting_children,
             "zygote": lambda: _children(os.getpid()),
         }

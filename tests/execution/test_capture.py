@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import Captured
-from skillpouch.execution.job_channel import Finished, Lost, NotStarted, Ready, Unfit, read_reply
+from skillpouch.execution.job_channel import (
+    Finished,
+    Ineligible,
+    Lost,
+    NotStarted,
+    Ready,
+    read_reply,
+)
 
 
 def capture(pieces: list[bytes], keep_bytes: int) -> Captured:
@@ -77,7 +84,7 @@ def test_a_full_disk_does_not_fail_the_call() -> None:
 
 @given(st.binary(max_size=60))
 def test_whatever_a_slot_sends_is_a_reply(packet: bytes) -> None:
-    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Ready | Unfit)
+    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Ready | Ineligible)
 
 
 def test_replies_are_read_by_their_letter() -> None:
@@ -95,12 +102,12 @@ def test_replies_are_read_by_their_letter() -> None:
 
 
 @given(st.lists(st.integers(), min_size=6, max_size=6), st.sampled_from([b"X", b"N", b"U", b"L"]))
-def test_whatever_numbers_a_nursery_makes_up_the_host_survives_them(
+def test_whatever_numbers_a_prefork_makes_up_the_host_survives_them(
     numbers: list[int], kind: bytes
 ) -> None:
     packet = kind + b"".join(b" %d" % number for number in numbers)
 
-    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Unfit)
+    assert isinstance(read_reply(packet), Finished | NotStarted | Lost | Ineligible)
 
 
 def test_a_time_too_long_for_a_float_is_no_answer() -> None:

@@ -23,7 +23,7 @@ from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import Confinement, plan
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine, read_report
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
 from tests.execution.conftest import Bash
 

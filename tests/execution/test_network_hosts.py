@@ -16,11 +16,11 @@ import pytest
 
 from skillpouch.backends import runners
 from skillpouch.errors import SandboxUnavailableError
-from skillpouch.execution.command import Command, Ended, Nursery, Prestarted
+from skillpouch.execution.command import Command, Ended, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.job_channel import PROGRAM
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
 
 PYTHON, NODE = "/usr/bin/python3", shutil.which("node") or ""
@@ -242,7 +242,7 @@ async def test_a_warm_python_reaches_it_and_a_call_is_told_its_own_refusals_only
     script.write_text("import urllib.error\n" + URLLIB)
 
     async def call(url: str) -> Ended:
-        nursery = Nursery(
+        prefork = PreforkSpec(
             program=(PYTHON,),
             script=str(script),
             runner="",
@@ -251,7 +251,7 @@ async def test_a_warm_python_reaches_it_and_a_call_is_told_its_own_refusals_only
             cwd=workspace,
         )
         argv = (PYTHON, str(script), url)
-        return await reach(*argv, hosts=(f"127.0.0.1:{web}",), command={"warm": nursery})
+        return await reach(*argv, hosts=(f"127.0.0.1:{web}",), command={"warm": prefork})
 
     urls = [f"http://127.0.0.1:{web}/1", "http://evil.com/", f"http://127.0.0.1:{web}/2"]
     first, refused, last = [await call(url) for url in urls]

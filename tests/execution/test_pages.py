@@ -11,7 +11,7 @@ from skillpouch import SkillManager
 # In a process of its own: it forks, and what it counts is the whole process.
 PRELUDE = """
 import os, resource
-from skillpouch.execution.nursery.pages import Pages
+from skillpouch.execution.preforked.prefault import Pages
 
 blocks = [bytearray(os.urandom(4096)) for _ in range(600)]
 pages = Pages()

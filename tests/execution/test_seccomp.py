@@ -14,7 +14,7 @@ from skillpouch.execution.zygote.seccomp import (
     arms,
     assemble,
 )
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = ("x86_64", "aarch64")

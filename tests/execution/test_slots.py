@@ -1,4 +1,4 @@
-"""What a tool can do to the slot that runs it: nothing that the next call, or we, would notice."""
+"""What a tool can do to the sandbox that runs it: nothing that anybody else would notice."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

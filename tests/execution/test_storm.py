@@ -8,7 +8,14 @@ import pytest
 
 from skillpouch.execution.engine import Engine
 from tests.execution.storm import Storm, descriptors, resident_kib
-from tests.execution.warm_calls import Skill, below, nurseries, until, waiting_children, zygotes
+from tests.execution.warm_calls import (
+    Skill,
+    below,
+    prefork_servers,
+    until,
+    waiting_children,
+    zygotes,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -34,10 +41,10 @@ async def test_while_everything_is_killed_at_random_each_call_is_right_or_said_t
 
     assert storm.wrong == []
     assert sum(storm.became.values()) == 3200
-    assert set(storm.killed) == {"nursery", "slot", "child", "zygote"}
+    assert set(storm.killed) == {"prefork", "sandbox", "child", "zygote"}
     assert set(below()) <= others
     assert after[0] - before[0] < 8192
-    assert after[1] - before[1] < 64  # slots that are idle, and what is still ending
+    assert after[1] - before[1] < 64  # sandboxes that are idle, and what is still ending
 
 
 async def test_a_burst_of_sleeping_calls_makes_slots_and_idleness_ends_them(
@@ -51,7 +58,7 @@ async def test_a_burst_of_sleeping_calls_makes_slots_and_idleness_ends_them(
 
         def count(*_: object) -> None:
             nonlocal most
-            most = max(most, len(nurseries()))
+            most = max(most, len(prefork_servers()))
 
         ended = await asyncio.gather(*(warm(script, on_output=count) for _ in range(24)))
         assert {(each.outcome, each.warm) for each in ended} == {("ok", True)}
@@ -69,7 +76,7 @@ async def test_a_hundred_scripts_called_once_each_are_all_let_go(tmp_path: Path)
         for number in range(100):
             ended = await warm(f"import json\nprint({number})", name=f"s{number}")
             assert (ended.stdout.text, ended.warm) == (f"{number}\n", True)
-            most = max(most, len(nurseries()))
+            most = max(most, len(prefork_servers()))
         # Sixteen idle, the one that runs, and those that a busy machine has not quite ended.
         assert most <= 64
 

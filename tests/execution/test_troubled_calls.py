@@ -15,7 +15,7 @@ from skillpouch.execution import call
 from skillpouch.execution.command import Ended
 from skillpouch.execution.engine import Engine
 from skillpouch.secrets.redaction import Redactor
-from tests.execution.warm_calls import Skill, Warm, slots, until, waiting_children
+from tests.execution.warm_calls import Skill, Warm, sandboxes, until, waiting_children
 
 pytestmark = [pytest.mark.escape, pytest.mark.timeout(60)]
 
@@ -58,11 +58,11 @@ async def test_a_call_that_is_cancelled_several_times_costs_no_other(
     async with begun(warm, UNTIL_LET_GO) as other:
         for _ in range(3):
             async with begun(warm, HANG, name="run", warm=path == "warm") as cancelled:
-                alive = set(slots())
+                alive = set(sandboxes())
                 for _ in range(times):
                     cancelled.cancel()
-                while path == "warm" and alive <= set(slots()):
-                    pass  # a busy host: it hears of the end when the slot is gone already
+                while path == "warm" and alive <= set(sandboxes()):
+                    pass  # a busy host: it hears of the end when the sandbox is gone already
                 with pytest.raises(asyncio.CancelledError):
                     await cancelled
 
@@ -148,13 +148,13 @@ async def test_a_call_whose_output_another_process_holds_can_be_cancelled(
     warm: Warm, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call, "_PATIENCE_SECONDS", 0.5)
-    others, other_slots = set(waiting_children()), set(slots())
+    others, other_slots = set(waiting_children()), set(sandboxes())
     async with begun(warm, UNTIL_LET_GO) as task:
         (running,) = set(waiting_children()) - others
         output = os.open(f"/proc/{running}/fd/1", os.O_WRONLY)  # as a fork of the host would have
         try:
             (workspace / "let-go").touch()
-            await until(lambda: set(slots()) <= other_slots)  # it is over but for its output
+            await until(lambda: set(sandboxes()) <= other_slots)  # it is over but for its output
 
             was_running = task.cancel()
             await asyncio.wait([task], timeout=20)

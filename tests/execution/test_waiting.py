@@ -165,8 +165,8 @@ async def test_a_slot_that_is_lost_while_its_program_waits_leaves_nothing_open(
     for _ in range(10):
         waited = set(carrying(token))
         for pid in waited:
-            slot = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(slot, signal.SIGKILL)
+            sandbox = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(sandbox, signal.SIGKILL)
         await until(partial(_are_gone, waited, token))
         if (await serve(ECHO)).code == "zygote_lost":  # its end was not noticed before the call
             assert (await serve(ECHO)).outcome == "ok"

@@ -20,8 +20,8 @@ from tests.execution.warm_calls import (
     Skill,
     Warm,
     below,
-    nurseries,
-    slots,
+    prefork_servers,
+    sandboxes,
     until,
     waiting_children,
     zygotes,
@@ -81,7 +81,7 @@ async def test_a_forked_call_holds_what_a_fresh_one_holds(warm: Warm) -> None:
 
     looked = [json.loads(each.stdout.text) for each in ended]
     assert [each.warm for each in ended] == [True] * 3
-    # The parent of a fresh one is the slot; a forked one has none in its process table.
+    # The parent of a fresh one is the sandbox; a forked one has none in its process table.
     assert [{**look, "seen": cold["seen"]} for look in looked] == [cold] * 3
     assert max(look["seen"] for look in looked) <= cold["seen"]
     assert (set(cold["own"]), cold["below"]) == ({"0", "1", "2"}, 4)  # one reads the list
@@ -190,7 +190,7 @@ import os, sys; sys.stdout.flush(); os._exit(0)
     assert {(each.warm, each.stdout.text) for each in ended} == {(True, "")}
 
 
-async def test_rubbish_in_the_memory_a_call_shares_with_its_nursery_is_only_a_bad_hint(
+async def test_rubbish_in_the_memory_a_call_shares_with_its_prefork_is_only_a_bad_hint(
     warm: Warm,
 ) -> None:
     script = """
@@ -395,8 +395,8 @@ async def test_a_cancelled_warm_call_leaves_nothing(skill: Skill, warm: Warm) ->
 
 
 VICTIMS: dict[str, Callable[[], list[int]]] = {
-    "nursery": nurseries,
-    "slot": slots,
+    "prefork": prefork_servers,
+    "sandbox": sandboxes,
     "zygote": zygotes,
     "first process of the zygote": inner_zygotes,
 }
@@ -447,7 +447,7 @@ async def test_what_is_killed_while_nothing_runs_costs_a_call_each_at_most(
 
 
 @pytest.mark.promise("warm-6")
-async def test_a_nursery_that_dies_takes_no_other_call_with_it(warm: Warm) -> None:
+async def test_a_prefork_that_dies_takes_no_other_call_with_it(warm: Warm) -> None:
     started = [asyncio.Event(), asyncio.Event()]
     script = "import time\nprint('go', flush=True)\ntime.sleep({})\n"
     calls = [
@@ -458,7 +458,7 @@ async def test_a_nursery_that_dies_takes_no_other_call_with_it(warm: Warm) -> No
     for event in started:
         await event.wait()
 
-    os.kill(nurseries()[0], signal.SIGKILL)
+    os.kill(prefork_servers()[0], signal.SIGKILL)
     ended = await asyncio.gather(*tasks)
 
     assert sorted(each.code or each.outcome for each in ended) == ["ok", "zygote_lost"]
@@ -530,7 +530,7 @@ async def test_a_call_cancelled_as_its_zygote_goes_does_not_run(skill: Skill) ->
     await started.wait()
     (zygote,) = engine._pool._zygotes.values()
 
-    # Told that there will be no slot and cancelled, before it can act on either.
+    # Told that there will be no sandbox and cancelled, before it can act on either.
     zygote.close()
     for task in tasks:
         task.cancel()
@@ -576,7 +576,7 @@ def test_threads_with_loops_of_their_own_call_at_once(skill: Skill) -> None:
     assert said == {f"{t}-{n}": f"{t}-{n}\n" for t in range(8) for n in range(10)}
 
 
-def test_a_forked_host_leaves_the_nurseries_to_its_parent(skill: Skill) -> None:
+def test_a_forked_host_leaves_the_prefork_servers_to_its_parent(skill: Skill) -> None:
     script = skill.write("run", "import sys\nprint(sys.argv[1])")
 
     async def call(engine: Engine, word: str) -> str:

@@ -13,7 +13,7 @@ from skillpouch.errors import CommandStartError, PathReplacedError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
 from tests.execution.warm_calls import zygotes
 from tests.swaps import ROUNDS, swapped

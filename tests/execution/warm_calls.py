@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillpouch.execution.command import Command, Ended, Nursery
+from skillpouch.execution.command import Command, Ended, PreforkSpec
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.job_channel import PROGRAM
@@ -50,7 +50,7 @@ class Skill:
         A variable that is None in `env` is one that the call does not have.
         """
         shared = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TOKEN": self.token}
-        nursery = Nursery(
+        prefork = PreforkSpec(
             program=(self.python,),
             script=script,
             runner="",
@@ -66,7 +66,7 @@ class Skill:
             stdin=options.get("stdin", b""),
             limits=Limits(**{"timeout_seconds": 20, **options.get("limits", {})}),
             answers=options.get("answers", False),
-            warm=nursery if options.get("warm", True) else None,
+            warm=prefork if options.get("warm", True) else None,
         )
 
     def caller(self, engine: Engine) -> Warm:
@@ -138,23 +138,23 @@ def below() -> list[int]:
     return [pid for pid, what in processes().items() if pid != os.getpid() and what[1] != "Z"]
 
 
-def nurseries() -> list[int]:
-    """Return the nurseries below this process; what they fork is one process table deeper."""
-    return [pid for pid in _of_nurseries() if _depth(pid) == _depth(os.getpid()) + 1]
+def prefork_servers() -> list[int]:
+    """Return the prefork servers below this process; what they fork is one process table deeper."""
+    return [pid for pid in _of_prefork_servers() if _depth(pid) == _depth(os.getpid()) + 1]
 
 
 def waiting_children() -> list[int]:
-    """Return what nurseries have forked: waiting for a call, or running one."""
-    return [pid for pid in _of_nurseries() if _depth(pid) == _depth(os.getpid()) + 2]
+    """Return what prefork servers have forked: waiting for a call, or running one."""
+    return [pid for pid in _of_prefork_servers() if _depth(pid) == _depth(os.getpid()) + 2]
 
 
-def _of_nurseries() -> list[int]:
+def _of_prefork_servers() -> list[int]:
     found = processes().items()
     return [pid for pid, what in found if what[1] != "Z" and str(PROGRAM).encode() in what[2]]
 
 
-def slots() -> list[int]:
-    """Return the first processes of process tables inside others: slots, not zygotes."""
+def sandboxes() -> list[int]:
+    """Return the first processes of process tables inside others: sandboxes, not zygotes."""
     return [pid for pid in below() if _depth(pid) > _depth(os.getpid()) + 1 and _is_first(pid)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.net.http.guard import Granted
+from skillpouch.net.http.guard import GrantedHosts
 from skillpouch.net.http.pools import pool_for
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
@@ -29,7 +29,8 @@ async def test_the_second_call_uses_the_connection_of_the_first(
 @pytest.mark.promise("http-1")
 async def test_no_grant_uses_a_connection_of_another() -> None:
     one, same, other = (
-        Granted(hosts=hosts, skill="a") for hosts in (("a.com",), ("a.com",), ("a.com", "10.0.0.1"))
+        GrantedHosts(hosts=hosts, skill="a")
+        for hosts in (("a.com",), ("a.com",), ("a.com", "10.0.0.1"))
     )
 
     async with pool_for(one) as first, pool_for(same) as second, pool_for(other) as third:

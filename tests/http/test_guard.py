@@ -9,7 +9,7 @@ import pytest
 
 from skillpouch import Policy
 from skillpouch.errors import CallDeniedError
-from skillpouch.net.http.guard import ExchangeError, Granted, Guard, InsideAddressError
+from skillpouch.net.http.guard import ExchangeError, GrantedHosts, Guard, InsideAddressError
 from tests.http.conftest import Call, MakeManager, Serve
 from tests.http.servers import reply
 from tests.test_addresses import INSIDE
@@ -50,7 +50,7 @@ class Names:
 
 
 def guard(recorder: Recorder, names: Names, *hosts: str) -> Guard:
-    return Guard(Granted(hosts=hosts), resolve=names, inner=recorder)
+    return Guard(GrantedHosts(hosts=hosts), resolve=names, inner=recorder)
 
 
 async def test_the_address_that_was_checked_is_dialled() -> None:

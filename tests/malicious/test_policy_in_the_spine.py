@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager, ToolExecutor, tool
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
@@ -259,8 +259,8 @@ def test_with_a_required_journal_that_cannot_be_written_nothing_runs(
     policy = Policy(require_journal=True)
     manager = manager_of(RUN, policy=policy, journal=False)
     tools = [manager.get_tool("bad.run")]
-    given = House(policy=policy, journal=Journal(state), grants=Grants(workspace))
-    executor = ToolExecutor(tools, workspace=workspace, house=given)
+    given = Controls(policy=policy, journal=Journal(state), grants=Grants(workspace))
+    executor = ToolExecutor(tools, workspace=workspace, controls=given)
 
     with unwritable(state):
         with pytest.raises((JournalError, CallDeniedError)):
@@ -277,7 +277,7 @@ def test_without_that_a_journal_that_cannot_be_written_is_one_warning(
     manager = manager_of(RUN)
     place = workspace.parent / "journal"
     tools = [manager.get_tool("bad.run")]
-    executor = ToolExecutor(tools, workspace=workspace, house=House(journal=Journal(place)))
+    executor = ToolExecutor(tools, workspace=workspace, controls=Controls(journal=Journal(place)))
 
     with unwritable(place), pytest.warns(JournalWarning) as warned:
         outcomes = [executor.execute_sync("bad.run").outcome for _ in range(2)]
@@ -302,7 +302,7 @@ def test_a_destructive_function_asks_too() -> None:
 
     with pytest.raises(CallDeniedError, match="cannot be brought back"):
         ToolExecutor([wipe]).execute_sync("wipe", {"path": "/x"})
-    result = ToolExecutor([wipe], house=House(approver=approve)).execute_sync(
+    result = ToolExecutor([wipe], controls=Controls(approver=approve)).execute_sync(
         "wipe", {"path": "/y"}
     )
 
@@ -451,11 +451,15 @@ def test_a_rule_allows_by_id_only() -> None:
     def wipe() -> str:
         return "gone"
 
-    renamed = replace(wipe, id="house.wipe")
-    allowing = [Policy(rules=[Rule(verdict="allow", tools=[name])]) for name in ("wipe", "house.*")]
+    renamed = replace(wipe, id="controls.wipe")
+    allowing = [
+        Policy(rules=[Rule(verdict="allow", tools=[name])]) for name in ("wipe", "controls.*")
+    ]
 
     with pytest.raises(CallDeniedError):
-        ToolExecutor([renamed], house=House(policy=allowing[0])).execute_sync("house.wipe")
-    result = ToolExecutor([renamed], house=House(policy=allowing[1])).execute_sync("house.wipe")
+        ToolExecutor([renamed], controls=Controls(policy=allowing[0])).execute_sync("controls.wipe")
+    result = ToolExecutor([renamed], controls=Controls(policy=allowing[1])).execute_sync(
+        "controls.wipe"
+    )
 
     assert result.content == "gone"

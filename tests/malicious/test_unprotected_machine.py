@@ -10,7 +10,7 @@ import pytest
 from skillpouch.errors import CallDeniedError, SandboxUnavailableError
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.limits import Limits
 from skillpouch.policy import Policy, Rule

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.policy import Command, Condition, Policy, Request, Rule
+from skillpouch.policy import CommandTest, Condition, Policy, Request, Rule
 from skillpouch.policy.command_programs import Word
 from skillpouch.policy.command_words import read_command
 from skillpouch.policy.loading import parse_user_policy
 
-CARGO = Command("cargo *")
-REMOVE = Command("rm *")
+CARGO = CommandTest("cargo *")
+REMOVE = CommandTest("rm *")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_refusal_lets_other_commands_pass(text: str) -> None:
 
 
 def test_a_refusal_minds_words_with_others_in_between() -> None:
-    force = Command("git push --force *")
+    force = CommandTest("git push --force *")
 
     assert force.holds("git -C x push origin --force", cautious=True)
     assert force.holds("git push $FLAGS", cautious=True)
@@ -111,7 +111,7 @@ def test_a_refusal_minds_words_with_others_in_between() -> None:
 
 
 def test_without_a_star_at_the_end_the_words_are_all() -> None:
-    status = Command("git status")
+    status = CommandTest("git status")
 
     assert status.holds("git status", cautious=False)
     assert not status.holds("git status --short", cautious=False)
@@ -121,7 +121,7 @@ def test_without_a_star_at_the_end_the_words_are_all() -> None:
 @pytest.mark.parametrize("pattern", ["", "  ", "*"])
 def test_a_pattern_names_a_program(pattern: str) -> None:
     with pytest.raises(ValueError, match="names no program"):
-        Command(pattern)
+        CommandTest(pattern)
 
 
 @pytest.mark.parametrize("value", [None, 3, ["rm x"], "a\ud800"])
@@ -162,16 +162,16 @@ def test_no_command_makes_a_call_wait(piece: str) -> None:
     # Whatever is answered, it is answered: no text is read more often than it is long.
     for pattern in ("a* b* c* *", "rm *", "a *"):
         for cautious in (True, False):
-            assert Command(pattern).holds(text, cautious=cautious) in (True, False)
-    assert Command("a *").holds(f"{'a ' * 2000}; rm x", cautious=True)
+            assert CommandTest(pattern).holds(text, cautious=cautious) in (True, False)
+    assert CommandTest("a *").holds(f"{'a ' * 2000}; rm x", cautious=True)
 
 
 @pytest.mark.parametrize(
     "text", ["rm -fr x", "rm -r -f x", "rm x -rf", "rm -vfr -- x", "rm $FLAGS x"]
 )
 def test_letters_of_options_are_minded_in_any_order(text: str) -> None:
-    assert Command("rm -rf *").holds(text, cautious=True)
-    assert not Command("rm -rf *").holds("rm -r x", cautious=True)
+    assert CommandTest("rm -rf *").holds(text, cautious=True)
+    assert not CommandTest("rm -rf *").holds("rm -r x", cautious=True)
 
 
 _SOME = st.text(alphabet="rmx '\"\\;&|$(){}`*\n<>=#/", max_size=14)
@@ -210,7 +210,9 @@ def test_a_policy_file_has_it_and_the_spine_obeys() -> None:
         "p.toml",
     )
     rule = Rule(
-        verdict="deny", tools=["bash"], when=[Condition(argument="command", test=Command("rm *"))]
+        verdict="deny",
+        tools=["bash"],
+        when=[Condition(argument="command", test=CommandTest("rm *"))],
     )
 
     assert [each.when for each in policy.rules] == [rule.when]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillpouch.policy import Command, Condition, Policy, Request, Rule
+from skillpouch.policy import CommandTest, Condition, Policy, Request, Rule
 
 # What an agent that writes code says to bash on an ordinary day. None of them runs `rm`.
 _LINES = r"""
@@ -244,7 +244,9 @@ EVERYDAY = [*_LINES.strip().splitlines(), *_TEXTS]
 
 # What people refuse most often.
 _RULES = [
-    Rule(verdict="deny", tools=["bash"], when=[Condition(argument="command", test=Command(each))])
+    Rule(
+        verdict="deny", tools=["bash"], when=[Condition(argument="command", test=CommandTest(each))]
+    )
     for each in ("rm *", "rm -rf *", "mkfs* *", "shutdown *", "git push --force *", "sudo rm *")
 ]
 

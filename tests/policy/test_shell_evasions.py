@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.policy import Command
+from skillpouch.policy import CommandTest
 
 # Each of these removes `x` in bash, and went past a rule about `rm` once.
 REMOVING = [
@@ -254,14 +254,14 @@ def test_what_went_past_a_rule_once_is_seen(text: str, tmp_path: Path) -> None:
     _run(text, tmp_path)
 
     assert not (tmp_path / "x").exists(), "the shape is no longer one: bash does not run it"
-    assert Command("rm *").holds(text, cautious=True)
+    assert CommandTest("rm *").holds(text, cautious=True)
 
 
 @pytest.mark.promise("pol-11")
 @pytest.mark.parametrize("text", FORCING)
 def test_options_and_lists_do_not_hide_the_rest_of_a_command(text: str) -> None:
-    assert Command("rm -f *").holds(text, cautious=True)
-    assert Command("git push *").holds(text.replace("rm -f x", "git push"), cautious=True) or (
+    assert CommandTest("rm -f *").holds(text, cautious=True)
+    assert CommandTest("git push *").holds(text.replace("rm -f x", "git push"), cautious=True) or (
         "rm -f x" not in text
     )
 
@@ -269,7 +269,7 @@ def test_options_and_lists_do_not_hide_the_rest_of_a_command(text: str) -> None:
 @pytest.mark.promise("pol-11")
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_calculates_with_numbers_is_not_in_doubt(text: str) -> None:
-    assert not Command("rm *").holds(text, cautious=True)
+    assert not CommandTest("rm *").holds(text, cautious=True)
 
 
 @pytest.mark.promise("pol-7")
@@ -280,4 +280,4 @@ def test_what_calculates_with_numbers_is_not_in_doubt(text: str) -> None:
 )
 def test_no_text_keeps_a_rule_waiting(unit: str) -> None:
     for tail in ("", ")", "]]", "}"):
-        Command("rm *").holds((unit * 4_096)[: 4_096 - len(tail)] + tail, cautious=True)
+        CommandTest("rm *").holds((unit * 4_096)[: 4_096 - len(tail)] + tail, cautious=True)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.policy import Command
+from skillpouch.policy import CommandTest
 
-REFUSED = Command("rm *")
+REFUSED = CommandTest("rm *")
 
 # Each of these removes `x`, in bash itself and with programs that every Linux has.
 REMOVING = [
@@ -403,7 +403,7 @@ def test_a_permission_for_printf_permits_nothing_else(text: str, tmp_path: Path)
     _run(text, tmp_path)
 
     assert not (tmp_path / "x").exists(), "the shape is no longer one: bash does not run it"
-    assert not Command("printf *").holds(text, cautious=False)
+    assert not CommandTest("printf *").holds(text, cautious=False)
 
 
 @pytest.mark.promise("pol-11")
@@ -423,7 +423,7 @@ def test_a_permission_for_printf_permits_nothing_else(text: str, tmp_path: Path)
 def test_a_permission_for_a_builtin_is_none_for_what_it_evaluates(text: str) -> None:
     program = text.partition(" ")[0]
 
-    assert not Command(f"{program} *").holds(text, cautious=False)
+    assert not CommandTest(f"{program} *").holds(text, cautious=False)
 
 
 _PIECES = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SessionManager
-from skillpouch.backends.exchange import process_folder
+from skillpouch.backends.exchange_folder import process_folder
 from skillpouch.sessions import SessionEndedError, UnknownSessionError
 from tests.sessions.conftest import data, files, processes_in, say, state
 from tests.test_removal import nest

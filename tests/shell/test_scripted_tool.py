@@ -17,7 +17,7 @@ from skillpouch import (
     ToolExecutor,
     ToolRegistry,
 )
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.environment import state_directory
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Question, Rule
@@ -410,7 +410,7 @@ def test_files_of_skills_can_be_read_and_links_lead_nowhere(manager: SkillManage
 async def test_options_of_one_script_reach_no_script_that_its_approver_runs() -> None:
     written: list[str] = []
     registry = ToolRegistry()
-    beside = ToolExecutor(registry, house=House(policy=Policy(), journal=False))
+    beside = ToolExecutor(registry, controls=Controls(policy=Policy(), journal=False))
     inner: list[str] = []
 
     async def approve(question: Question) -> bool:

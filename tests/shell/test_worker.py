@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.execution import companions
+from skillpouch.execution import helper_process
 from skillpouch.shell import worker_pool
 from skillpouch.shell.engine import EngineCrashedError, Job
 from skillpouch.shell.worker.frames import LARGEST, FrameError, Frames, frame
-from skillpouch.shell.worker.order import Answer, Command, Done, Order
+from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 from skillpouch.shell.worker_engine import WorkerEngine
 from skillpouch.shell.worker_pool import Workers
 
@@ -32,12 +32,14 @@ time.sleep(600)
 """
 
 
-async def answer(command: Command) -> Answer:
-    return Answer(f"{command.name} {command.words}\n")
+async def answer(command: CommandRequest) -> CommandReply:
+    return CommandReply(f"{command.name} {command.words}\n")
 
 
 def job(script: str = ":", *commands: str) -> Job:
-    return Job(order=Order(script, commands), on_command=answer, on_text=lambda _out, _err: None)
+    return Job(
+        order=ScriptRequest(script, commands), on_command=answer, on_text=lambda _out, _err: None
+    )
 
 
 def done(**fields: Any) -> dict[str, Any]:
@@ -78,12 +80,12 @@ async def test_a_worker_that_lies_is_killed(
     program.write_text(EVIL.format(data=data.hex()))
     monkeypatch.setattr(worker_pool, "_PROGRAM", program)
     engine = WorkerEngine(worker_pool.DEFAULT_MEMORY_BYTES - 1)  # not the spare, which is honest
-    before = set(companions._alive)
+    before = set(helper_process._alive)
 
     with pytest.raises(EngineCrashedError):
         await asyncio.wait_for(engine.run(job(":", "ping")), 60)
 
-    assert set(companions._alive) <= before
+    assert set(helper_process._alive) <= before
 
 
 async def test_a_worker_is_used_again_with_nothing_left_of_the_script_before() -> None:
@@ -91,7 +93,7 @@ async def test_a_worker_is_used_again_with_nothing_left_of_the_script_before() -
 
     first = await engine.run(job("x=1; f() { :; }; echo a > /out/a; cd /tmp; set -e"))
     heard: list[str] = []
-    order = Order('false; echo "$x $PWD"; ls /out; f')
+    order = ScriptRequest('false; echo "$x $PWD"; ls /out; f')
     await engine.run(
         Job(order=order, on_command=answer, on_text=lambda out, _err: heard.append(out))
     )

@@ -11,8 +11,8 @@ from skillpouch import SkillManager
 from skillpouch.needs import Need
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal, infer_packages
-from skillpouch.trust.package_asks import package_asks, propose_packages
 from skillpouch.trust.package_names import _PYTHON, _SAME, is_installed_by_nobody
+from skillpouch.trust.requested_packages import package_asks, propose_packages
 from tests.conftest import WriteSkill
 
 without_deadline = settings(deadline=None)

@@ -57,9 +57,9 @@ def _without(pattern: bytes, instead: bytes = b"") -> Callable[[Ran], Ran]:
 
 
 _FRAME = "the script runs on one frame more, that of the file which started the interpreter"
-_LOADED = "what the nursery needs itself, and what calls have loaded, is loaded already"
-_KERNEL = "the kernel tells how the process was started, which was as a nursery"
-_BELOW = rb'^.*nursery/importlib_bootstrap.py".*\n(?:    .*\n)?'
+_LOADED = "what the prefork server needs itself, and what calls have loaded, is loaded already"
+_KERNEL = "the kernel tells how the process was started, which was as a prefork server"
+_BELOW = rb'^.*prefork server/importlib_bootstrap.py".*\n(?:    .*\n)?'
 
 DIFFERENT = {
     "frames": Known(why=_FRAME, adjust=_without(rb"^[12]$", b"1")),
@@ -79,7 +79,7 @@ DIFFERENT = {
     ),
     "atexit_exit": Known(
         why="what runs at exit is called by a function, and C code has no line of its own",
-        adjust=_without(rb'^Traceback .*\n.*nursery/ending.py".*\n    .*\n'),
+        adjust=_without(rb'^Traceback .*\n.*prefork server/ending.py".*\n    .*\n'),
     ),
     "del_raises_at_exit": Known(
         why="the interpreter is not taken apart, so that the line can still be read",
@@ -95,7 +95,7 @@ DIFFERENT = {
         adjust=_without(rb"^\d+$"),
     ),
     "parent": Known(
-        why="the nursery is outside the process table of its calls, where it has no number",
+        why="the prefork server is outside the process table of its calls, where it has no number",
         adjust=_without(rb"^[01]$"),
     ),
     "command_line_of_the_kernel": Known(why=_KERNEL, adjust=_without(rb"^\[.*\]$")),

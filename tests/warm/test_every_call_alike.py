@@ -1,4 +1,4 @@
-"""The first call of a script and the tenth: what a nursery learns in between shows in none."""
+"""The first call of a script and the tenth: what a prefork server learns shows in none."""
 
 import gzip
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def test_a_trace_names_the_line_on_which_the_runner_calls(calls: Calls) -> None:
     assert [r.structured for r in results] == [["<module>", line]] * CALLS
 
 
-def test_a_file_with_the_name_of_what_a_nursery_needs_is_imported_in_each_call(
+def test_a_file_with_the_name_of_what_a_prefork_needs_is_imported_in_each_call(
     calls: Calls,
 ) -> None:
     results = calls(

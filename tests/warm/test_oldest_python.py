@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.backends.interpreters import homes_of
 from skillpouch.execution.engine import Engine
+from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.recipe import find_python
 from tests.execution.warm_calls import Skill
 

@@ -1,4 +1,4 @@
-"""Runs one script three ways: by a bare Python, confined afresh, and forked from a nursery."""
+"""Runs one script three ways: by a bare Python, confined afresh, and preforked."""
 
 import re
 import shutil
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from skillpouch.backends.confining import RUNNERS
-from skillpouch.backends.interpreters import homes_of, interpreter_for
 from skillpouch.backends.programs import warm_process_for
+from skillpouch.backends.reach import RUNNERS
 from skillpouch.backends.script import _shared
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.job_channel import PROGRAM
 from skillpouch.limits import Limits
+from skillpouch.provision.interpreters import homes_of, interpreter_for
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Script
 
@@ -107,7 +107,7 @@ class Ways:
         return self.seen(ended)
 
     def end(self, script: Path, given: Given = PLAINLY, *, warm: bool = True) -> Ended:
-        """Run it as Skillpouch does, with or without the nursery that Skillpouch would choose."""
+        """Run it as Skillpouch does, with or without the prefork server that it would choose."""
         self._empty_workspace()
         command = self._command(script, given)
         if not warm:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillpouch.arguments import check_arguments
-from skillpouch.builtins.workspace.context import Answer
+from skillpouch.builtins.workspace.context import ToolAnswer
 from skillpouch.builtins.workspace.grep import search_with
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.calls import Terms, ToolCall
@@ -43,7 +43,7 @@ def call_of(workspace: Path, arguments: dict[str, Any], **limits: Any) -> ToolCa
 
 @pytest.fixture(params=ENGINES)
 def grep(request: pytest.FixtureRequest, workspace: Path) -> Grep:
-    async def run(pattern: str, **arguments: Any) -> Answer:
+    async def run(pattern: str, **arguments: Any) -> ToolAnswer:
         call = call_of(workspace, {"pattern": pattern, **arguments})
         answer, _ = await search_with(call, request.param)
         return answer

@@ -8,7 +8,7 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.errors import SkillpouchError, WorkspaceError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.approval import Answer
@@ -323,8 +323,10 @@ def test_skills_stay_as_they_are_where_the_root_is_the_workspace(
 
 
 def executor_of(workspace: Path, *read_only: Path) -> ToolExecutor:
-    house = House(journal=False)
-    return ToolExecutor(built_in_tools(), workspace=workspace, read_only=read_only, house=house)
+    controls = Controls(journal=False)
+    return ToolExecutor(
+        built_in_tools(), workspace=workspace, read_only=read_only, controls=controls
+    )
 
 
 @pytest.mark.promise("fs-6")
@@ -382,7 +384,7 @@ def test_a_current_folder_that_was_removed_is_a_clear_error(
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    executor = ToolExecutor(built_in_tools(), house=House(journal=False))
+    executor = ToolExecutor(built_in_tools(), controls=Controls(journal=False))
     monkeypatch.chdir(gone)
     gone.rmdir()
 

@@ -18,8 +18,8 @@ from skillpouch.execution.command import TIMED_OUT, Captured
 from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.needs import Need
 from skillpouch.net.http.bodies import is_text, media_type, shown_headers, value_of
-from skillpouch.net.http.exchange import Answer, Way, exchange
-from skillpouch.net.http.guard import ExchangeError, Granted, PlanError
+from skillpouch.net.http.exchange import HttpResponse, Way, exchange
+from skillpouch.net.http.guard import ExchangeError, GrantedHosts, PlanError
 from skillpouch.net.http.plan import Plan, Shape, plan_of
 from skillpouch.net.http.receiving import Received, Receiver, Sink, receive
 from skillpouch.net.http.request import Filling, Request, UploadError, make_request
@@ -139,7 +139,7 @@ class _SoFar:
 class HttpCall:
     """Sends one request and reads its answer; whatever happens, there is a result."""
 
-    def __init__(self, call: ToolCall, plan: Plan, granted: Granted) -> None:
+    def __init__(self, call: ToolCall, plan: Plan, granted: GrantedHosts) -> None:
         self._call = call
         self._plan = plan
         self._granted = granted
@@ -192,7 +192,7 @@ class HttpCall:
             receiver = self._receiver(answer)
             await receive(answer.response, receiver, self._plan.shape.idle_seconds)
 
-    def _receiver(self, answer: Answer) -> Receiver:
+    def _receiver(self, answer: HttpResponse) -> Receiver:
         so_far, headers = self._so_far, answer.headers
         content_type = value_of("content-type", headers)
         media = media_type(content_type)
@@ -243,9 +243,9 @@ async def run_http(call: ToolCall, http: Http) -> ToolResult:
     Raises when nothing was sent: a value that cannot stand where it is needed, a file that is
     not sent, a host or an address that was not granted.
     """
-    from skillpouch.net.http.guard import Granted
+    from skillpouch.net.http.guard import GrantedHosts
 
-    granted = Granted(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
+    granted = GrantedHosts(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
     try:
         plan = plan_of(http)
     except PlanError as error:

@@ -6,20 +6,20 @@ from hashlib import sha256
 from pathlib import Path
 
 from skillpouch.backends.delivery import delivery_of_declared
-from skillpouch.backends.exchange import forget_exchange, process_folder
-from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.backends.exchange_folder import forget_exchange, process_folder
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS
 from skillpouch.environment import base_environment
 from skillpouch.errors import InterpreterMissingError, UnknownInterpreterError
-from skillpouch.execution.zygotes import this_python
-from skillpouch.provision.packages.granted_packages import script_of
+from skillpouch.execution.zygote_client import this_python
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.tools import InlineScript, Script
+from skillpouch.trust.granted_packages import script_of
 
 # Node decides by the extension what kind of module a file is.
 _EXTENSIONS = {"node": ".js", "python": ".py", "python3": ".py", "ruby": ".rb", "perl": ".pl"}

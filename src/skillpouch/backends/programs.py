@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skillpouch.backends.answers import result_of
-from skillpouch.backends.confining import Reach, confinement_of, refuse_planted
 from skillpouch.backends.delivery import Delivery, argument_file, call_variables, python_variables
-from skillpouch.backends.exchange import exchange_folder
+from skillpouch.backends.exchange_folder import exchange_folder
+from skillpouch.backends.reach import Reach, confinement_of, refuse_planted
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
-from skillpouch.execution.command import Command, Nursery, Prestarted
+from skillpouch.execution.command import Command, PreforkSpec, Prestarted
 from skillpouch.execution.engine import run_command
 from skillpouch.results import ToolResult
 from skillpouch.tools import Script
@@ -34,7 +34,7 @@ def warm_process_for(
     env: Mapping[str, str],
     shared_env: Mapping[str, str],
     cwd: Path,
-) -> Nursery | Prestarted | None:
+) -> PreforkSpec | Prestarted | None:
     """Return the process that can serve this script, None when it must start afresh.
 
     `env` is what the call will see, `shared_env` what every call of the skill sees.
@@ -44,7 +44,7 @@ def warm_process_for(
         return None
     shared = tuple(shared_env.items())
     if script.language == "python" and set(program[1:]) <= set(_PLAIN_OPTIONS):
-        return Nursery(
+        return PreforkSpec(
             program=program,
             script=script.file,
             runner=runner,
@@ -134,7 +134,7 @@ def _command(
 
 def _warm(
     program: Program, env: Mapping[str, str], shared: Mapping[str, str], cwd: Path
-) -> Nursery | Prestarted | None:
+) -> PreforkSpec | Prestarted | None:
     if program.script is None:
         return None
     return warm_process_for(

@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 
 from skillpouch.backends.answers import result_of
-from skillpouch.backends.confining import RUNNERS, Reach, confinement_of, refuse_planted
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
@@ -14,15 +13,16 @@ from skillpouch.backends.delivery import (
     python_variables,
     skill_variables,
 )
-from skillpouch.backends.exchange import exchange_folder
-from skillpouch.backends.interpreters import homes_of, interpreter_for
+from skillpouch.backends.exchange_folder import exchange_folder
 from skillpouch.backends.programs import warm_process_for
+from skillpouch.backends.reach import RUNNERS, Reach, confinement_of, refuse_planted
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.zygotes import this_python
+from skillpouch.execution.zygote_client import this_python
+from skillpouch.provision.interpreters import homes_of, interpreter_for
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from skillpouch.declarations.packages.declared_files import DependencyError
 from skillpouch.errors import (
     CallDeniedError,
     CommandStartError,
@@ -13,7 +14,6 @@ from skillpouch.errors import (
     SkillpouchError,
 )
 from skillpouch.manager import SkillManager
-from skillpouch.provision.packages.declared_files import DependencyError
 from skillpouch.shell.errors import BashMissingError
 
 DEFINE_TOOLS = "Allow define_tool and remove_tool, which make tools and save them as skills."

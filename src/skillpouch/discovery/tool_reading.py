@@ -143,11 +143,11 @@ class _Reading:
 
     def run(self, skills: list[Skill]) -> dict[str, SkillTools]:
         with no_garbage_collection():
-            shelves = {skill.file: _shelf(skill) for skill in skills}
-            known = self._index.get(set(shelves.values()))
-            known = {shelf: kept for shelf, kept in known.items() if isinstance(kept, dict)}
+            shards = {skill.file: _shard(skill) for skill in skills}
+            known = self._index.get(set(shards.values()))
+            known = {shard: kept for shard, kept in known.items() if isinstance(kept, dict)}
             kept = {
-                skill.name: self._kept(skill, known.get(shelves[skill.file], {}).get(skill.file))
+                skill.name: self._kept(skill, known.get(shards[skill.file], {}).get(skill.file))
                 for skill in skills
             }
         found: dict[str, SkillTools] = {}
@@ -157,12 +157,12 @@ class _Reading:
             if read is None:
                 read = _read(skill)
                 if read.stamps and all(map(is_settled, read.stamps.values())):
-                    shelf = shelves[skill.file]
-                    known.setdefault(shelf, {})[skill.file] = pack_skill_tools(skill.name, read)
-                    changed.add(shelf)
+                    shard = shards[skill.file]
+                    known.setdefault(shard, {})[skill.file] = pack_skill_tools(skill.name, read)
+                    changed.add(shard)
             found[skill.name] = read
         if changed:
-            self._index.put({shelf: _tidy(known[shelf]) for shelf in changed})
+            self._index.put({shard: _tidy(known[shard]) for shard in changed})
         return found
 
     def _kept(self, skill: Skill, record: Any) -> SkillTools | None:
@@ -182,7 +182,7 @@ class _Reading:
             return None  # a file has gone, or the record is not ours: read again
 
 
-def _shelf(skill: Skill) -> str:
+def _shard(skill: Skill) -> str:
     return f"tools:{crc32(os.fsencode(skill.file)) % _SHELVES}:{skill.source}"
 
 

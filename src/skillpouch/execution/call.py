@@ -1,4 +1,4 @@
-"""One call in a slot: its pipes, its clock, its limits, from start to end."""
+"""One call in a sandbox: its pipes, its clock, its limits, from start to end."""
 
 import asyncio
 import os
@@ -9,17 +9,19 @@ from pathlib import Path
 from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import Captured, Command, Filter, Stream
 from skillpouch.execution.job_channel import Finished, Lost, Reply
-from skillpouch.execution.plain import PlainSlot
-from skillpouch.execution.slots import Slot
-from skillpouch.execution.waiting import WaitingSlot
-from skillpouch.runtime.loop_thread import Outlasting
+from skillpouch.execution.prestarted import PrestartedSandbox
+from skillpouch.execution.sandbox_client import SandboxClient
+from skillpouch.execution.unsandboxed import UnsandboxedProcess
+from skillpouch.runtime.loop_thread import UncancellableFuture
 
 OnOutput = Callable[[Stream, bytes], None]
 
 _QUIET_SECONDS = 0.005  # a call that is shorter is listened to once, when it is over
 _READ_BYTES = 65_536
 _MOST_PIECES = 64  # four times what a pipe can be made to hold
-_PATIENCE_SECONDS = 5.0  # with a slot that was told to kill; its own, with a nursery, is less
+_PATIENCE_SECONDS = (
+    5.0  # with a sandbox that was told to kill; its own, with a prefork server, is less
+)
 
 
 def _nothing() -> None:
@@ -31,7 +33,7 @@ class Call:
 
     def __init__(
         self,
-        slot: Slot | WaitingSlot | PlainSlot,
+        sandbox: SandboxClient | PrestartedSandbox | UnsandboxedProcess,
         command: Command,
         *,
         workspace: Path,
@@ -40,7 +42,7 @@ class Call:
         on_output: OnOutput | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._slot = slot
+        self._sandbox = sandbox
         self._command = command
         self._timeout_seconds = timeout_seconds
         self._grace_seconds = grace_seconds
@@ -63,7 +65,7 @@ class Call:
         self._killed = False
         self._complaint: Exception | None = None  # what the caller's callback raised
         self._is_listening = False
-        self._silent: Outlasting[None] | None = None  # when somebody waits for that
+        self._silent: UncancellableFuture[None] | None = None  # when somebody waits for that
 
     async def run(self) -> Reply:
         """Return when nothing of the call is alive, also when cancelled."""
@@ -106,35 +108,41 @@ class Call:
                 self._loop.add_reader(fd, self._read, fd)
 
     async def _see_off(self, reply: Reply) -> Reply:
-        """Wait until nobody has the pipes of the call: a nursery may err about its end, or lie.
+        """Wait until nobody has the pipes of the call: a prefork server may be wrong about its end.
 
         A job that no child has taken holds them too.
         """
         self._drain()
-        if not isinstance(self._slot, Slot) or not self._slot.is_warm or not self._readers:
+        if (
+            not isinstance(self._sandbox, SandboxClient)
+            or not self._sandbox.is_warm
+            or not self._readers
+        ):
             return reply
-        self._slot.close()
+        self._sandbox.close()
         self._clock.cancel()
-        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._slot)
-        self._silent = Outlasting(self._loop, on_cancel=_nothing)  # it ends as soon as it can
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._sandbox)
+        self._silent = UncancellableFuture(
+            self._loop, on_cancel=_nothing
+        )  # it ends as soon as it can
         self._listen()
         await self._silent
         return Lost() if isinstance(reply, Finished) and reply.reusable else reply
 
-    def _disown(self, slot: Slot) -> None:
-        slot.disown().add_done_callback(lambda _: self._hush())
+    def _disown(self, sandbox: SandboxClient) -> None:
+        sandbox.disown().add_done_callback(lambda _: self._hush())
 
     def _hush(self) -> None:
         if self._silent is not None and not self._silent.done():
             self._silent.set_result(None)
 
-    def _start(self) -> Outlasting[Reply]:
-        streams = self._slot.open(self._command)
+    def _start(self) -> UncancellableFuture[Reply]:
+        streams = self._sandbox.open(self._command)
         self._streams = streams
         self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}
         try:
             self._open_stdin(streams.stdin)
-            return self._slot.start(self._command, streams)
+            return self._sandbox.start(self._command, streams)
         except BaseException:
             self._close()
             raise
@@ -211,7 +219,7 @@ class Call:
     def _time_out(self) -> None:
         if self.ended_by is None:
             self.ended_by = "timeout"
-            self._slot.terminate()
+            self._sandbox.terminate()
             self._clock = self._loop.call_later(self._grace_seconds, self._kill)
 
     def _end(self, why: str) -> None:
@@ -220,13 +228,13 @@ class Call:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill; a slot that does not say in time that it is done goes with its zygote."""
+        """Kill; a sandbox that does not say in time that it is done goes with its zygote."""
         if self._killed:
-            return  # a slot that ends is told no more: it would go without having read it
+            return  # a sandbox that ends is told no more: it would go without having read it
         self._killed = True
-        self._slot.kill()
+        self._sandbox.kill()
         self._clock.cancel()
-        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._slot.drop)
+        self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._sandbox.drop)
 
     def _close_reader(self, fd: int) -> None:
         if self._is_listening:

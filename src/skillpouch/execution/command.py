@@ -26,7 +26,7 @@ class Filter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nursery:
+class PreforkSpec:
     """A Python process that has loaded what a script imports, and forks a child for each call.
 
     `program` is the interpreter with its options, the first words of every command it serves;
@@ -72,7 +72,7 @@ class Command:
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
-    warm: Nursery | Prestarted | None = None
+    warm: PreforkSpec | Prestarted | None = None
     background: bool = False  # nobody waits for its end: it takes no place from those who do
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], Filter] | None = field(default=None, compare=False)

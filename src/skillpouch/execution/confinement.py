@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.proxy.granted import PROXY_PORT
+from skillpouch.execution.proxy.allowlist import PROXY_PORT
 from skillpouch.limits import Limits
 
 SYSTEM = (
@@ -182,7 +182,7 @@ class Plan:
         return {**fields, "named": named, "guarded": list(guarded)}
 
     def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
-        """Return the limits a slot is sealed with; the host watches over the others."""
+        """Return the limits a sandbox is sealed with; the host watches over the others."""
         # Counted per user of a user namespace, and never for root: only then is it ours to set.
         by_user = self.namespaces and self.user and not self.pid_limit and not self.root
         return (

@@ -25,19 +25,19 @@ from skillpouch.execution.command import (
     TIMED_OUT,
     Command,
     Ended,
-    Nursery,
     Outcome,
+    PreforkSpec,
     Prestarted,
     Usage,
     why_not_started,
 )
 from skillpouch.execution.confinement import Confinement, Plan, plan
-from skillpouch.execution.job_channel import Finished, Lost, NotStarted, Reply, Unfit, key_of
+from skillpouch.execution.job_channel import Finished, Ineligible, Lost, NotStarted, Reply, key_of
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.pool import Taken, ZygotePool
-from skillpouch.execution.proxy.granted import through_proxy
+from skillpouch.execution.proxy.allowlist import through_proxy
 from skillpouch.execution.zygote import wire
-from skillpouch.execution.zygotes import probe
+from skillpouch.execution.zygote_client import probe
+from skillpouch.execution.zygote_pool import Taken, ZygotePool
 from skillpouch.runtime.loop_thread import is_loop_thread, run_on_thread
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
@@ -102,7 +102,7 @@ class Engine:
         async with places.one_for(chosen.workspace, command, asked):
             warm, why = _warm_of(command, chosen)
             ran = await run(warm, asked)
-            if isinstance(ran, Unfit):
+            if isinstance(ran, Ineligible):
                 why = ran.reason
                 ran = await run(None, time.monotonic())
         if isinstance(ran, Lost):
@@ -119,20 +119,20 @@ class Engine:
         command: Command,
         chosen: Plan,
         on_output: OnOutput | None,
-        warm: Nursery | Prestarted | None,
+        warm: PreforkSpec | Prestarted | None,
         since: float,
-    ) -> "Ran | Unfit | Lost":
+    ) -> "Ran | Ineligible | Lost":
         asked = time.monotonic()
         key = key_of(chosen.limit_fields(command.limits), warm)
         zygote = pool.get_now(chosen)
         idle = zygote.take_idle(key) if zygote is not None else None
-        slot = idle or await _take(pool.take(chosen, key, zygote), command, since)
-        if isinstance(slot, Unfit | Lost):
-            return slot
+        sandbox = idle or await _take(pool.take(chosen, key, zygote), command, since)
+        if isinstance(sandbox, Ineligible | Lost):
+            return sandbox
         now = time.monotonic()
         waited = now - asked
         call = Call(
-            slot,
+            sandbox,
             command,
             workspace=chosen.workspace,
             timeout_seconds=_time_left(command, now - since),
@@ -141,25 +141,25 @@ class Engine:
         )
         reusable = False
         refused: tuple[str, ...] = ()
-        if slot.door is not None:
-            slot.door.open()
+        if sandbox.listener is not None:
+            sandbox.listener.open()
         try:
             reply = await call.run()
-            out_of_memory = _is_out_of_memory(slot.cgroup, reply)
+            out_of_memory = _is_out_of_memory(sandbox.cgroup, reply)
             reusable = not out_of_memory and (not isinstance(reply, Finished) or reply.reusable)
         finally:
-            if slot.door is not None:
-                refused = slot.door.shut()
-            slot.give_back(reusable=reusable)
+            if sandbox.listener is not None:
+                refused = sandbox.listener.shut()
+            sandbox.give_back(reusable=reusable)
             pool.released()
-        if isinstance(reply, Unfit):
+        if isinstance(reply, Ineligible):
             return reply
         return Ran(
             reply=reply,
             call=call,
             waited=waited,
-            warm=slot.is_warm,
-            failure=slot.failure,
+            warm=sandbox.is_warm,
+            failure=sandbox.failure,
             refused=refused,
             out_of_memory=out_of_memory,
         )
@@ -280,7 +280,7 @@ async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
 
 
 async def _take(taking: Coroutine[Any, Any, Taken], command: Command, since: float) -> Taken:
-    """Wait for a slot: only here is a clock needed, most calls find one that is idle."""
+    """Wait for a sandbox: only here is a clock needed, most calls find one that is idle."""
     async with _in_time(command, since):
         return await taking
 
@@ -293,7 +293,7 @@ def _time_left(command: Command, spent: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """A call that is over, as its slot tells it."""
+    """A call that is over, as its sandbox tells it."""
 
     reply: Finished | NotStarted | Lost
     call: Call
@@ -311,7 +311,7 @@ def _is_out_of_memory(cgroup: Cgroup | None, reply: Reply) -> bool:
     return cgroup.out_of_memory
 
 
-def _warm_of(command: Command, chosen: Plan) -> tuple[Nursery | Prestarted | None, str]:
+def _warm_of(command: Command, chosen: Plan) -> tuple[PreforkSpec | Prestarted | None, str]:
     """Return the process that may serve a command, or why there is none."""
     if command.warm is None:
         return None, ""

@@ -10,32 +10,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillpouch.execution.command import Command, Nursery, Prestarted
-from skillpouch.execution.nursery.protocol import CRASHED, REASONS
+from skillpouch.execution.command import Command, PreforkSpec, Prestarted
+from skillpouch.execution.preforked.protocol import CRASHED, REASONS
 from skillpouch.execution.zygote import wire
 
 LimitFields = tuple[tuple[str, int | None], ...]
 
-PROGRAM = Path(__file__).with_name("nursery") / "importlib_bootstrap.py"
+PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotKey:
+class SandboxKey:
     """Slots with equal keys serve the same calls.
 
     `changed_at` are the times at which the folders of the script got or lost a file: one that
-    is new may hide a module that a nursery has already loaded.
+    is new may hide a module that a prefork server has already loaded.
     """
 
     limits: LimitFields
-    warm: Nursery | Prestarted | None = None
+    warm: PreforkSpec | Prestarted | None = None
     changed_at: tuple[int, ...] = ()
 
 
-def key_of(limits: LimitFields, warm: Nursery | Prestarted | None) -> SlotKey:
-    """Return which slots may serve a call, as its files stand now."""
-    folders = warm.folders if isinstance(warm, Nursery) else ()
-    return SlotKey(limits=limits, warm=warm, changed_at=tuple(map(_changed_at, folders)))
+def key_of(limits: LimitFields, warm: PreforkSpec | Prestarted | None) -> SandboxKey:
+    """Return which sandboxes may serve a call, as its files stand now."""
+    folders = warm.folders if isinstance(warm, PreforkSpec) else ()
+    return SandboxKey(limits=limits, warm=warm, changed_at=tuple(map(_changed_at, folders)))
 
 
 def _changed_at(folder: str) -> int:
@@ -45,27 +45,29 @@ def _changed_at(folder: str) -> int:
         return 0
 
 
-class Jobs:
-    """A socket that calls are sent through; only the host writes and only a nursery reads."""
+class JobChannel:
+    """A socket for calls: only the host writes to it, and only a prefork server reads it."""
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
-        self._env = dict(nursery.env)
+    def __init__(self, prefork: PreforkSpec) -> None:
+        self._prefork = prefork
+        self._env = dict(prefork.env)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ours.setblocking(False)  # a nursery that does not read must not hold up the host
+        self._ours.setblocking(
+            False
+        )  # a prefork server that does not read must not hold up the host
         wanted = {
-            "files": [file for file in (nursery.runner, nursery.script) if file],
-            "runner": nursery.runner,
-            "folders": nursery.folders,
-            "program": nursery.program,
+            "files": [file for file in (prefork.runner, prefork.script) if file],
+            "runner": prefork.runner,
+            "folders": prefork.folders,
+            "program": prefork.program,
         }
         wire.send_value(self._ours, wire.PREPARE, wanted)
 
     def order(self) -> dict[str, Any]:
-        """Return what a zygote is told of the nursery."""
-        nursery = self._nursery
-        argv = [*nursery.program, str(PROGRAM)]
-        return {"argv": argv, "env": self._env, "cwd": str(nursery.cwd)}
+        """Return what a zygote is told of the prefork server."""
+        prefork = self._prefork
+        argv = [*prefork.program, str(PROGRAM)]
+        return {"argv": argv, "env": self._env, "cwd": str(prefork.cwd)}
 
     def theirs(self) -> tuple[int, ...]:
         return (self._theirs.fileno(),)
@@ -74,7 +76,7 @@ class Jobs:
         self._theirs.close()
 
     def send(self, command: Command, fds: tuple[int, ...], *, in_crowd: bool) -> None:
-        """Send a call, of its variables only what a nursery does not have.
+        """Send a call, of its variables only what a prefork server does not have.
 
         Every word that a child need not read is memory that it need not copy. Raises ValueError
         when a variable cannot be one.
@@ -88,7 +90,7 @@ class Jobs:
             if known.get(name) != value
         }
         removed = [_encoded(name) for name in known if name not in env]
-        words = command.argv[len(self._nursery.program) :]
+        words = command.argv[len(self._prefork.program) :]
         job = (words, changed, removed, str(command.cwd), int(command.feeds), int(in_crowd))
         wire.send_value(self._ours, wire.RUN, job, fds)
 
@@ -135,28 +137,28 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A nursery has loaded its modules and keeps a child waiting."""
+    """A prefork server has loaded its modules and keeps a child waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfit:
-    """A nursery cannot serve its script: nothing ran, and it is gone."""
+class Ineligible:
+    """A prefork server cannot serve its script: nothing ran, and it is gone."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The slot is gone or talks nonsense; `reason` is empty when it did not say why.
+    """The sandbox is gone or talks nonsense; `reason` is empty when it did not say why.
 
-    With `call`, the slot is still there, and says that nothing of this call is alive.
+    With `call`, the sandbox is still there, and says that nothing of this call is alive.
     """
 
     reason: str = ""
     call: int = 0
 
 
-Reply = Finished | NotStarted | Unfit | Lost
+Reply = Finished | NotStarted | Ineligible | Lost
 
 
 def read_reply(packet: bytes) -> Reply | Ready:
@@ -174,8 +176,8 @@ def read_reply(packet: bytes) -> Reply | Ready:
 def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
     if kind == wire.READY:
         return Ready()
-    if kind == wire.UNFIT:
-        return Unfit(reason=REASONS.get(numbers[0] if numbers else CRASHED, REASONS[CRASHED]))
+    if kind == wire.INELIGIBLE:
+        return Ineligible(reason=REASONS.get(numbers[0] if numbers else CRASHED, REASONS[CRASHED]))
     if kind == wire.LOST:
         (call,) = numbers
         return Lost(call=call)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.extras import require_extra
 from skillpouch.integrations.model_results import data_url
+from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
 from skillpouch.tools import Tool, model_schema

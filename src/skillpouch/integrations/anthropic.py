@@ -5,8 +5,8 @@ Only dictionaries come and go, so Anthropic's own package is not needed here.
 
 from typing import Any, Literal
 
-from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described
 from skillpouch.integrations.model_results import base64_text
+from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,

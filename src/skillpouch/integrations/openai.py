@@ -6,8 +6,8 @@ Only dictionaries come and go, so OpenAI's own package is not needed here.
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described
 from skillpouch.integrations.model_results import data_url
+from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,

@@ -6,9 +6,9 @@ from typing import Any
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
-from skillpouch.integrations.choosing import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.extras import require_extra
 from skillpouch.integrations.model_results import failure_text, refusal_text, storable
+from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.strict_schemas import plain_root
 from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillpouch.errors import SkillpouchError, UnknownToolError
-from skillpouch.integrations.choosing import Wanted, bound, chosen_tools, kept_skills
 from skillpouch.integrations.model_results import failure_text, refusal_text
+from skillpouch.integrations.selection import Wanted, bound, chosen_tools, kept_skills
 from skillpouch.integrations.strict_schemas import without_nulls
 from skillpouch.manager import SkillManager
 from skillpouch.results import Attachment, ToolResult

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.policy.approval import Answer, Approver, Question, ask
-    from skillpouch.policy.command_test import Command
+    from skillpouch.policy.command_test import CommandTest
     from skillpouch.policy.conditions import (
         Absent,
         Condition,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "approval": ("Answer", "Approver", "Question", "ask"),
     "argument_tests": ("Equals", "Glob", "Greater", "Less", "Regex"),
-    "command_test": ("Command",),
+    "command_test": ("CommandTest",),
     "conditions": ("Absent", "Condition", "Present"),
     "decisions": ("Decision", "Request"),
     "examples": ("Example",),
@@ -38,7 +38,7 @@ __all__ = [
     "Absent",
     "Answer",
     "Approver",
-    "Command",
+    "CommandTest",
     "Condition",
     "Decision",
     "Equals",

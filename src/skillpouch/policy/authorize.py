@@ -43,7 +43,7 @@ from skillpouch.trust.review import changes_between, in_short
 from skillpouch.untrusted_files import is_plain
 
 
-def what_runs(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
+def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
     """Return a command line, a request, or the name of a function."""
     match tool.runs:
         case Script(file=file, language=language):
@@ -119,8 +119,8 @@ def _existing(paths: Iterable[str]) -> list[Path]:
 _MOST_KNOWN = 4096
 
 
-class StandingPermits:
-    """Permits by all that a policy sees of a tool that has no folder and was granted nothing.
+class PermitCache:
+    """Authorizer by all that a policy sees of a tool that has no folder and was granted nothing.
 
     The arguments are left out: only what was decided without a look at them belongs here.
     """
@@ -173,7 +173,7 @@ class _Case:
         return (*self.request.granted, *self.request.needs)
 
 
-class Permits:
+class Authorizer:
     """Decides for the calls of one executor. What was said for a session is remembered here."""
 
     def __init__(
@@ -194,7 +194,7 @@ class Permits:
         self._roots = tuple(roots)
         self._needs = CallNeeds(proposes=approver is not None)
         self._said: set[_Said] = set()
-        self._standing = StandingPermits()
+        self._standing = PermitCache()
 
     def standing(self, call: ToolCall) -> Permit | None:
         """Return the yes that was said to all calls of such a tool, None when there is none."""
@@ -327,7 +327,7 @@ class Permits:
         question = Question(
             tool=case.tool.id,
             skill=case.tool.skill,
-            runs=runs or what_runs(case.tool),
+            runs=runs or describe_command(case.tool),
             arguments=redactor.value(said),
             needs=case.request.needs,
             reasons=decision.reasons,

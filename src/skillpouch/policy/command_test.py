@@ -23,7 +23,7 @@ _CLUSTER = re.compile(r"-[^-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandTest:
     """A shell command of these words: `cargo build *`. The last `*` is any further words."""
 
     pattern: str

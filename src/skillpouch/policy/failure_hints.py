@@ -13,8 +13,8 @@ from skillpouch.tools import Binary, InlineScript, Script
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package
-from skillpouch.trust.package_asks import package_asks
 from skillpouch.trust.requested import needs_no_grant
+from skillpouch.trust.requested_packages import package_asks
 
 # How programs say that there is no network: a name is not found, or there is no way to it.
 _NO_NETWORK = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
 from skillpouch.errors import PolicyFileError
-from skillpouch.policy.command_test import Command
+from skillpouch.policy.command_test import CommandTest
 from skillpouch.policy.conditions import (
     Absent,
     Condition,
@@ -137,7 +137,7 @@ _TESTS: dict[str, Callable[[Any], AnyTest]] = {
     "equals": lambda value: Equals(_plain(value)),
     "glob": lambda value: Glob(_text(value)),
     "regex": lambda value: Regex(_text(value)),
-    "command": lambda value: Command(_text(value)),
+    "command": lambda value: CommandTest(_text(value)),
     "greater": lambda value: Greater(_number(value)),
     "less": lambda value: Less(_number(value)),
     "present": _true(Present()),

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.environment import base_environment
 from skillpouch.errors import SkillpouchError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.zygotes import probe, this_python
+from skillpouch.execution.zygote_client import probe, this_python
 from skillpouch.limits import Limits
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.runtime.loop_thread import run_blocking
 
 _RUNNERS = Path(__file__).with_name("backends") / "runners"

@@ -25,7 +25,7 @@ class _Layer:
     names: frozenset[str] = frozenset()
 
 
-class AddedTools:
+class ToolOverlay:
     """Tools by skill, over a shared source that others may use, too, and that is never changed.
 
     A skill that was added hides the shared one of its name; a tool that was added takes the wire

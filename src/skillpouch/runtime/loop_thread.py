@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 Value = TypeVar("Value")
 
 
-class Outlasting(asyncio.Future[Value]):
+class UncancellableFuture(asyncio.Future[Value]):
     """A result that cannot be given up: whoever does goes on waiting, for an end that comes sooner.
 
     With `on_cancel`, which sees to that. To shield an ordinary future takes another one and one
@@ -55,7 +55,7 @@ class Outlasting(asyncio.Future[Value]):
 _JOIN_SECONDS = 5.0
 
 
-class Post:
+class LoopMailbox:
     """Hands work to a loop from other threads; all that is there when it looks costs one wake-up.
 
     To wake a loop is a system call at which the thread lets others run: with hundreds of calls
@@ -146,7 +146,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.post = Post(self.loop)
+        self.post = LoopMailbox(self.loop)
         self.signals = SignalRelay(self.loop)
         self.thread = threading.Thread(target=self._serve, name="skillpouch-loop", daemon=True)
         self.thread.start()
@@ -181,13 +181,13 @@ class _Running:
         # The lock too: another thread may have held it at the moment of the fork.
         self.lock = threading.Lock()
         self.current: LoopThread | None = None
-        self.posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
+        self.posts: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopMailbox] = WeakKeyDictionary()
 
-    def post_to(self, loop: asyncio.AbstractEventLoop) -> Post:
+    def post_to(self, loop: asyncio.AbstractEventLoop) -> LoopMailbox:
         """Return the one way to a loop that waits for ours."""
         found = self.posts.get(loop)
         if found is None:
-            found = self.posts[loop] = Post(loop)
+            found = self.posts[loop] = LoopMailbox(loop)
         return found
 
     def get(self) -> LoopThread:
@@ -317,18 +317,20 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
     def cancel() -> None:
         tasks[0].cancel()  # there by now: what was put earlier runs earlier
 
-    result: Outlasting[Value] = Outlasting(loop, lambda: thread.post.put(cancel))
+    result: UncancellableFuture[Value] = UncancellableFuture(loop, lambda: thread.post.put(cancel))
     thread.post.put(start)
     return await result
 
 
-def _tell(post: Post, task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
+def _tell(
+    post: LoopMailbox, task: "asyncio.Task[Value]", result: UncancellableFuture[Value]
+) -> None:
     # A loop that was closed meanwhile has nobody left who waits.
     with contextlib.suppress(RuntimeError):
         post.put(lambda: _settle(task, result))
 
 
-def _settle(task: "asyncio.Task[Value]", result: Outlasting[Value]) -> None:
+def _settle(task: "asyncio.Task[Value]", result: UncancellableFuture[Value]) -> None:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or result.is_unwanted:
         result.end_cancelled()

@@ -10,7 +10,7 @@ Made = TypeVar("Made")
 _MOST = 4_096
 
 
-def by_identity(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
+def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
     """Remember what a function made of the very same object, which nobody changes any more.
 
     The objects are kept, so that their ids stay their own.

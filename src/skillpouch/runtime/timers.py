@@ -53,7 +53,7 @@ class _Time:
         return self._left - (time.monotonic() - self._since)
 
 
-class PatientClock:
+class PausableTimer:
     """Rings once on its loop after `seconds` in which nobody was asked.
 
     While it is `heard`, whatever that code asks somebody, in whatever thread, stops it.
@@ -108,7 +108,7 @@ class PatientClock:
             self._ring()
 
 
-class PatientWait:
+class PausableWait:
     """Waits on this thread for a word, for `seconds` in which nobody was asked.
 
     What runs in the context of the block it is entered for stops it by asking somebody.

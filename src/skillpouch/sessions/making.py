@@ -10,11 +10,11 @@ from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.tools import authoring_tools
 from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
-from skillpouch.registry.overlay import AddedTools, ToolSource
+from skillpouch.registry.overlay import ToolOverlay, ToolSource
 from skillpouch.registry.registry import ToolRegistry
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
@@ -45,7 +45,7 @@ class SessionMaker:
         skills: "SkillManager | ToolSource | Iterable[Tool]",
         *,
         terms: Mapping[str, Any],
-        house: Mapping[str, Any],
+        controls: Mapping[str, Any],
         policy: Policy | PolicyOf | None,
         secrets: Secrets | None,
         builtins: bool,
@@ -54,7 +54,7 @@ class SessionMaker:
         self._sessions = sessions
         self._shared = _source_of(skills)
         self._terms = {**terms, "read_only": getattr(skills, "kept_in", ())}
-        self._house = house
+        self._controls = controls
         self._policy = policy
         self._secrets = secrets or environment_secrets
         self._builtins = builtins
@@ -81,7 +81,7 @@ class SessionMaker:
         memory = WorkspaceSession()
         own = built_in_tools(memory) if self._builtins else []
         caller = _Caller(self._sessions, row.id)
-        added = AddedTools(self._shared, own, caller=caller, private=True)
+        added = ToolOverlay(self._shared, own, caller=caller, private=True)
         session = Session(row, added, lambda tools: self._executor(tools, row), memory)
         if self._define_in is not None:
             author = Author(added, self._define_in / row.id / "skills", forget=forget_skill)
@@ -90,15 +90,15 @@ class SessionMaker:
             session.at_end(author.close)
         return session
 
-    def _executor(self, added: AddedTools, row: Row) -> ToolExecutor:
-        house = House(
-            **self._house,
+    def _executor(self, added: ToolOverlay, row: Row) -> ToolExecutor:
+        controls = Controls(
+            **self._controls,
             policy=self._policy_of(row),
             secrets=self._secret,
             grants=self._grants,
             session=row.id,
         )
-        return ToolExecutor(added, workspace=row.workspace, **self._terms, house=house)
+        return ToolExecutor(added, workspace=row.workspace, **self._terms, controls=controls)
 
     def _policy_of(self, row: Row) -> Policy:
         own = self._policies.get(row.id)

@@ -118,7 +118,7 @@ class SessionManager:
             self,
             skills,
             terms={"limits": limits, "sandbox": sandbox, "require": tuple(require)},
-            house={"approver": approver, "journal": journal, "telemetry": telemetry},
+            controls={"approver": approver, "journal": journal, "telemetry": telemetry},
             policy=policy,
             secrets=secrets,
             builtins=builtins,

@@ -15,13 +15,13 @@ from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.execution.engine import end_programs_in
 from skillpouch.executor import ToolExecutor
 from skillpouch.problems import Problem
-from skillpouch.registry.overlay import AddedTools, ToolSource
+from skillpouch.registry.overlay import ToolOverlay, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.sessions.errors import SessionEndedError
 from skillpouch.sessions.store import Row, SessionStore
 from skillpouch.skills import Skill
 
-MakeExecutor = Callable[[AddedTools], ToolExecutor]
+MakeExecutor = Callable[[ToolOverlay], ToolExecutor]
 Running = dict["asyncio.Task[Any]", "Future[None]"]
 
 
@@ -33,7 +33,7 @@ class SessionTools:
         self._id = session_id
 
     @property
-    def source(self) -> AddedTools:
+    def source(self) -> ToolOverlay:
         return self._sessions.opened(self._id).added
 
     @property
@@ -87,7 +87,7 @@ class Session:
     """What this process knows of a session; made when it is first used, never shared."""
 
     def __init__(
-        self, row: Row, added: AddedTools, make: MakeExecutor, memory: WorkspaceSession
+        self, row: Row, added: ToolOverlay, make: MakeExecutor, memory: WorkspaceSession
     ) -> None:
         self.row = row
         self.version = 0  # of what is on disk, as far as it was read

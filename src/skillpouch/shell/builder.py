@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Literal, Self
 
-from skillpouch.controls import House
+from skillpouch.controls import Controls
 from skillpouch.executor import ToolExecutor
 from skillpouch.shell.call_log import OnStatus
 from skillpouch.shell.callbacks import CallbackTools, is_async
@@ -98,19 +98,19 @@ class ScriptedToolBuilder:
 
     def build(self) -> "ScriptedTool":
         """Return the tool; it can be used any number of times, also at once."""
-        from skillpouch.shell.scripted_tool import Making, ScriptedTool
+        from skillpouch.shell.scripted_tool import ScriptedTool, ToolSettings
 
         source = CallbackTools(dict(self._callbacks))
         definitions = {name: definition for name, (definition, _) in self._callbacks.items()}
-        house = House(policy=self._policy, approver=self._approver, journal=self._journal)
+        controls = Controls(policy=self._policy, approver=self._approver, journal=self._journal)
         toolbox = Toolbox(
             offered=lambda: definitions,
-            executor=ToolExecutor(source, house=house),
+            executor=ToolExecutor(source, controls=controls),
             tool=source.get,
             immediate=self._immediate(),
         )
         return ScriptedTool(
-            Making(
+            ToolSettings(
                 name=self._name,
                 about=self._about,
                 toolbox=toolbox,

@@ -76,7 +76,7 @@ class _Begun(NamedTuple):
         return ScriptCall(seq=seq, **self._asdict())
 
 
-class Ledger:
+class CallLog:
     """Every call in the order in which they began; one that never ended was cancelled."""
 
     def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:

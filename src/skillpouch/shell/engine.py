@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skillpouch.errors import PortableError
-from skillpouch.shell.worker.order import Done, OnCommand, OnText, Order
+from skillpouch.shell.worker.protocol import Done, OnCommand, OnText, ScriptRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """An order, who answers its commands, and who hears what it prints, on whatever thread."""
 
-    order: Order
+    order: ScriptRequest
     on_command: OnCommand
     on_text: OnText
     immediate: frozenset[str] = frozenset()  # commands whose answer never waits for anything

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.runtime.memoize import by_identity
+from skillpouch.runtime.memoize import memoize_by_id
 from skillpouch.shell.errors import (
     FlagError,
     FlagValueError,
@@ -174,7 +174,7 @@ class Parameters:
         return read
 
 
-parameters_of = by_identity(Parameters)  # once for each schema
+parameters_of = memoize_by_id(Parameters)  # once for each schema
 
 
 __all__ = ["FlagError", "Flags", "read_flags"]

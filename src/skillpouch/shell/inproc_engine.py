@@ -13,7 +13,14 @@ from skillpouch.runtime.loop_thread import background_loop
 from skillpouch.shell.engine import Job
 from skillpouch.shell.errors import BashMissingError
 from skillpouch.shell.status import Stopped
-from skillpouch.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
+from skillpouch.shell.worker.protocol import (
+    CommandReply,
+    CommandRequest,
+    Done,
+    OnCommand,
+    OnText,
+    ScriptRequest,
+)
 from skillpouch.shell.worker.script import Immediate, Shell
 
 Value = TypeVar("Value")
@@ -50,7 +57,7 @@ class BegunScript:
     """
 
     def __init__(
-        self, order: Order, on_command: OnCommand, on_text: OnText, immediate: Immediate
+        self, order: ScriptRequest, on_command: OnCommand, on_text: OnText, immediate: Immediate
     ) -> None:
         self._making = (order, on_command, immediate)
         self._on_text = on_text
@@ -118,13 +125,13 @@ class InprocEngine:
 
         context = contextvars.copy_context()
 
-        async def on_command(command: Command) -> Answer:
+        async def on_command(command: CommandRequest) -> CommandReply:
             # The engine calls from a context of its own, which knows of no call above this one.
             for variable, value in context.items():
                 variable.set(value)
             return await job.on_command(command)
 
-        def answer_now(command: Command) -> Answer:
+        def answer_now(command: CommandRequest) -> CommandReply:
             return run_now(job.on_command(command), context)
 
         return on_command, Immediate(job.immediate, answer_now, run_in_idle_thread)

@@ -13,7 +13,7 @@ from skillpouch.shell.prompt import help_page
 from skillpouch.shell.schema_shapes import properties_of
 from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
-from skillpouch.shell.worker.order import Answer
+from skillpouch.shell.worker.protocol import CommandReply
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
@@ -103,41 +103,45 @@ class ResultBox:
     def __init__(self) -> None:
         self.value: Any = None
 
-    def set(self, words: Sequence[str], stdin: str | None) -> Answer:
+    def set(self, words: Sequence[str], stdin: str | None) -> CommandReply:
         text = words[0] if words else stdin or ""
         if len(words) > 1:
-            return Answer("", "result: one JSON value; quote it\n", 2)
+            return CommandReply("", "result: one JSON value; quote it\n", 2)
         if len(text) > LARGEST_VALUE:
             hint = f"{LARGEST_VALUE:,} characters are the most; write more to a file below /out"
-            return Answer("", f"result: a value of {len(text):,} characters\nhint: {hint}\n", 2)
+            return CommandReply(
+                "", f"result: a value of {len(text):,} characters\nhint: {hint}\n", 2
+            )
         value = json_value(text)
         if value is NO_VALUE:
             hint = "quote it, or pipe JSON into it: … | jq '{total: .n}' | result"
-            return Answer("", f"result: {text[:80]!r} is no JSON\nhint: {hint}\n", 2)
+            return CommandReply("", f"result: {text[:80]!r} is no JSON\nhint: {hint}\n", 2)
         self.value = value
-        return Answer()
+        return CommandReply()
 
 
-def help_for(words: Sequence[str], name: str, tools: Mapping[str, ToolDef], about: str) -> Answer:
-    """Answer `help`, `help NAME` and `help --json NAME`."""
+def help_for(
+    words: Sequence[str], name: str, tools: Mapping[str, ToolDef], about: str
+) -> CommandReply:
+    """CommandReply `help`, `help NAME` and `help --json NAME`."""
     names = [word for word in words if word != "--json"]
     if not names:
-        return Answer(_line(help_page(name, list(tools.values()), short_description=about)))
+        return CommandReply(_line(help_page(name, list(tools.values()), short_description=about)))
     tool = tools.get(names[0])
     if tool is None:
         near = nearest(names[0], tools)
         meant = f"did you mean {' or '.join(near)}?" if near else "`discover WORDS` finds commands"
-        return Answer("", f"help: no command named {names[0]}\nhint: {meant}\n", 1)
-    return Answer(_line(_as_json(tool) if "--json" in words else usage_page(tool)))
+        return CommandReply("", f"help: no command named {names[0]}\nhint: {meant}\n", 1)
+    return CommandReply(_line(_as_json(tool) if "--json" in words else usage_page(tool)))
 
 
-def discovered(words: Sequence[str], tools: Mapping[str, ToolDef]) -> Answer:
-    """Answer `discover WORDS`: what fits, best first, and how it is written."""
+def discovered(words: Sequence[str], tools: Mapping[str, ToolDef]) -> CommandReply:
+    """CommandReply `discover WORDS`: what fits, best first, and how it is written."""
     found = discover(words, tools.values())
     if not found:
-        return Answer("", "discover: no command does that; `help` shows all\n", 1)
+        return CommandReply("", "discover: no command does that; `help` shows all\n", 1)
     lines = [f"{tool.name}: {tool.description}\n  {usage_line(tool)}\n" for tool in found]
-    return Answer("".join(lines))
+    return CommandReply("".join(lines))
 
 
 def _as_json(tool: ToolDef) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from skillpouch.errors import PortableError, nearest
 from skillpouch.json_values import NO_VALUE, json_value
-from skillpouch.shell.tool_command import INVALID, NOT_FOUND, Calling
-from skillpouch.shell.worker.order import Answer
+from skillpouch.shell.tool_command import INVALID, NOT_FOUND, ToolCalls
+from skillpouch.shell.worker.protocol import CommandReply
 
 _USAGE = "usage: … | pmap [-j N] TOOL [WORDS with {} or {.field}]\n"
 _DEFAULT_JOBS = 8
@@ -35,18 +35,18 @@ class PmapError(PortableError):
 
 
 async def run_pmap(
-    words: Sequence[str], stdin: str | None, calling: Calling, tools: Sequence[str]
-) -> Answer:
+    words: Sequence[str], stdin: str | None, calling: ToolCalls, tools: Sequence[str]
+) -> CommandReply:
     """Call a tool for each item; the outputs in the order of the items, then what failed."""
     try:
         plan = _plan(words, tools)
         items = _items(stdin or "")
         lines = [_filled(plan.words, item) for item in items]
     except PmapError as error:
-        return Answer("", f"pmap: {error}\n", error.code)
+        return CommandReply("", f"pmap: {error}\n", error.code)
     room = asyncio.Semaphore(plan.jobs)
 
-    async def one(line: tuple[str, ...]) -> Answer:
+    async def one(line: tuple[str, ...]) -> CommandReply:
         async with room:
             return await calling.call(plan.tool, line, None)
 
@@ -56,7 +56,7 @@ async def run_pmap(
     if failed:
         which = ", ".join(map(str, failed[:10])) + (" …" if len(failed) > 10 else "")  # noqa: PLR2004
         errors += f"pmap: {len(failed)} of {len(answers)} failed: item {which}\n"
-    return Answer("".join(answer.stdout for answer in answers), errors, 1 if failed else 0)
+    return CommandReply("".join(answer.stdout for answer in answers), errors, 1 if failed else 0)
 
 
 def _plan(words: Sequence[str], tools: Sequence[str]) -> _Plan:

@@ -12,19 +12,19 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from skillpouch.runtime.timers import PatientClock, PatientWait
-from skillpouch.shell.call_log import Ledger, OnStatus, ScriptEvent, Watchers
+from skillpouch.runtime.timers import PausableTimer, PausableWait
+from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
 from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, Job, ShellEngine
 from skillpouch.shell.inproc_engine import InprocEngine, Words
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.own_commands import STUBS, ResultBox, discovered, help_for
 from skillpouch.shell.pmap import run_pmap
 from skillpouch.shell.responses import Artifact, ToolResponse
-from skillpouch.shell.status import Facts, KeptText, Stopped, Verdict, verdict
-from skillpouch.shell.tool_command import Calling
+from skillpouch.shell.status import Facts, KeptText, ScriptVerdict, Stopped, verdict
+from skillpouch.shell.tool_command import ToolCalls
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import OWN_COMMANDS
-from skillpouch.shell.worker.order import Answer, Command, Done, Order
+from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 
 # A hostile script is read by these in the host itself: none looks at a character twice. A quote
 # that is not closed goes to the end, or every quote after it would be tried again.
@@ -113,7 +113,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ScriptSettings:
     """What all runs of one tool have in common."""
 
     name: str
@@ -137,7 +137,7 @@ class Surroundings:
 
         if not isinstance(script, str) or refusal_of(script):
             return False
-        order = Order(script=script, commands=self.commands)
+        order = ScriptRequest(script=script, commands=self.commands)
         return is_mentioned_only(self.toolbox.immediate | _NEVER_WAIT, order)
 
     @property
@@ -149,13 +149,13 @@ class Surroundings:
 class ScriptRun:
     """Runs one script; made for each anew, so that any number can run at once."""
 
-    def __init__(self, around: Surroundings, options: RunOptions) -> None:
+    def __init__(self, around: ScriptSettings, options: RunOptions) -> None:
         self._around = around
         self._options = options
         self._watchers = Watchers(around.on_status, options.on_status)
-        self._ledger = Ledger(around.limits, self._watchers)
-        self._calling = Calling(
-            around.toolbox, self._ledger, around.limits, dry_run=options.dry_run
+        self._call_log = CallLog(around.limits, self._watchers)
+        self._calling = ToolCalls(
+            around.toolbox, self._call_log, around.limits, dry_run=options.dry_run
         )
         self._result = ResultBox()
         self._stdout = KeptText(around.limits.output_bytes)
@@ -176,7 +176,7 @@ class ScriptRun:
         ending = Done(2) if refusal else await self._hold(script, timeout_seconds)
         found = self._verdict(script, ending, timeout_seconds)
         if refusal:
-            found = Verdict(status="syntax", exit_code=2, notes=(refusal,))
+            found = ScriptVerdict(status="syntax", exit_code=2, notes=(refusal,))
         done = ending if isinstance(ending, Done) else Done(found.exit_code)
         if self._watchers:
             self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
@@ -193,7 +193,7 @@ class ScriptRun:
         )
         if self._options.aside is not None:
             return self._hold_aside(self._options.aside, job, timeout_seconds)
-        clock = PatientClock(timeout_seconds, lambda: self._stop("timed_out"))
+        clock = PausableTimer(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
             self._running = asyncio.ensure_future(self._around.engine.run(job))
@@ -213,7 +213,7 @@ class ScriptRun:
     def _hold_aside(self, words: Words, job: Job, timeout_seconds: float) -> Done | None:
         engine = self._around.engine
         assert isinstance(engine, InprocEngine)
-        with PatientWait(timeout_seconds) as wait:
+        with PausableWait(timeout_seconds) as wait:
             script = engine.begin(job, partial(words.put, ""))
             why = wait.word(words)
         if why == "":
@@ -229,7 +229,7 @@ class ScriptRun:
             self._stopped = why
             self._running.cancel()
 
-    async def _order(self, script: str) -> Order:
+    async def _order(self, script: str) -> ScriptRequest:
         toolbox, options = self._around.toolbox, self._options
         folders = await toolbox.folders_for(script)
         self._last_offered = toolbox.definitions
@@ -239,7 +239,7 @@ class ScriptRun:
             self._known.update(commands)
         if options.files:
             folders = {**folders, "/in": dict(options.files)}
-        return Order(
+        return ScriptRequest(
             script=script,
             commands=commands,
             stubs=STUBS,
@@ -262,7 +262,7 @@ class ScriptRun:
             elif self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop, "output")
 
-    async def _answer(self, command: Command) -> Answer:
+    async def _answer(self, command: CommandRequest) -> CommandReply:
         self._open += 1
         self._open_at_once = max(self._open_at_once, self._open)
         try:
@@ -275,11 +275,11 @@ class ScriptRun:
         except Exception:  # noqa: BLE001 - it is logged, and the script goes on
             # A command without an answer would wait until the time is up.
             _log.exception("the command %s of a script failed", command.name)
-            return Answer("", f"{command.name}: internal error\n", 1)
+            return CommandReply("", f"{command.name}: internal error\n", 1)
         finally:
             self._open -= 1
 
-    def _with_new(self, answer: Answer) -> Answer:
+    def _with_new(self, answer: CommandReply) -> CommandReply:
         """Tell the shell of commands that have come since it was last told."""
         offered = self._around.toolbox.definitions
         if offered is self._last_offered:
@@ -289,8 +289,8 @@ class ScriptRun:
         self._known.update(new)
         return answer._replace(new=new)
 
-    async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> Answer:
-        """Answer a command that every script has."""
+    async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> CommandReply:
+        """CommandReply a command that every script has."""
         tools = self._around.toolbox.definitions
         match name:
             case "result":
@@ -302,7 +302,9 @@ class ScriptRun:
             case _:
                 return await run_pmap(words, stdin, self._calling, tuple(tools))
 
-    def _verdict(self, script: str, ending: Done | Crash | None, timeout_seconds: float) -> Verdict:
+    def _verdict(
+        self, script: str, ending: Done | Crash | None, timeout_seconds: float
+    ) -> ScriptVerdict:
         after = f"{timeout_seconds:g} s"
         if self._stopped == "output":
             after = f"{_MOST_PRINTED_BYTES:,} bytes"
@@ -314,12 +316,12 @@ class ScriptRun:
                 script=script,
                 stderr=self._stderr.text,
                 open_at_once=self._open_at_once,
-                refusals=tuple(self._ledger.refusals),
-                was_denied=self._ledger.was_denied,
+                refusals=tuple(self._call_log.refusals),
+                was_denied=self._call_log.was_denied,
             )
         )
 
-    def _response(self, script: str, done: Done, found: Verdict) -> ToolResponse:
+    def _response(self, script: str, done: Done, found: ScriptVerdict) -> ToolResponse:
         notes = (*found.notes, *(f"note: {note}" for note in notes_on(script)))
         stderr = self._stderr.text
         if notes:
@@ -330,7 +332,7 @@ class ScriptRun:
             exit_code=found.exit_code,
             status=found.status,
             result=self._result.value,
-            calls=self._ledger.calls,
+            calls=self._call_log.calls,
             artifacts=tuple(Artifact(path=p, data=d) for p, d in sorted(done.files.items())),
             artifacts_left_out=done.files_left_out,
             truncated=done.truncated or self._stdout.truncated or self._stderr.truncated,

@@ -26,7 +26,7 @@ from skillpouch.shell.responses import (
     state_token,
     with_time_note,
 )
-from skillpouch.shell.script_run import Preview, RunOptions, ScriptRun, Surroundings, preview_of
+from skillpouch.shell.script_run import Preview, RunOptions, ScriptRun, ScriptSettings, preview_of
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.tools import Hosted, Tool
 
@@ -45,7 +45,7 @@ _INPUT_SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
+class ToolSettings:
     """What a scripted tool is made of."""
 
     name: str
@@ -64,11 +64,11 @@ class ScriptedTool(Shared):
     Made by `builder` from functions of the host, or by `over` from tools that there are already.
     """
 
-    def __init__(self, making: Making) -> None:
+    def __init__(self, making: ToolSettings) -> None:
         self.name = making.name
         self._toolbox = making.toolbox
         self._state_key = making.state_key
-        self._around = Surroundings(
+        self._around = ScriptSettings(
             name=making.name,
             about=making.about,
             toolbox=making.toolbox,
@@ -103,7 +103,7 @@ class ScriptedTool(Shared):
         """
         from skillpouch.shell.skill_commands import skill_toolbox
 
-        making = Making(
+        making = ToolSettings(
             name=name,
             about=short_description,
             toolbox=skill_toolbox(tools),
@@ -276,7 +276,7 @@ class _Scripts:
         del self._tools[number]
 
 
-def _engine(making: Making) -> ShellEngine:
+def _engine(making: ToolSettings) -> ShellEngine:
     if making.engine == "inproc":
         from skillpouch.shell.inproc_engine import InprocEngine
 

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
-from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.registry.registry import is_built_in
 from skillpouch.shell.errors import CommandNameError
 from skillpouch.shell.toolbox import Executor, Folders, Toolbox, ToolDef
@@ -103,7 +103,7 @@ class SkillTools(Protocol):
     """Whose tools are to be commands: a SkillManager, or one session."""
 
     @property
-    def source(self) -> AddedTools: ...
+    def source(self) -> ToolOverlay: ...
     @property
     def executor(self) -> Executor: ...
     def list_skills(self) -> list[Skill]: ...

@@ -6,7 +6,7 @@ from typing import Literal
 
 from skillpouch.shell.engine import Crash
 from skillpouch.shell.responses import Status
-from skillpouch.shell.worker.order import Done
+from skillpouch.shell.worker.protocol import Done
 
 Stopped = Literal["", "timed_out", "cancelled", "output"]
 
@@ -31,35 +31,35 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ScriptVerdict:
     status: Status
     exit_code: int
     notes: tuple[str, ...] = ()
 
 
-def verdict(facts: Facts) -> Verdict:
+def verdict(facts: Facts) -> ScriptVerdict:
     """Return the status, the exit code, and the lines that explain them."""
     match facts.ending:
         case None:
             return _stopped(facts)
         case Crash(reason=reason, signal=signal):
             code = _SIGNALLED + signal if signal else 1
-            return Verdict(status="crashed", exit_code=code, notes=(f"crashed: {reason}",))
+            return ScriptVerdict(status="crashed", exit_code=code, notes=(f"crashed: {reason}",))
         case Done() as done:
             return _ended(done, facts)
 
 
-def _stopped(facts: Facts) -> Verdict:
+def _stopped(facts: Facts) -> ScriptVerdict:
     if facts.stopped == "timed_out":
         note = f"timed out after {facts.stopped_after}"
-        return Verdict(status="timed_out", exit_code=124, notes=(note,))
+        return ScriptVerdict(status="timed_out", exit_code=124, notes=(note,))
     if facts.stopped == "output":
         note = f"limit: it printed more than {facts.stopped_after}"
-        return Verdict(status="limit", exit_code=1, notes=(note,))
-    return Verdict(status="cancelled", exit_code=130, notes=("cancelled",))
+        return ScriptVerdict(status="limit", exit_code=1, notes=(note,))
+    return ScriptVerdict(status="cancelled", exit_code=130, notes=("cancelled",))
 
 
-def _ended(done: Done, facts: Facts) -> Verdict:
+def _ended(done: Done, facts: Facts) -> ScriptVerdict:
     if done.error is not None:
         return _error(done.error, done.exit_code or 1)
     limits = [f"limit: {refusal}" for refusal in facts.refusals]
@@ -67,18 +67,18 @@ def _ended(done: Done, facts: Facts) -> Verdict:
     if dropped:
         limits.append(f"limit: {dropped}; `pmap -j N TOOL {{}}` runs any number")
     if limits:
-        return Verdict(status="limit", exit_code=done.exit_code or 1, notes=tuple(limits))
+        return ScriptVerdict(status="limit", exit_code=done.exit_code or 1, notes=tuple(limits))
     if done.exit_code == 0:
-        return Verdict(status="ok", exit_code=0)
+        return ScriptVerdict(status="ok", exit_code=0)
     status: Status = "denied" if facts.was_denied else "failed"
-    return Verdict(status=status, exit_code=done.exit_code)
+    return ScriptVerdict(status=status, exit_code=done.exit_code)
 
 
-def _error(error: str, code: int) -> Verdict:
+def _error(error: str, code: int) -> ScriptVerdict:
     if error.startswith("parse error"):
-        return Verdict(status="syntax", exit_code=2, notes=(error,))
+        return ScriptVerdict(status="syntax", exit_code=2, notes=(error,))
     status: Status = "limit" if "limit" in error or "budget" in error else "failed"
-    return Verdict(status=status, exit_code=code, notes=(error,))
+    return ScriptVerdict(status=status, exit_code=code, notes=(error,))
 
 
 def _dropped(facts: Facts) -> str:

@@ -13,19 +13,19 @@ from skillpouch.errors import (
     nearest,
 )
 from skillpouch.results import ToolResult
-from skillpouch.shell.call_log import Ledger
+from skillpouch.shell.call_log import CallLog
 from skillpouch.shell.flags import FlagError, Flags, read_flags
 from skillpouch.shell.inproc_engine import is_immediate
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.status import byte_count
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
-from skillpouch.shell.worker.order import Answer
+from skillpouch.shell.worker.protocol import CommandReply
 
 _FATAL = 128  # what a shell adds to the signal that ended a command
 
 
-def printed(name: str, result: ToolResult) -> Answer:
+def printed(name: str, result: ToolResult) -> CommandReply:
     """Return output, errors and the exit code; text ends with a line end, as commands' does."""
     is_ok = result.outcome == "ok"
     stdout = result.data if is_ok else result.stdout
@@ -33,7 +33,7 @@ def printed(name: str, result: ToolResult) -> Answer:
     stderr = "" if is_silent else _errors(name, result)
     if result.truncated or result.http:
         stderr += "".join(f"note: {name}: {note}\n" for note in _notes(result))
-    return Answer(_whole(_line(stdout)), stderr and _whole(stderr), _exit_code(result))
+    return CommandReply(_whole(_line(stdout)), stderr and _whole(stderr), _exit_code(result))
 
 
 def _notes(result: ToolResult) -> Iterator[str]:
@@ -101,45 +101,45 @@ INVALID, DENIED, NOT_FOUND, FAILED = 2, 126, 127, 1  # exit codes, as shells hav
 _log = logging.getLogger(__name__)
 
 
-class Calling:
+class ToolCalls:
     """Makes the calls of one script. A dry run makes only those that read."""
 
     def __init__(
-        self, toolbox: Toolbox, ledger: Ledger, limits: ExecutionLimits, *, dry_run: bool = False
+        self, toolbox: Toolbox, call_log: CallLog, limits: ExecutionLimits, *, dry_run: bool = False
     ) -> None:
         self._toolbox = toolbox
-        self._ledger = ledger
+        self._call_log = call_log
         self._dry_run = dry_run
         self._room = asyncio.Semaphore(limits.max_parallel)
 
-    async def call(self, name: str, words: Sequence[str], stdin: str | None) -> Answer:
+    async def call(self, name: str, words: Sequence[str], stdin: str | None) -> CommandReply:
         """Run a tool for a script; whatever happens is an answer that the script can use."""
         tools = self._toolbox.definitions
         definition = tools.get(name)
         if definition is None:
-            return Answer("", _not_found(name, tools), NOT_FOUND)
+            return CommandReply("", _not_found(name, tools), NOT_FOUND)
         try:
             flags = read_flags(words, definition, stdin)
         except FlagError as error:
-            seq = self._ledger.begin(name, definition.effects, {"<words>": list(words)})
+            seq = self._call_log.begin(name, definition.effects, {"<words>": list(words)})
             said = _said(name, str(error), getattr(error, "hint", ""))
-            self._ledger.end(seq, "invalid", exit_code=INVALID, error=str(error))
-            return Answer("", said, INVALID)
+            self._call_log.end(seq, "invalid", exit_code=INVALID, error=str(error))
+            return CommandReply("", said, INVALID)
         if flags.help:
-            return Answer(_line(usage_page(definition)))
+            return CommandReply(_line(usage_page(definition)))
         answer = await self._recorded(definition, flags, stdin)
         if not flags.notes:
             return answer
         notes = "".join(f"note: {name}: {note}\n" for note in flags.notes)
         return answer._replace(stderr=notes + answer.stderr)
 
-    async def _recorded(self, definition: ToolDef, flags: Flags, stdin: str | None) -> Answer:
+    async def _recorded(self, definition: ToolDef, flags: Flags, stdin: str | None) -> CommandReply:
         name, effects = definition.name, definition.effects
-        seq = self._ledger.begin(name, effects, flags.params)
-        refusal = self._ledger.refusal(name)
+        seq = self._call_log.begin(name, effects, flags.params)
+        refusal = self._call_log.refusal(name)
         if refusal:
-            self._ledger.end(seq, "limit", exit_code=FAILED, error=refusal)
-            return Answer("", _said(name, refusal, "call it less often"), FAILED)
+            self._call_log.end(seq, "limit", exit_code=FAILED, error=refusal)
+            return CommandReply("", _said(name, refusal, "call it less often"), FAILED)
         try:
             if self._dry_run and set(effects) != {"read"}:
                 return self._only_recorded(seq, name, flags)
@@ -154,8 +154,8 @@ class Calling:
         except Exception:  # noqa: BLE001 - a script must get an answer
             # Skillpouch's own trouble: its words are for the host, not for a script.
             _log.exception("call %d of a script, %s, failed", seq, name)
-            self._ledger.end(seq, "failed", exit_code=FAILED, error="internal error")
-            return Answer("", _said(name, f"internal error (call {seq})", ""), FAILED)
+            self._call_log.end(seq, "failed", exit_code=FAILED, error="internal error")
+            return CommandReply("", _said(name, f"internal error (call {seq})", ""), FAILED)
         return self._answered(seq, name, result)
 
     def _input(self, name: str, flags: Flags, stdin: str) -> str | None:
@@ -165,28 +165,28 @@ class Calling:
         reads_arguments = self._toolbox.tool(name).convention == "stdin"
         return None if reads_arguments and flags.params else stdin
 
-    def _only_recorded(self, seq: int, name: str, flags: Flags) -> Answer:
+    def _only_recorded(self, seq: int, name: str, flags: Flags) -> CommandReply:
         check_arguments(self._toolbox.tool(name), flags.params)
-        self._ledger.end(seq, "dry_run", exit_code=0)
-        return Answer("", f"dry run: {name} was not called\n")
+        self._call_log.end(seq, "dry_run", exit_code=0)
+        return CommandReply("", f"dry run: {name} was not called\n")
 
-    def _refused(self, seq: int, definition: ToolDef, error: SkillpouchError) -> Answer:
+    def _refused(self, seq: int, definition: ToolDef, error: SkillpouchError) -> CommandReply:
         hint, code = error.advice, FAILED
         if isinstance(error, CallDeniedError):
             code = DENIED
-            self._ledger.end(seq, "denied", exit_code=code, error=str(error))
+            self._call_log.end(seq, "denied", exit_code=code, error=str(error))
         elif isinstance(error, InvalidArgumentsError):
             code = INVALID
             hint = f"usage: {usage_line(definition)}"
-            self._ledger.end(seq, "invalid", exit_code=code, error=str(error))
+            self._call_log.end(seq, "invalid", exit_code=code, error=str(error))
         else:
             code = NOT_FOUND if isinstance(error, UnknownToolError) else FAILED
-            self._ledger.end(seq, "not_started", exit_code=code, error=str(error))
-        return Answer("", _said(definition.name, f"{error} [{error.code}]", hint), code)
+            self._call_log.end(seq, "not_started", exit_code=code, error=str(error))
+        return CommandReply("", _said(definition.name, f"{error} [{error.code}]", hint), code)
 
-    def _answered(self, seq: int, name: str, result: ToolResult) -> Answer:
+    def _answered(self, seq: int, name: str, result: ToolResult) -> CommandReply:
         answer = printed(name, result)
-        self._ledger.end(
+        self._call_log.end(
             seq,
             result.outcome,
             exit_code=answer.exit_code,

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillpouch.shell.engine import Crash, EngineCrashedError, Job
 from skillpouch.shell.worker.frames import FrameError
-from skillpouch.shell.worker.order import Answer, Command, Done, Order
+from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES, Worker, Workers
 
 
@@ -27,7 +27,7 @@ class WorkerEngine:
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
         """Read a script in a worker, too: to read a hostile one may crash the engine."""
-        job = Job(order=Order(script), on_command=_nobody, on_text=lambda _out, _err: None)
+        job = Job(order=ScriptRequest(script), on_command=_nobody, on_text=lambda _out, _err: None)
         talk = _Talk(self._workers.take(), job)
         found: dict[str, Any] = await self._held(talk, {"type": "analyze", "script": script})
         return found
@@ -106,20 +106,20 @@ class _Talk:
             raise ValueError(f"command {number!r:.20} {name!r:.40}")
         self._last = number
         stdin = None if value["stdin"] is None else _text(value["stdin"])
-        command = Command(name, tuple(_text(word) for word in words), stdin)
+        command = CommandRequest(name, tuple(_text(word) for word in words), stdin)
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._answer(number, command), context=self._context.copy())
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _answer(self, number: int, command: Command) -> None:
+    async def _answer(self, number: int, command: CommandRequest) -> None:
         answer = await self._job.on_command(command)
         self._names.update(answer.new)
         try:
             self.worker.channel.send({"type": "answer", "id": number, **answer._asdict()})
         except FrameError:
             said = f"{command.name}: its answer is too long for a pipe\n"
-            refused = Answer("", said, 1)
+            refused = CommandReply("", said, 1)
             self.worker.channel.send({"type": "answer", "id": number, **refused._asdict()})
 
     def _hear_end(self, reason: str) -> None:
@@ -145,8 +145,8 @@ async def _in_thread(work: Any) -> int:
     return status
 
 
-async def _nobody(_command: Command) -> Answer:
-    return Answer("", "", 127)
+async def _nobody(_command: CommandRequest) -> CommandReply:
+    return CommandReply("", "", 127)
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skillpouch.execution.companions import Companion
+from skillpouch.execution.helper_process import Companion
 from skillpouch.shell.errors import BashMissingError
 from skillpouch.shell.worker.frames import FrameError, Frames, frame
 

@@ -10,7 +10,7 @@ from skillpouch.results import ToolResult
 from skillpouch.secrets.redaction import Redactor
 
 
-class Tape(Protocol):
+class Interceptor(Protocol):
     """Answers calls that it knows; hears of those that were made."""
 
     def answer(self, call: ToolCall) -> ToolResult | None: ...
@@ -21,11 +21,11 @@ class Tape(Protocol):
 
 # Of the whole process, as whatever tests put in the place of something else: an agent makes its
 # calls from threads and tasks that know nothing of the one in which the test began.
-_playing: list[Tape] = []
+_playing: list[Interceptor] = []
 
 
 @contextmanager
-def playing(tape: Tape) -> Iterator[None]:
+def playing(tape: Interceptor) -> Iterator[None]:
     """Let a tape answer, or hear of, every call of this process inside the block."""
     _playing.append(tape)
     try:
@@ -34,6 +34,6 @@ def playing(tape: Tape) -> Iterator[None]:
         _playing.remove(tape)
 
 
-def current_tape() -> Tape | None:
+def current_tape() -> Interceptor | None:
     """Return the tape that was put in last, if any."""
     return _playing[-1] if _playing else None

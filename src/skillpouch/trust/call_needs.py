@@ -6,21 +6,21 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, look
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.declarations.skill_tools import SkillTools
 from skillpouch.discovery.walk import skill_file_in
 from skillpouch.needs import Need
-from skillpouch.provision.packages.declared_files import DeclaredFiles, look
-from skillpouch.provision.packages.granted_packages import (
+from skillpouch.skills import Skill
+from skillpouch.tools import Function, Hosted, Script, Tool
+from skillpouch.trust.grant import Grant, is_below, needs_of
+from skillpouch.trust.granted_packages import (
     declared_anywhere,
     declared_packages,
     of_one_tool,
 )
-from skillpouch.skills import Skill
-from skillpouch.tools import Function, Hosted, Script, Tool
-from skillpouch.trust.grant import Grant, is_below, needs_of
-from skillpouch.trust.package_asks import package_needs, propose_packages
 from skillpouch.trust.requested import asks_of
+from skillpouch.trust.requested_packages import package_needs, propose_packages
 from skillpouch.untrusted_files import CannotReadError, Stamp
 
 _MOST_KNOWN = 4096

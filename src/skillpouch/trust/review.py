@@ -14,8 +14,8 @@ from skillpouch.trust.grant import Grant, is_below, missing
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
 from skillpouch.trust.inferred_packages import Proposal
-from skillpouch.trust.package_asks import package_needs, propose_packages
 from skillpouch.trust.requested import asks_of
+from skillpouch.trust.requested_packages import package_needs, propose_packages
 
 _MOST_NAMED = 3
 

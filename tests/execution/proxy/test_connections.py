@@ -9,11 +9,11 @@ import pytest
 
 from skillpouch.execution.proxy import connection
 from skillpouch.execution.proxy import connection as connection_module
+from skillpouch.execution.proxy.allowlist import Allowlist
 from skillpouch.execution.proxy.connection import Connection
-from skillpouch.execution.proxy.granted import Granted
-from skillpouch.execution.proxy.uplink import Uplink
+from skillpouch.execution.proxy.dialer import Dialer
 
-GRANTED = Granted(hosts=("example.com", "10.0.0.1"), skill="weather")
+GRANTED = Allowlist(hosts=("example.com", "10.0.0.1"), skill="weather")
 
 
 class Line:
@@ -27,8 +27,8 @@ class Line:
         for end in (self.tool, self.server, *self.ours):
             end.setblocking(False)
         self.refused: list[str] = []
-        uplink = Uplink(most=1, resolve=self._resolve, connect=self._connect)
-        serving = Connection(client, GRANTED, uplink, self.refused.append).serve()
+        dialer = Dialer(most=1, resolve=self._resolve, connect=self._connect)
+        serving = Connection(client, GRANTED, dialer, self.refused.append).serve()
         self.task = asyncio.ensure_future(serving)
 
     async def _resolve(self, name: str) -> list[str]:

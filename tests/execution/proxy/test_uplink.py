@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from skillpouch.execution.proxy.granted import Granted, RefusedHostError
-from skillpouch.execution.proxy.uplink import UnreachableError, Uplink
+from skillpouch.execution.proxy.allowlist import Allowlist, RefusedHostError
+from skillpouch.execution.proxy.dialer import Dialer, UnreachableError
 from skillpouch.net.hosts import Host, read_host
 
 PUBLIC, OTHER, PRIVATE = "93.184.216.34", "2606:4700::1111", "10.0.0.7"
@@ -20,7 +20,7 @@ class Internet:
         self.asked: list[str] = []
         self.dialled: list[tuple[str, int]] = []
         self.silent: set[str] = set()
-        self.uplink = Uplink(most=1, resolve=self._resolve, connect=self._connect)
+        self.dialer = Dialer(most=1, resolve=self._resolve, connect=self._connect)
 
     async def _resolve(self, name: str) -> list[str]:
         self.asked.append(name)
@@ -34,8 +34,8 @@ class Internet:
         return socket.socket()
 
     async def dial(self, text: str, *hosts: str) -> None:
-        granted = Granted(hosts=hosts, skill="weather")
-        (await self.uplink.dial(read_host(text), granted)).close()
+        granted = Allowlist(hosts=hosts, skill="weather")
+        (await self.dialer.dial(read_host(text), granted)).close()
 
 
 async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
@@ -149,10 +149,10 @@ async def test_a_name_that_no_resolver_knows_has_no_address() -> None:
     async def fail(name: str) -> list[str]:
         raise socket.gaierror(name)
 
-    uplink = Uplink(most=1, resolve=fail)
+    dialer = Dialer(most=1, resolve=fail)
 
     with pytest.raises(UnreachableError):
-        await uplink.dial(Host("example.com", 80), Granted(hosts=("example.com",), skill=""))
+        await dialer.dial(Host("example.com", 80), Allowlist(hosts=("example.com",), skill=""))
 
 
 async def test_names_are_looked_up_in_turn() -> None:
@@ -167,10 +167,10 @@ async def test_names_are_looked_up_in_turn() -> None:
         looking.remove(name)
         return []
 
-    uplink, turn = Uplink(most=1, resolve=resolve), asyncio.Semaphore(2)
-    granted = Granted(hosts=("*.example.com",), skill="")
+    dialer, turn = Dialer(most=1, resolve=resolve), asyncio.Semaphore(2)
+    granted = Allowlist(hosts=("*.example.com",), skill="")
     hosts = [Host(f"h{number}.example.com", 443) for number in range(9)]
-    dialled = [uplink.dial(host, granted, turn) for host in hosts]
+    dialled = [dialer.dial(host, granted, turn) for host in hosts]
 
     ended = await asyncio.gather(*dialled, return_exceptions=True)
 
@@ -181,11 +181,11 @@ async def test_names_are_looked_up_in_turn() -> None:
 async def test_the_operating_system_is_asked_for_names_of_this_machine() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        granted = Granted(hosts=(f"localhost:{port}",), skill="")
-        uplink = Uplink(most=1)
+        granted = Allowlist(hosts=(f"localhost:{port}",), skill="")
+        dialer = Dialer(most=1)
 
-        dialled = await uplink.dial(Host("localhost", port), granted)
-        uplink.close()
+        dialled = await dialer.dial(Host("localhost", port), granted)
+        dialer.close()
 
         assert dialled.getpeername()[1] == port
         dialled.close()
@@ -194,7 +194,7 @@ async def test_the_operating_system_is_asked_for_names_of_this_machine() -> None
 def test_a_name_that_no_shell_may_see_is_quoted_or_left_out() -> None:
     for skill, shown in (("a; rm -rf /", "'a; rm -rf /'"), ("naïve\n", "NAME"), ("", "NAME")):
         with pytest.raises(RefusedHostError) as refused:
-            Granted(hosts=(), skill=skill).check_host(Host("example.com", 443))
+            Allowlist(hosts=(), skill=skill).check_host(Host("example.com", 443))
 
         assert str(refused.value) == (
             f"example.com is not granted; run: skillpouch trust {shown} --host example.com"
@@ -202,8 +202,8 @@ def test_a_name_that_no_shell_may_see_is_quoted_or_left_out() -> None:
 
 
 def test_places_are_counted() -> None:
-    uplink = Uplink(most=1)
+    dialer = Dialer(most=1)
 
-    assert (uplink.take_place(), uplink.take_place()) == (True, False)
-    uplink.give_place_back()
-    assert uplink.take_place()
+    assert (dialer.take_place(), dialer.take_place()) == (True, False)
+    dialer.give_place_back()
+    assert dialer.take_place()

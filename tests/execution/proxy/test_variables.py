@@ -1,13 +1,13 @@
 from pathlib import Path
 
-from skillpouch.execution.command import Command, Nursery
-from skillpouch.execution.proxy.granted import through_proxy
+from skillpouch.execution.command import Command, PreforkSpec
+from skillpouch.execution.proxy.allowlist import through_proxy
 
 PROXY = "http://127.0.0.1:3128"
 
 
 def test_every_program_is_told_of_its_proxy_and_of_no_exception() -> None:
-    nursery = Nursery(
+    prefork = PreforkSpec(
         program=("/usr/bin/python3",),
         script="/s.py",
         runner="",
@@ -17,7 +17,7 @@ def test_every_program_is_told_of_its_proxy_and_of_no_exception() -> None:
     )
     env = {"A": "1", "HTTP_PROXY": "http://corporate:8080", "NO_PROXY": "*", "no_proxy": "*"}
 
-    told = through_proxy(Command(argv=("/bin/true",), env=env, cwd=Path("/"), warm=nursery))
+    told = through_proxy(Command(argv=("/bin/true",), env=env, cwd=Path("/"), warm=prefork))
 
     wanted = {
         "A": "1",

@@ -127,7 +127,7 @@ print(importlib.util.find_spec("skillpouch") is None or "installed")
 """,
     "no_trace_of_the_nursery": """
 import sys
-print([name for name in sys.modules if "skillpouch" in name or "nursery" in name])
+print([name for name in sys.modules if "skillpouch" in name or "prefork server" in name])
 print([key for key in globals() if "ompiled" in key.lower()])
 """,
     "site_and_sysconfig": """

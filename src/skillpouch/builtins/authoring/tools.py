@@ -14,9 +14,9 @@ from skillpouch.builtins.authoring.request import (
     NAME,
     read_request,
 )
-from skillpouch.builtins.workspace.context import Answer, Definition, text
+from skillpouch.builtins.workspace.context import Definition, ToolAnswer, text
 from skillpouch.calls import ToolCall
-from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.tools import BuiltIn, Tool
 
 _NAMED = {"pattern": NAME, "maxLength": LONGEST_NAME}
@@ -65,7 +65,7 @@ REMOVE = Definition(
 _DEFINE, _REMOVE = DEFINE.tool(None), REMOVE.tool(None)
 
 
-_Run = Callable[[Author, ToolCall], Answer]
+_Run = Callable[[Author, ToolCall], ToolAnswer]
 
 
 def authoring_tools(author: Author) -> list[Tool]:
@@ -74,7 +74,7 @@ def authoring_tools(author: Author) -> list[Tool]:
 
 
 def tools_that_save_in(
-    root: Path, added: AddedTools, skills: Callable[[], list[str]], changed: Callable[[], None]
+    root: Path, added: ToolOverlay, skills: Callable[[], list[str]], changed: Callable[[], None]
 ) -> list[Tool]:
     """Return the two for an agent whose skills are found in folders, `root` being one of them."""
     author = Author(
@@ -89,12 +89,12 @@ def _bound(tool: Tool, author: Author, run: _Run) -> Tool:
     return replace(tool, runs=runs)
 
 
-def _define(author: Author, call: ToolCall) -> Answer:
+def _define(author: Author, call: ToolCall) -> ToolAnswer:
     request = read_request(call.arguments)
     defined = author.define(request)
     takes = ", ".join(request.parameters) or "nothing"
     where = f"; saved as {defined.home}" if defined.home else ""
-    return Answer(
+    return ToolAnswer(
         text=f"defined {defined.tool.name}, which takes {takes}{where}",
         structured={
             "name": defined.tool.name,
@@ -106,11 +106,11 @@ def _define(author: Author, call: ToolCall) -> Answer:
     )
 
 
-def _remove(author: Author, call: ToolCall) -> Answer:
+def _remove(author: Author, call: ToolCall) -> ToolAnswer:
     name = call.arguments["name"]
     aside = author.remove(name)
     where = f"; it was moved to {aside}" if aside else ""
-    return Answer(
+    return ToolAnswer(
         text=f"removed {name}{where}",
         structured={"name": name, "path": str(aside) if aside else None},
     )

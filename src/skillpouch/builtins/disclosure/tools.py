@@ -15,7 +15,7 @@ from skillpouch.builtins.disclosure.activation import (
     marked,
     offered_skill,
 )
-from skillpouch.builtins.workspace.context import Answer, Definition, number, text
+from skillpouch.builtins.workspace.context import Definition, ToolAnswer, number, text
 from skillpouch.builtins.workspace.read import show
 from skillpouch.calls import ToolCall
 from skillpouch.errors import (
@@ -79,7 +79,7 @@ def search_tools() -> Definition:
     )
 
 
-def activate_one(call: ToolCall, found: "Skills") -> Answer:
+def activate_one(call: ToolCall, found: "Skills") -> ToolAnswer:
     """Return what `SkillManager.invoke_skill` does, marked, with the tools of the skill."""
     # A copy: what was read for somebody before is read again.
     skill = replace(offered_skill(found.skills, call.arguments["name"]))
@@ -90,7 +90,7 @@ def activate_one(call: ToolCall, found: "Skills") -> Answer:
     tools = found.tools_of([skill])
     listed = "\n".join(_line(tool) for tool in tools)
     text = marked("skill_content", instructions, name=skill.name)
-    return Answer(
+    return ToolAnswer(
         text="\n".join([text, f"<skill_tools>\n{listed}\n</skill_tools>"]) if tools else text,
         structured={
             "skill": skill.name,
@@ -122,7 +122,7 @@ class OutsideSkillError(CallDeniedError):
         )
 
 
-def read_one(call: ToolCall, found: "Skills") -> Answer:
+def read_one(call: ToolCall, found: "Skills") -> ToolAnswer:
     """Return the lines asked for, marked with where they come from."""
     name, path = call.arguments["skill"], call.arguments["path"]
     files = WorkspaceFiles(Path(os.path.realpath(offered_skill(found.skills, name).home)))
@@ -216,7 +216,7 @@ def _weighted(text: Mapping[str, float]) -> dict[str, float]:
 _NOTHING = "[nothing was found; other words may find more]"
 
 
-def search(call: ToolCall, found: "Skills") -> Answer:
+def search(call: ToolCall, found: "Skills") -> ToolAnswer:
     """Return the skills and tools that the words are about, best first."""
     skills = [skill for skill in found.skills.values() if is_offered(skill)]
     things: list[Skill | Tool] = [*skills, *found.tools_of(skills)]
@@ -225,7 +225,7 @@ def search(call: ToolCall, found: "Skills") -> Answer:
     shown = best[: call.arguments.get("limit", 8)]
     notes = [f"[{len(shown):,} of {len(best):,}]"] if len(best) > len(shown) else []
     rows = [_found_line(thing) for thing in shown] or [_NOTHING]
-    return Answer(
+    return ToolAnswer(
         text="\n".join([*rows, *notes]),
         structured={
             "skills": [each.name for each in shown if isinstance(each, Skill)],
@@ -298,11 +298,11 @@ class Disclosure(Shared):
     def __init__(self, served: Callable[[], Skills]) -> None:
         self._served = served
 
-    def answer(self, call: "ToolCall", _: object) -> "Answer":
+    def answer(self, call: "ToolCall", _: object) -> "ToolAnswer":
         """Do what a call asks for."""
         # Here, so that finding skills does not load what answers about them.
 
-        answers: Mapping[str, Callable[[ToolCall, Skills], Answer]] = {
+        answers: Mapping[str, Callable[[ToolCall, Skills], ToolAnswer]] = {
             "activate_skill": activate_one,
             "read_skill_file": read_one,
             "search_tools": search,

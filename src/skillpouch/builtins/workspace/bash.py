@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from skillpouch.backends.answers import result_of
-from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.builtins.workspace.context import (
     Definition,
     WorkspaceSession,
@@ -27,6 +26,7 @@ from skillpouch.errors import (
 from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
 from skillpouch.json_values import json_text
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.results import ToolResult
 from skillpouch.text import clean
 from skillpouch.untrusted_files import find_place

@@ -68,7 +68,7 @@ def switch(description: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolAnswer:
     """`data` is what a pipe gets; a tool that has no such text gives its value there, as JSON."""
 
     text: str

@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
+    ToolAnswer,
     WorkspaceSession,
     files_of,
     number,
@@ -183,7 +183,7 @@ _MOST_SHOWN = 10
 _LONGEST_PREVIEW = 120
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> Answer:
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     """Replace, and show the lines around each change."""
     arguments = call.arguments
     path = arguments["file_path"]
@@ -196,12 +196,12 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     diff = clean(short_diff(stored.text, changes))
     facts: dict[str, Any] = {"path": opened.path, "replacements": len(changes), "diff": diff}
     if arguments.get("dry_run", False):
-        return Answer(text=f"{path} would change:\n{diff}", structured=facts)
+        return ToolAnswer(text=f"{path} would change:\n{diff}", structured=facts)
     data = apply(stored, changes)
     written = files_of(call).replace(path, data, expected=opened.stamp)
     session.saw(call.terms.workspace, written.path, written.stamp)
     times = "" if len(changes) == 1 else f" in {len(changes):,} places"
-    return Answer(
+    return ToolAnswer(
         text=f"changed {path}{times}:\n{diff}",
         structured=facts,
         files=(changed_file(written.path, written.size, "modified"),),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
     Patience,
+    ToolAnswer,
     WorkspaceSession,
     files_of,
     number,
@@ -35,14 +35,14 @@ DEFINITION = Definition(
 )
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> Answer:  # noqa: ARG001 - all tools are alike
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - all tools are alike
     """Return the paths, relative to the workspace, and how many there are."""
     limit = call.arguments.get("limit", 100)
     by_time = call.arguments.get("sort", "path") == "mtime"
     found = sorted(_found(call), key=lambda each: (-each[0] if by_time else 0, each[1]))
     paths = [shown_path(path) for _, path in found[:limit]]
     notes = [f"[{limit:,} of {len(found):,} files]"] if len(found) > limit else []
-    return Answer(
+    return ToolAnswer(
         text="\n".join([*paths, *notes] or ["[no files fit]"]),
         structured={"files": paths, "total": len(found)},
         data="".join(f"{path}\n" for path in paths),

@@ -6,10 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from skillpouch.backends.interpreters import find_program, homes_of
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
+    ToolAnswer,
     confinement_of,
     files_of,
     number,
@@ -24,7 +23,8 @@ from skillpouch.environment import base_environment
 from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.zygotes import this_python
+from skillpouch.execution.zygote_client import this_python
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.untrusted_files import find_place
 from skillpouch.workspace.files import WorkspaceFiles, not_found
 
@@ -186,12 +186,12 @@ DEFINITION = Definition(
 )
 
 
-async def run(call: ToolCall) -> tuple[Answer, Ended]:
+async def run(call: ToolCall) -> tuple[ToolAnswer, Ended]:
     """Search, and return one page of what was found."""
     return await search_with(call, ripgrep(call.terms.workspace))
 
 
-async def search_with(call: ToolCall, program: str) -> tuple[Answer, Ended]:
+async def search_with(call: ToolCall, program: str) -> tuple[ToolAnswer, Ended]:
     """Search with the ripgrep at `program`, or with Python when that is ""."""
     search = await asyncio.to_thread(_search, call)
     ended = await run_search(call, search, program)
@@ -199,7 +199,7 @@ async def search_with(call: ToolCall, program: str) -> tuple[Answer, Ended]:
     return await asyncio.to_thread(_answer, call, search, ended), ended
 
 
-def _answer(call: ToolCall, search: Search, ended: Ended) -> Answer:
+def _answer(call: ToolCall, search: Search, ended: Ended) -> ToolAnswer:
     found = _without_binary(call, read_found(ended.stdout.data, search.most), search.most)
     if search.globs or search.path != ".":
         found = _without_ignored(call, found, search.path)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
     Patience,
+    ToolAnswer,
     WorkspaceSession,
     files_of,
     number,
@@ -32,7 +32,7 @@ DEFINITION = Definition(
 )
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> Answer:  # noqa: ARG001 - all tools are alike
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - all tools are alike
     """Return one line for each entry, and how many there are."""
     path, limit = call.arguments.get("path", "."), call.arguments.get("limit", 1000)
     files = files_of(call)
@@ -44,7 +44,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:  # noqa: ARG001 - 
     notes = [f"[{limit:,} of {len(found):,} entries]"] if len(found) > limit else []
     rows = [each.row() for each in shown] or ["[the folder is empty]"]
     listed = [asdict(each) for each in shown]
-    return Answer(
+    return ToolAnswer(
         text="\n".join([*rows, *notes]),
         structured={"path": start, "entries": listed, "total": len(found)},
         data="".join(f"{each.path}\n" for each in shown),

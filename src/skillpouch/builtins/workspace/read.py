@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
+    ToolAnswer,
     WorkspaceSession,
     files_of,
     number,
@@ -188,14 +188,14 @@ _LARGEST_IMAGE = 5 * 1024 * 1024  # what model providers take
 _NUMBER_WIDTH = 6
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> Answer:
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     """Return the lines asked for, and say where to go on."""
     with files_of(call).reading(call.arguments["file_path"]) as opened:
         session.saw(call.terms.workspace, opened.path, opened.stamp)
         return show(call, opened)
 
 
-def show(call: ToolCall, opened: OpenFile) -> Answer:
+def show(call: ToolCall, opened: OpenFile) -> ToolAnswer:
     """Show a file that is open: an image as it is, of a text the lines that are asked for."""
     start = opened.file.read(LONGEST_MAGIC)
     opened.file.seek(0)
@@ -210,12 +210,12 @@ def show(call: ToolCall, opened: OpenFile) -> Answer:
     return _lines(call, opened, as_utf8(opened.file, encoding, opened.path))
 
 
-def _image(opened: OpenFile, kind: str) -> Answer:
+def _image(opened: OpenFile, kind: str) -> ToolAnswer:
     if opened.size > _LARGEST_IMAGE:
         hint = f"make it smaller than {_LARGEST_IMAGE:,} bytes"
         raise ToolFaultError("unsupported", f"{opened.path!r} has {opened.size:,} bytes", hint=hint)
     data = opened.file.read(_LARGEST_IMAGE)
-    return Answer(
+    return ToolAnswer(
         text=f"{opened.path}: {kind}, {len(data):,} bytes",
         structured={"path": opened.path, "type": kind, "bytes": len(data)},
         attachments=(Attachment(name=opened.path, type=kind, data=data),),
@@ -240,11 +240,11 @@ class _Shown:
         return self.first + len(self.rows)
 
 
-def _lines(call: ToolCall, opened: OpenFile, file: LongLines) -> Answer:
+def _lines(call: ToolCall, opened: OpenFile, file: LongLines) -> ToolAnswer:
     offset, limit = call.arguments.get("offset", 0), call.arguments.get("limit", 2000)
     shown = _show(file, offset, limit, call.limits.keep_bytes)
     is_more = shown.after < shown.total
-    return Answer(
+    return ToolAnswer(
         text="\n".join([*shown.rows, *_notes(offset, shown)]),
         structured={
             "path": opened.path,

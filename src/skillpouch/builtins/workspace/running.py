@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, write
-from skillpouch.builtins.workspace.context import Answer, WorkspaceSession
+from skillpouch.builtins.workspace.context import ToolAnswer, WorkspaceSession
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.execution.command import TIMED_OUT, Captured, Ended
@@ -69,7 +69,7 @@ async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
     return _answered(call, answer)
 
 
-def _answered(call: ToolCall, answer: Answer, ended: Ended | None = None) -> ToolResult:
+def _answered(call: ToolCall, answer: ToolAnswer, ended: Ended | None = None) -> ToolResult:
     data = _data(answer).encode("utf-8", "replace")
     if call.on_output is not None:
         call.on_output("stdout", data)
@@ -89,7 +89,7 @@ def _answered(call: ToolCall, answer: Answer, ended: Ended | None = None) -> Too
     )
 
 
-def _data(answer: Answer) -> str:
+def _data(answer: ToolAnswer) -> str:
     if answer.data is not None:
         return answer.data
     return answer.text if answer.structured is None else json_text(answer.structured)

@@ -6,7 +6,7 @@ from base64 import b64decode
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from skillpouch.builtins.workspace.context import Answer, shown_path
+from skillpouch.builtins.workspace.context import ToolAnswer, shown_path
 from skillpouch.calls import ToolCall
 from skillpouch.text import clean
 
@@ -97,7 +97,7 @@ class _Window:
     keep_bytes: int
 
 
-def page_of(found: list[FoundFile], call: ToolCall, *, partial: bool) -> Answer:
+def page_of(found: list[FoundFile], call: ToolCall, *, partial: bool) -> ToolAnswer:
     """Return the page that the arguments ask for, and where the next one begins."""
     given = call.arguments
     window = _Window(
@@ -125,12 +125,12 @@ class _Page(NamedTuple):
     at_least: bool = False
 
 
-def _answer(page: _Page, offset: int, *, partial: bool) -> Answer:
+def _answer(page: _Page, offset: int, *, partial: bool) -> ToolAnswer:
     shown = len(page.facts)
     notes = _notes(offset, shown, page.total, at_least=page.at_least)
     lines = [*page.rows, *notes, *([_PARTIAL] if partial else [])]
     after = offset + shown
-    return Answer(
+    return ToolAnswer(
         text="\n".join(lines) or _NOTHING,
         structured={
             "results": page.facts,

@@ -3,8 +3,8 @@
 from hashlib import file_digest
 
 from skillpouch.builtins.workspace.context import (
-    Answer,
     Definition,
+    ToolAnswer,
     WorkspaceSession,
     files_of,
     switch,
@@ -31,7 +31,7 @@ DEFINITION = Definition(
 )
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> Answer:
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     """Write, and say how much and whether the file is new."""
     arguments = call.arguments
     path, data = arguments["file_path"], arguments["content"].encode()
@@ -40,7 +40,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> Answer:
     session.saw(call.terms.workspace, written.path, written.stamp)
     verb = "created" if written.created else "added to" if appends else "replaced"
     facts = {"path": written.path, "bytes": len(data), "created": written.created}
-    return Answer(
+    return ToolAnswer(
         text=f"{verb} {path}: {len(data):,} bytes",
         structured={**facts, "size": written.size},
         files=(

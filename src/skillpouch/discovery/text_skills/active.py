@@ -24,7 +24,7 @@ from skillpouch.discovery.text_skills.folders import (
     let_go,
 )
 from skillpouch.problems import Problem
-from skillpouch.registry.overlay import AddedTools
+from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
 from skillpouch.untrusted_files import SKILL_FILE_BYTES, CannotReadError
@@ -125,7 +125,7 @@ class ActiveSkills:
     `forget` hears the home of a skill that nobody in this process uses any more.
     """
 
-    def __init__(self, added: AddedTools, forget: Forget = lambda _: None) -> None:
+    def __init__(self, added: ToolOverlay, forget: Forget = lambda _: None) -> None:
         self.added = added
         self._forget = forget
         self._active: dict[str, _Active] = {}

@@ -68,7 +68,7 @@ _PAUSE_SECONDS = 0.01
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Holder:
+class Lease:
     """This process, as others see it: a file that is locked for as long as it lives."""
 
     def __init__(self, folder: Path) -> None:
@@ -152,7 +152,7 @@ class _Users:
         # Entered again when, inside, garbage is collected that lets folders go.
         self.lock = threading.RLock()
         self.counts: dict[tuple[Path, str], int] = {}
-        self.holders: dict[Path, Holder] = {}
+        self.holders: dict[Path, Lease] = {}
         self._inside: set[Path] = set()
 
     @contextmanager
@@ -178,15 +178,15 @@ class _Users:
                 del self.counts[place]
             return before
 
-    def holder(self, base: Path) -> Holder:
+    def holder(self, base: Path) -> Lease:
         if base not in self.holders:
             _sweep(base)
-            holder = self.holders[base] = Holder(base / _PROCESSES)
+            holder = self.holders[base] = Lease(base / _PROCESSES)
             atexit.register(_close, holder, os.getpid())
         return self.holders[base]
 
 
-def _close(holder: Holder, owner: int) -> None:
+def _close(holder: Lease, owner: int) -> None:
     if os.getpid() == owner:
         holder.close()
 

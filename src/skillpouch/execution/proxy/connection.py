@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from skillpouch.execution.proxy.allowlist import Allowlist, RefusedHostError
 from skillpouch.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
-from skillpouch.execution.proxy.granted import Granted, RefusedHostError
-from skillpouch.execution.proxy.uplink import UnreachableError, Uplink
+from skillpouch.execution.proxy.dialer import Dialer, UnreachableError
 from skillpouch.net.hosts import Host, HostError, read_host
 
 _IDLE_SECONDS = 300.0  # without a byte either way; the timeout of a call is mostly earlier
@@ -210,8 +210,8 @@ class Connection:
     def __init__(
         self,
         client: socket.socket,
-        granted: Granted,
-        uplink: Uplink,
+        granted: Allowlist,
+        dialer: Dialer,
         refuse: Callable[[str], None],
         turn: asyncio.Semaphore | None = None,
     ) -> None:
@@ -219,7 +219,7 @@ class Connection:
         self._client = client
         self._server: socket.socket | None = None
         self._granted = granted
-        self._uplink = uplink
+        self._dialer = dialer
         self._refuse = refuse
         self._turn = turn
 
@@ -250,7 +250,7 @@ class Connection:
             async with asyncio.timeout(_HEAD_SECONDS):
                 head, rest = await self._read_head()
             request = read_request(head)
-            self._server = await self._uplink.dial(request.host, self._granted, self._turn)
+            self._server = await self._dialer.dial(request.host, self._granted, self._turn)
         except BadRequestError as error:
             await self._say(400, str(error))
         except RefusedHostError as error:

@@ -142,7 +142,7 @@ _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 _BASE = "/dev"
 _MOST_LINKS = 40  # as the kernel
 _ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OUT_OF_THE_WAY = 64  # a nursery puts its own descriptors at the lowest numbers
+_OUT_OF_THE_WAY = 64  # a prefork server puts its own descriptors at the lowest numbers
 _STANDARD_STREAMS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -246,7 +246,7 @@ class NewRoot:
         return real
 
     def enter(self, base: str) -> None:
-        # The old process table stays below every slot's own: a kernel mounts a new one in a user
+        # The old process table stays below every sandbox's own: a kernel mounts a new one in a user
         # namespace only where one is already in sight.
         self._trees.append(("/proc", kernel.clone_tree("/proc"), True))
         kernel.mount("tmpfs", base, "tmpfs", _QUIET, "size=1m,mode=755")
@@ -369,11 +369,11 @@ _UP = 1
 _MOST_WAITING = 128  # connections that nobody has accepted yet
 
 
-def enter(porch: int, port: int) -> None:
+def enter(listener_fd: int, port: int) -> None:
     """Move into a network of our own, and send what listens there to the host.
 
     A socket stays in the network it was made in, whoever holds it: the host accepts from it
-    itself. One network for each slot, so that no call ever shares a network with another.
+    itself. One network for each sandbox, so that no call ever shares a network with another.
     """
     kernel.unshare(kernel.NEWNET)
     _raise_loopback()
@@ -381,7 +381,7 @@ def enter(porch: int, port: int) -> None:
     listener.bind(("127.0.0.1", port))
     listener.listen(_MOST_WAITING)
     listener.setblocking(False)
-    to_host = _socket.socket(fileno=porch)
+    to_host = _socket.socket(fileno=listener_fd)
     wire.send(to_host, wire.READY, (listener.fileno(),))
     to_host.close()
     listener.close()

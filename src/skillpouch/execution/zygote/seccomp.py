@@ -235,7 +235,7 @@ def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
 def _for_priorities() -> dict[str, list[Instruction]]:
     """Let a process change its own priorities, limits and processors, and nobody else's.
 
-    A slot that a call has slowed down would be slow for the next one, too.
+    A sandbox that a call has slowed down would be slow for the next one, too.
     """
     table = {"setpriority": _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)}
     table["ioprio_set"] = _only(errno.EPERM, (_IOPRIO_PROCESS,), _ONESELF)

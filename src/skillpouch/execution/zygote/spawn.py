@@ -25,7 +25,7 @@ class Job:
 
 
 class SpawnSealed:
-    """The slot itself is sealed, so a program costs one posix_spawn and inherits everything."""
+    """The sandbox itself is sealed, so a program costs one posix_spawn and inherits everything."""
 
     def start(self, job: Job, streams: list[int]) -> int:
         os.chdir(job.cwd)
@@ -40,7 +40,7 @@ class SpawnSealed:
 
 
 class ForkThenSeal:
-    """The slot stays outside the seal, where it can see and end what the program starts."""
+    """The sandbox stays outside the seal, where it can see and end what the program starts."""
 
     def __init__(self, seal: Seal) -> None:
         self._seal = seal

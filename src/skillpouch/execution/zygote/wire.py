@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 # Host to zygote.
 CONFIGURE, NEW_SLOT = b"C", b"S"
-# Host to slot, or to what a nursery has forked.
+# Host to sandbox, or to what a prefork server has forked.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
-# Host to nursery; slot to nursery.
+# Host to prefork server; sandbox to prefork server.
 PREPARE, NEXT = b"P", b"G"
-# Back to the host; a nursery's come through its slot.
-READY, FAILED, ENDED, NOT_STARTED, UNFIT, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
+# Back to the host; a prefork server's come through its sandbox.
+READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
 # How a failure begins that no protection is to blame for: a path is not what the host opened.
 REPLACED = "replaced: "

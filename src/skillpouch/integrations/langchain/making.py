@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol
 from skillpouch.arguments import is_untyped
 from skillpouch.builtins.disclosure.activation import one_line
 from skillpouch.errors import UnboundToolError
-from skillpouch.integrations.choosing import (
+from skillpouch.integrations.langchain.tool import RawJsonInput, SkillInput, SkillpouchTool
+from skillpouch.integrations.selection import (
     Patterns,
     Wanted,
     bound,
@@ -16,7 +17,6 @@ from skillpouch.integrations.choosing import (
     described,
     offered_skills,
 )
-from skillpouch.integrations.langchain.tool import RawJsonInput, SkillInput, SkillpouchTool
 from skillpouch.manager import SkillManager
 from skillpouch.registry.registry import BUILT_IN_NAMES
 from skillpouch.results import ToolResult

@@ -16,7 +16,7 @@ from skillpouch.net.http.bodies import decoded, value_of
 from skillpouch.net.http.guard import (
     BadUrlError,
     ExchangeError,
-    Granted,
+    GrantedHosts,
     InsideAddressError,
     Url,
     join_url,
@@ -116,14 +116,14 @@ _LOST = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutExcep
 class Way:
     """How a request is sent: to which hosts, how often again, until when on the loop's clock."""
 
-    granted: Granted
+    granted: GrantedHosts
     retries: int
     deadline: float
     has_secret: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """The answer of the last server; its body is still to be read. `request` is what it answers."""
 
     request: Request
@@ -137,7 +137,7 @@ class Answer:
 
 
 @asynccontextmanager
-async def exchange(request: Request, way: Way) -> AsyncIterator[Answer]:
+async def exchange(request: Request, way: Way) -> AsyncIterator[HttpResponse]:
     """Send a request and follow redirects; the connection is given back, or closed, at the end.
 
     Raises ExchangeError when there is no answer, InsideAddressError when the very first address
@@ -151,7 +151,7 @@ async def exchange(request: Request, way: Way) -> AsyncIterator[Answer]:
             await answer.response.aclose()
 
 
-async def _answered(pool: GuardedPool, request: Request, way: Way) -> Answer:
+async def _answered(pool: GuardedPool, request: Request, way: Way) -> HttpResponse:
     for hop in range(MOST_REDIRECTS + 1):
         try:
             response = await _with_retries(pool, request, way)
@@ -162,7 +162,7 @@ async def _answered(pool: GuardedPool, request: Request, way: Way) -> Answer:
         headers = decoded(response.headers)
         location = value_of("location", headers)
         if not is_redirect(response.status, location):
-            return Answer(request=request, response=response, headers=headers)
+            return HttpResponse(request=request, response=response, headers=headers)
         await response.aclose()
         request = redirected(request, response.status, location, has_secret=way.has_secret)
         if not way.granted.covers(request.url.host):

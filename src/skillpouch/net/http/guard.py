@@ -63,7 +63,7 @@ _MOST_ADDRESSES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class GrantedHosts:
     """Hosts as they were granted to the skill of this name."""
 
     hosts: tuple[str, ...]
@@ -96,7 +96,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
 
     def __init__(
         self,
-        granted: Granted,
+        granted: GrantedHosts,
         *,
         resolve: Resolve | None = None,
         inner: httpcore2.AsyncNetworkBackend | None = None,

@@ -10,7 +10,7 @@ from functools import lru_cache
 import httpcore2
 
 from skillpouch.environment import variable
-from skillpouch.net.http.guard import Granted, Guard
+from skillpouch.net.http.guard import GrantedHosts, Guard
 
 _CONNECTIONS = 32
 _IDLE_CONNECTIONS = 8
@@ -60,12 +60,12 @@ class _Kept:
     keeper: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
 
-_Key = tuple[asyncio.AbstractEventLoop, Granted]
+_Key = tuple[asyncio.AbstractEventLoop, GrantedHosts]
 _kept: dict[_Key, _Kept] = {}
 
 
 @asynccontextmanager
-async def pool_for(granted: Granted) -> AsyncIterator[GuardedPool]:
+async def pool_for(granted: GrantedHosts) -> AsyncIterator[GuardedPool]:
     """Lend the pool of what was granted: no other grant ever uses a connection of it."""
     loop = asyncio.get_running_loop()
     key = (loop, granted)

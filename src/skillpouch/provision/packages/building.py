@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
 from skillpouch.limits import Limits
-from skillpouch.provision.packages.declared_files import InstallError
 from skillpouch.provision.packages.ready import Environment, environment_at
 from skillpouch.provision.packages.recipe import Recipe, Sandbox, Step
 from skillpouch.provision.packages.store import (

@@ -6,21 +6,21 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.backends.interpreters import find_program
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, InstallError, look
+from skillpouch.declarations.packages.needs import Needs, NodeNeeds, read_needs
+from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
 from skillpouch.errors import InterpreterMissingError
+from skillpouch.provision.interpreters import find_program
 from skillpouch.provision.packages.building import Job, OnProgress, build
-from skillpouch.provision.packages.declared_files import DeclaredFiles, InstallError, look
-from skillpouch.provision.packages.granted_packages import given_packages
-from skillpouch.provision.packages.needs import Needs, NodeNeeds, read_needs
 from skillpouch.provision.packages.node_recipe import NodeRecipe, find_npm
 from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Recipe, Sandbox, find_python, own_python
-from skillpouch.provision.packages.requirements import satisfies
 from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
 from skillpouch.tools import Script
+from skillpouch.trust.granted_packages import given_packages
 from skillpouch.untrusted_files import Stamp
 
 # Where pip puts the programs of packages that are installed beside Skillpouch.

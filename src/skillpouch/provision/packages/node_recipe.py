@@ -8,11 +8,11 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.declarations.packages.needs import NodeNeeds
+from skillpouch.declarations.packages.package_json import is_range
 from skillpouch.environment import search_path
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import npm_settings
-from skillpouch.provision.packages.needs import NodeNeeds
-from skillpouch.provision.packages.package_json import is_range
 from skillpouch.provision.packages.recipe import Step, digest_of, machine
 
 MODULES = "node"  # the folder that node_modules is in, in that of the environment

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from skillpouch.backends.interpreters import homes_of
+from skillpouch.declarations.packages.needs import PythonNeeds
+from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.configuration import pip_settings, uv_settings
-from skillpouch.provision.packages.needs import PythonNeeds
 from skillpouch.provision.packages.recipe import Python, Step, digest_of, machine
 
 VENV = "python"  # the folder of the virtual environment, in that of the environment

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from skillpouch.backends.interpreters import homes_of
+from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.node_recipe import MODULES
 from skillpouch.provision.packages.python_recipe import VENV
 

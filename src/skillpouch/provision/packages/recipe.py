@@ -13,14 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from skillpouch.backends.interpreters import find_program, homes_of
+from skillpouch.declarations.packages.requirements import Version, satisfies
 from skillpouch.environment import base_environment, home_directory, variables_named
 from skillpouch.errors import CommandStartError
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import Confinement, Network
 from skillpouch.execution.engine import run_command
+from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import Settings
-from skillpouch.provision.packages.requirements import Version, satisfies
 
 # Changes whenever the same needs would be installed differently.
 FORMAT = 1

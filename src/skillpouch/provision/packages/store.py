@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from skillpouch.declarations.packages.declared_files import DependencyError
 from skillpouch.environment import another_place, cache_directory
-from skillpouch.provision.packages.declared_files import DependencyError
 from skillpouch.provision.packages.ready import Environment, environment_at
 from skillpouch.provision.packages.recipe import FORMAT
 from skillpouch.runtime.removal import remove_tree

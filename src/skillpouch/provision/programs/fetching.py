@@ -28,7 +28,7 @@ class InterruptedDownloadError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class DownloadResponse:
     """`headers` have lower-case names; `pieces` are the body as it was sent."""
 
     status: int
@@ -45,7 +45,7 @@ class Opener(Protocol):
 
     def __call__(
         self, url: str, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Answer]: ...
+    ) -> AbstractAsyncContextManager[DownloadResponse]: ...
 
 
 class Partial:
@@ -280,7 +280,7 @@ class Fetch:
             raise self._error(f"it was redirected to {found!r:.200}, which is not https")
         return found
 
-    async def _receive(self, answer: Answer) -> None:
+    async def _receive(self, answer: DownloadResponse) -> None:
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
             raise self._error("the server encodes it, although it was asked not to")
         total = self._begin(answer)
@@ -296,7 +296,7 @@ class Fetch:
         if total is not None and done != total:
             raise InterruptedDownloadError(f"{done:,} of {total:,} bytes came")
 
-    def _begin(self, answer: Answer) -> int | None:
+    def _begin(self, answer: DownloadResponse) -> int | None:
         """Return how many bytes there will be, with those that are there already."""
         if answer.status == _PARTIAL:
             return self._continued(answer.headers)
@@ -329,19 +329,23 @@ _IDLE_SECONDS = 30.0
 def web_opener(skill: str, hosts: tuple[str, ...], *, resolve: "Resolve | None" = None) -> Opener:
     """Return what asks the hosts that a skill was granted; `resolve` looks names up."""
 
-    def open_url(url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
-        from skillpouch.net.http.guard import Granted, Guard
+    def open_url(
+        url: str, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[DownloadResponse]:
+        from skillpouch.net.http.guard import GrantedHosts, Guard
 
         host = host_of_url(url)
         if not host or not any(covers_host(granted, host) for granted in hosts):
             raise UngrantedError(skill, [Need(kind="host", value=host or url)])
-        return _open(url, headers, Guard(Granted(hosts=hosts, skill=skill), resolve=resolve))
+        return _open(url, headers, Guard(GrantedHosts(hosts=hosts, skill=skill), resolve=resolve))
 
     return open_url
 
 
 @asynccontextmanager
-async def _open(url: str, headers: Mapping[str, str], guard: "Guard") -> AsyncIterator[Answer]:
+async def _open(
+    url: str, headers: Mapping[str, str], guard: "Guard"
+) -> AsyncIterator[DownloadResponse]:
     import httpcore2
 
     from skillpouch.net.http.guard import ExchangeError
@@ -355,7 +359,7 @@ async def _open(url: str, headers: Mapping[str, str], guard: "Guard") -> AsyncIt
             GuardedPool(guard) as pool,
             pool.stream("GET", url, headers=named, extensions={"timeout": limits}) as response,
         ):
-            yield Answer(
+            yield DownloadResponse(
                 status=response.status,
                 headers={
                     name.decode("latin-1").lower(): value.decode("latin-1")

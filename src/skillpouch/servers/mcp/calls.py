@@ -18,7 +18,7 @@ from skillpouch.servers.faults import fault_of
 from skillpouch.servers.lifecycle import run_to_its_end
 from skillpouch.servers.mcp.results import Links, as_mcp, error_as_mcp
 from skillpouch.servers.mcp.settings import Context, is_modern
-from skillpouch.servers.mcp.snapshot import Offer
+from skillpouch.servers.mcp.snapshot import ServedTools
 from skillpouch.servers.metrics import Metrics
 from skillpouch.text import clean
 from skillpouch.tools import Tool
@@ -82,7 +82,7 @@ class Calls:
 
     def __init__(
         self,
-        offer: Offer,
+        offer: ServedTools,
         admission: Admission,
         links: Links,
         metrics: Metrics,

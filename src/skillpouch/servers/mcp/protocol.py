@@ -33,7 +33,7 @@ from skillpouch.servers.mcp.calls import Calls
 from skillpouch.servers.mcp.resources import EXTENSION, GetSkillParams, Resources, Skills, root_uri
 from skillpouch.servers.mcp.results import Scheme
 from skillpouch.servers.mcp.settings import Context, is_modern, page_of
-from skillpouch.servers.mcp.snapshot import Announcer, Offer, Snapshot
+from skillpouch.servers.mcp.snapshot import Announcer, ServedTools, Snapshot
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, model_schema
 
@@ -111,7 +111,7 @@ class Prompts:
     under which it can read the skill's files.
     """
 
-    def __init__(self, offer: Offer, page_size: int, scheme: Scheme) -> None:
+    def __init__(self, offer: ServedTools, page_size: int, scheme: Scheme) -> None:
         self._offer = offer
         self._page_size = page_size
         self._is_elsewhere = scheme == "workspace"
@@ -163,7 +163,7 @@ class Answers:
 
     def __init__(
         self,
-        offer: Offer,
+        offer: ServedTools,
         calls: Calls,
         resources: Resources,
         announcer: Announcer,

@@ -30,7 +30,7 @@ from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.servers.mcp.results import Links
 from skillpouch.servers.mcp.settings import Context, is_modern, page_of
-from skillpouch.servers.mcp.snapshot import Offer
+from skillpouch.servers.mcp.snapshot import ServedTools
 from skillpouch.skills import Skill
 from skillpouch.untrusted_files import CannotReadError, read_inside
 
@@ -151,7 +151,7 @@ _TEMPLATE = ResourceTemplate(
 class Resources:
     """Answers `resources/list`, `resources/templates/list` and `resources/read`."""
 
-    def __init__(self, offer: Offer, links: Links, page_size: int) -> None:
+    def __init__(self, offer: ServedTools, links: Links, page_size: int) -> None:
         self._offer = offer
         self._links = links
         self._skills_per_page = max(1, page_size // 10)  # a skill has some ten files
@@ -226,7 +226,7 @@ class GetSkillParams(RequestParams):
 class Skills:
     """Answers about skills as wholes; their files are read as resources."""
 
-    def __init__(self, offer: Offer, page_size: int) -> None:
+    def __init__(self, offer: ServedTools, page_size: int) -> None:
         self._offer = offer
         self._page_size = page_size
 

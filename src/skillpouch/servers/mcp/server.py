@@ -14,7 +14,7 @@ from skillpouch.servers.mcp.protocol import Answers, ProtocolServer
 from skillpouch.servers.mcp.resources import Resources
 from skillpouch.servers.mcp.results import Links, Scheme
 from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
-from skillpouch.servers.mcp.snapshot import Announcer, ExtraTools, Offer
+from skillpouch.servers.mcp.snapshot import Announcer, ExtraTools, ServedTools
 from skillpouch.servers.mcp.stdio import StdioLine
 from skillpouch.servers.metrics import Metrics
 
@@ -38,7 +38,7 @@ class McpServer:
         self._manager = manager
         self._watch = watch
         self._limits = limits or McpLimits()
-        self._offer = Offer(manager, extra=tools, only_extra=only_tools)
+        self._offer = ServedTools(manager, extra=tools, only_extra=only_tools)
         self._announcer = Announcer()
         self.admission = Admission(
             most_running=self._limits.most_running, most_waiting=self._limits.most_waiting
@@ -102,7 +102,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
-        """Offer what is there and, if it is watched, what it becomes."""
+        """ServedTools what is there and, if it is watched, what it becomes."""
         if not self._watch:
             await self._offer.refresh()
             yield

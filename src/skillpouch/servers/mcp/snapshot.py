@@ -43,7 +43,7 @@ class Snapshot:
     extra: frozenset[str] = frozenset()  # their ids
 
 
-class Offer:
+class ServedTools:
     """The tools of a manager, and `extra` ones beside them; or the extra ones only.
 
     What is listed is what can be called: a snapshot, made anew by `refresh`.

@@ -11,7 +11,7 @@ from bashkit import Bash, BashError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillpouch.shell.worker.order import Order
+    from skillpouch.shell.worker.protocol import ScriptRequest
 
 FEW_COMMANDS = 64
 # What only the loop can interrupt, and jobs, which it runs side by side.
@@ -28,7 +28,7 @@ def analyze_script(text: str) -> dict[str, Any]:
         return {"error": str(error)}
 
 
-def says_all(order: Order) -> bool:
+def says_all(order: ScriptRequest) -> bool:
     """Tell whether a script does one thing after the other, and its text says all that it does."""
     if order.state is not None or order.folders or not never_waits(order):
         return False
@@ -36,14 +36,14 @@ def says_all(order: Order) -> bool:
     return found is not None and not found.is_opaque and _HIDING.isdisjoint(found.commands)
 
 
-def never_waits(order: Order) -> bool:
+def never_waits(order: ScriptRequest) -> bool:
     """Tell whether a script says nothing of waiting, or of doing things side by side."""
     script = order.script
     # Looked for one by one first: a pattern takes longer, and in most scripts there is none.
     return not any(word in script for word in _WAITING) or _WAITS.search(script) is None
 
 
-def named(order: Order) -> Iterable[str]:
+def named(order: ScriptRequest) -> Iterable[str]:
     """Return the commands that a script may call: all, unless many, and its text tells which.
 
     To make a shell of five hundred commands takes longer than most scripts do.

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bashkit import BuiltinContext, BuiltinResult, ExecResult, FileSystem
 
-from skillpouch.shell.worker.order import Answer, Command, Done, OnCommand, OnText, Order
+from skillpouch.shell.worker.protocol import (
+    CommandReply,
+    CommandRequest,
+    Done,
+    OnCommand,
+    OnText,
+    ScriptRequest,
+)
 from skillpouch.shell.worker.reading import never_waits, says_all
-from skillpouch.shell.worker.rooms import CANCELLED, clear_away, is_used_again, room_for
+from skillpouch.shell.worker.shell_pool import CANCELLED, clear_away, is_used_again, room_for
 
 
 class Immediate(NamedTuple):
     """Commands that are answered on the thread of the engine: none of them ever waits."""
 
     names: frozenset[str]
-    answer: Callable[[Command], Answer]
+    answer: Callable[[CommandRequest], CommandReply]
     in_thread: Callable[[Callable[[], None]], None]
 
 
@@ -33,7 +40,7 @@ _MOST_STATE_BYTES = 16 * 1024 * 1024
 
 
 async def run_script(
-    order: Order, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
+    order: ScriptRequest, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
 ) -> Done:
     """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
     shell = Shell(order, on_command, immediate, asyncio.get_running_loop())
@@ -41,11 +48,11 @@ async def run_script(
 
 
 class Shell:
-    """One script in a room: what is before it, what it leaves. Commands that wait use the loop."""
+    """One script in a shell: what is before it, what it leaves. Commands that wait use the loop."""
 
     def __init__(
         self,
-        order: Order,
+        order: ScriptRequest,
         on_command: OnCommand,
         immediate: Immediate | None,
         loop: asyncio.AbstractEventLoop,
@@ -59,7 +66,7 @@ class Shell:
         self._is_whole = False  # it came to its end by itself
         self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
         self._room = room_for(order, immediate.names if immediate else frozenset())
-        self._room.tenant = self
+        self._room.running_script = self
         self._bash = self._room.bash
         self._files = self._bash.fs()
         for place, files in order.folders.items():
@@ -89,19 +96,19 @@ class Shell:
         return self._done(ran)
 
     def leave(self) -> None:
-        """Clear the room for the next script, unless something of this one may be left in it.
+        """Clear the shell for the next script, unless something of this one may be left in it.
 
-        Else let go of it: a room and its script hold each other where no collector looks.
+        Else let go of it: a shell and its script hold each other where no collector looks.
         """
-        room, self._room.tenant = self._room, None
+        shell, self._room.running_script = self._room, None
         del self._room, self._bash, self._files
-        if not (self._is_whole and clear_away(room)):
-            del room.bash
+        if not (self._is_whole and clear_away(shell)):
+            del shell.bash
 
     def cancel(self) -> None:
         with self._ending:
             if self._over:
-                return  # its room may be another's by now
+                return  # its shell may be another's by now
             # Both ways: a task that is cancelled alone leaves its script running.
             self._over = True
             self._bash.cancel()
@@ -144,7 +151,7 @@ class Shell:
     async def forward(self, context: BuiltinContext) -> BuiltinResult:
         if self._over:
             return CANCELLED
-        answer = self._on_command(Command(context.name, tuple(context.argv), context.stdin))
+        answer = self._on_command(CommandRequest(context.name, tuple(context.argv), context.stdin))
         if asyncio.get_running_loop() is self._loop:
             return self._given(await answer)
         there = asyncio.run_coroutine_threadsafe(answer, self._loop)
@@ -153,27 +160,27 @@ class Shell:
     def now(self, context: BuiltinContext) -> BuiltinResult:
         if self._over or self._immediate is None:
             return CANCELLED
-        command = Command(context.name, tuple(context.argv), context.stdin)
+        command = CommandRequest(context.name, tuple(context.argv), context.stdin)
         return self._given(self._immediate.answer(command))
 
-    def _given(self, answer: Answer) -> BuiltinResult:
+    def _given(self, answer: CommandReply) -> BuiltinResult:
         stdout, stderr, exit_code, new = answer
         if new and not self._over:
             self._room.add(new, now=self._is_alone)
         return BuiltinResult(stdout, stderr, exit_code)
 
 
-def is_mentioned_only(names: frozenset[str], order: Order) -> bool:
+def is_mentioned_only(names: frozenset[str], order: ScriptRequest) -> bool:
     """Tell whether a script names no other commands, and nothing that waits by itself."""
     return says_all(order) and not any(
         name in order.script for name in order.commands if name not in names
     )
 
 
-def is_serial(order: Order) -> bool:
-    """Tell whether a script may run without a loop, in a room that is used again.
+def is_serial(order: ScriptRequest) -> bool:
+    """Tell whether a script may run without a loop, in a shell that is used again.
 
-    Each new room would leave a thread behind for a while.
+    Each new shell would leave a thread behind for a while.
     """
     return says_all(order) and is_used_again(order)
 
@@ -202,9 +209,9 @@ def _folder(files: dict[str, bytes]) -> FileSystem:
 
 
 def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
-    """Return the files below /out, as far as there is room, and how many there was none for."""
+    """Return the files below /out, as far as there is shell, and how many there was none for."""
     found: dict[str, bytes] = {}
-    room, left_out = _MOST_BYTES, 0
+    shell, left_out = _MOST_BYTES, 0
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -214,10 +221,10 @@ def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
                 waiting.append(f"{path}/")
             elif kind == "file":
                 size = entry["metadata"]["size"]
-                if len(found) >= _MOST_FILES or size > room:
+                if len(found) >= _MOST_FILES or size > shell:
                     left_out += 1
                     continue
-                room -= size
+                shell -= size
                 found[path] = files.read_file(f"{_OUT}/{path}")
     return found, left_out
 

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from skillpouch.shell.worker.frames import FrameError, Frames, frame
-from skillpouch.shell.worker.order import Answer, Command, Done, Order
+from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 from skillpouch.shell.worker.reading import analyze_script
 from skillpouch.shell.worker.script import Immediate, is_serial, run_script
 
@@ -99,7 +99,7 @@ class _Server:
     def __init__(self, line: socket.socket, protections: dict[str, str]) -> None:
         self._line = line
         self._protections = protections
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[CommandReply]] = {}
         self._numbers = count(1)
         self._frames = Frames()
         self._thread: ScriptThread | None = None
@@ -130,7 +130,7 @@ class _Server:
         self._order.add_done_callback(_end_with_error)
 
     async def _run(self, fields: dict[str, Any]) -> None:
-        order = Order.unpacked(fields)
+        order = ScriptRequest.unpacked(fields)
         self._numbers = count(1)
         if is_serial(order) and not self._writer.transport.get_write_buffer_size():
             done = await self._run_alone(order)
@@ -139,7 +139,7 @@ class _Server:
         self._finish(done)
         self._rest()
 
-    async def _run_beside(self, order: Order) -> Done:
+    async def _run_beside(self, order: ScriptRequest) -> Done:
         """Run a script whose commands may wait for each other, on the loop."""
         loop = asyncio.get_running_loop()
 
@@ -149,7 +149,7 @@ class _Server:
 
         return await run_script(order, self._ask, on_text)
 
-    async def _run_alone(self, order: Order) -> Done:
+    async def _run_alone(self, order: ScriptRequest) -> Done:
         """Run a script that does one thing after the other, without the loop: half the time."""
         self._thread = self._thread or ScriptThread(self._line.fileno())
         immediate = Immediate(frozenset(order.commands), self._ask_now, self._thread.run)
@@ -162,7 +162,7 @@ class _Server:
     def _say_now(self, stdout: str, stderr: str) -> None:
         self._line.sendall(_text_frame(stdout, stderr))
 
-    def _ask_now(self, command: Command) -> Answer:
+    def _ask_now(self, command: CommandRequest) -> CommandReply:
         number = next(self._numbers)
         self._line.sendall(frame({"type": "command", "id": number, **command._asdict()}))
         while data := self._line.recv(_PIECE):
@@ -180,9 +180,9 @@ class _Server:
         self._send(type="analysis", **analyze_script(fields["script"]))
         self._rest()
 
-    async def _ask(self, command: Command) -> Answer:
+    async def _ask(self, command: CommandRequest) -> CommandReply:
         number = next(self._numbers)
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         self._send(type="command", id=number, **command._asdict())
         return await waiting
@@ -194,8 +194,8 @@ class _Server:
         self._writer.write(frame(value))
 
 
-def _answer(value: dict[str, Any]) -> Answer:
-    return Answer(value["stdout"], value["stderr"], value["exit_code"], tuple(value["new"]))
+def _answer(value: dict[str, Any]) -> CommandReply:
+    return CommandReply(value["stdout"], value["stderr"], value["exit_code"], tuple(value["new"]))
 
 
 def _text_frame(stdout: str, stderr: str) -> bytes:
@@ -205,10 +205,10 @@ def _text_frame(stdout: str, stderr: str) -> bytes:
 async def _warm_up() -> None:
     """Run a script of our own: the first one of a process takes ten times as long as the next."""
 
-    async def nobody(_command: Command) -> Answer:
-        return Answer()
+    async def nobody(_command: CommandRequest) -> CommandReply:
+        return CommandReply()
 
-    order = Order("true | jq -n 1 > /dev/null; x", ("x",))
+    order = ScriptRequest("true | jq -n 1 > /dev/null; x", ("x",))
     await run_script(order, nobody, lambda _out, _err: None)
     analyze_script("x")
 

@@ -15,7 +15,7 @@ from skillpouch.signatures.python.argparse_arguments import (
     Parser,
     summary_of,
 )
-from skillpouch.signatures.python.command_tree import Command, Parameter, interfaces_of
+from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
 from skillpouch.signatures.python.follow import Follower
 from skillpouch.signatures.python.lines import Marks
 from skillpouch.signatures.python.literals import Call, items_of
@@ -312,11 +312,11 @@ def _require_one(schema: JsonSchema, members: Sequence[Named]) -> None:
         schema["properties"][name]["description"] = f"{described} {rule}".strip()
 
 
-def command_of(parser: Parser, description: str = "") -> Command:
+def command_of(parser: Parser, description: str = "") -> CliCommand:
     """Return the command line of a parser and of everything below it."""
     inner = parser.subparsers.parsers if parser.subparsers else {}
     needs_one = bool(parser.subparsers and parser.subparsers.required) or not parser.arguments
-    return Command(
+    return CliCommand(
         description=description or parser.description,
         parameters=name_arguments(parser),
         commands={word: command_of(one, summary_of(one)) for word, one in inner.items()},

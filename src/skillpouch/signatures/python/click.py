@@ -8,7 +8,7 @@ from typing import Any
 
 from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.annotations import enum_schema
-from skillpouch.signatures.python.command_tree import Command, Parameter, interfaces_of
+from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
 from skillpouch.signatures.python.literals import Call, items_of, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope
@@ -229,8 +229,8 @@ class Found:
     commands: dict[str, "Found"] = field(default_factory=dict)
     has_parent: bool = False
 
-    def command(self) -> Command:
-        return Command(
+    def command(self) -> CliCommand:
+        return CliCommand(
             description=self.help.partition("\f")[0],
             parameters=self.parameters,
             commands={word: one.command() for word, one in self.commands.items()},

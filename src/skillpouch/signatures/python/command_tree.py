@@ -18,7 +18,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CliCommand:
     """A command or sub-command.
 
     `alone` tells whether it can be called without one of its own sub-commands; `constrain` adds
@@ -27,16 +27,16 @@ class Command:
 
     description: str = ""
     parameters: Sequence[Parameter] = ()
-    commands: Mapping[str, "Command"] = field(default_factory=dict)
+    commands: Mapping[str, "CliCommand"] = field(default_factory=dict)
     alone: bool = True
     constrain: Callable[[JsonSchema, Sequence[Parameter]], None] | None = None
 
 
 # The commands on the way to a sub-command, each with the word that leads to it.
-Path = tuple[tuple[str, Command], ...]
+Path = tuple[tuple[str, CliCommand], ...]
 
 
-def interfaces_of(command: Command) -> tuple[Interface, dict[str, Interface]]:
+def interfaces_of(command: CliCommand) -> tuple[Interface, dict[str, Interface]]:
     """Return the interface of a command, and one for each sub-command: `remote.add`.
 
     A command that needs a sub-command keeps its description, but neither schema nor plan.

@@ -22,16 +22,16 @@ _ASKING = {"getpass.getpass", "builtins.input"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProgramFacts:
     variables: tuple[str, ...]
     reads_argv: bool
     reads_input: bool
 
 
-def surroundings_of(outline: Outline) -> Surroundings:
+def facts_of(outline: Outline) -> ProgramFacts:
     """Look through the marked expressions of a script."""
     nodes = [node for expression in outline.marked for node in ast.walk(expression)]
-    return Surroundings(
+    return ProgramFacts(
         variables=tuple(sorted({name for node in nodes if (name := _variable(node, outline))})),
         reads_argv=any(
             isinstance(node, ast.Name | ast.Attribute) and outline.dotted(node) == "sys.argv"
@@ -124,7 +124,7 @@ def _parse(text: str) -> ast.Module:
 
 def _read(text: str, tree: ast.Module, filename: str) -> Signature:
     outline = outline_of(text, tree)
-    surroundings = surroundings_of(outline)
+    surroundings = facts_of(outline)
     signature = _interface(outline, surroundings, filename)
     description = _description(outline) or signature.interface.description or leading_comment(text)
     return replace(
@@ -139,7 +139,7 @@ def _read(text: str, tree: ast.Module, filename: str) -> Signature:
     )
 
 
-def _interface(outline: Outline, surroundings: Surroundings, filename: str) -> Signature:
+def _interface(outline: Outline, surroundings: ProgramFacts, filename: str) -> Signature:
     reader = ""
     try:
         for read in _READERS:

@@ -7,7 +7,7 @@ from typing import Any
 from skillpouch.signatures.argv import Argument
 from skillpouch.signatures.python.annotations import last_name, schema_of
 from skillpouch.signatures.python.click import Names, about, many, option_names
-from skillpouch.signatures.python.command_tree import Command, Parameter, interfaces_of
+from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
 from skillpouch.signatures.python.literals import Call, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of
@@ -18,7 +18,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class TyperParameter:
     """What a parameter says about itself, in whichever of typer's two styles."""
 
     name: str
@@ -46,7 +46,7 @@ def read_parameter(parameter: ast.arg, default: ast.expr | None, scope: Scope) -
     return _option(given, schema, is_many=is_many)
 
 
-def _given(parameter: ast.arg, default: ast.expr | None, scope: Scope) -> Given:
+def _given(parameter: ast.arg, default: ast.expr | None, scope: Scope) -> TyperParameter:
     annotation = parameter.annotation
     info: ast.expr | None = None
     if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Annotated":
@@ -62,7 +62,9 @@ def _given(parameter: ast.arg, default: ast.expr | None, scope: Scope) -> Given:
         kind = _kind(info, scope) if info else ""
         call = _checked(info, scope) if info else Call(line=parameter.lineno)
         value = scope.value(default) if default is not None else _MISSING
-    return Given(name=parameter.arg, annotation=annotation, kind=kind, call=call, default=value)
+    return TyperParameter(
+        name=parameter.arg, annotation=annotation, kind=kind, call=call, default=value
+    )
 
 
 def _kind(node: ast.expr, scope: Scope) -> str:
@@ -80,7 +82,7 @@ def _checked(node: ast.expr, scope: Scope) -> Call:
     return call
 
 
-def _value_schema(given: Given, scope: Scope) -> tuple[JsonSchema, bool]:
+def _value_schema(given: TyperParameter, scope: Scope) -> tuple[JsonSchema, bool]:
     """Return the schema of one value as it is written, and whether there may be many."""
     schema = schema_of(given.annotation, scope)
     if given.annotation is None and isinstance(given.default, int | float):
@@ -105,7 +107,7 @@ def _without_null(schema: JsonSchema) -> JsonSchema:
     return choices[0] if len(choices) == 1 else schema
 
 
-def _argument(given: Given, schema: JsonSchema, *, is_many: bool) -> Parameter:
+def _argument(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Parameter:
     nargs: Any = None if given.required else "?"
     if is_many:
         nargs = "+" if given.required else "*"
@@ -117,7 +119,7 @@ def _argument(given: Given, schema: JsonSchema, *, is_many: bool) -> Parameter:
     )
 
 
-def _option(given: Given, schema: JsonSchema, *, is_many: bool) -> Parameter:
+def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Parameter:
     names = _names(given, is_switch=schema.get("type") == "boolean" and not is_many)
     action: Any = "append" if is_many else "store"
     nargs = schema.get("maxItems") if "prefixItems" in schema else None
@@ -137,7 +139,7 @@ def _option(given: Given, schema: JsonSchema, *, is_many: bool) -> Parameter:
     )
 
 
-def _names(given: Given, *, is_switch: bool) -> Names:
+def _names(given: TyperParameter, *, is_switch: bool) -> Names:
     if given.call.arguments:
         return option_names(given.call)
     dashed = given.name.replace("_", "-")
@@ -145,7 +147,7 @@ def _names(given: Given, *, is_switch: bool) -> Names:
     return Names(name=given.name, flags=(f"--{dashed}",), off_flags=off_flags)
 
 
-def _about(given: Given) -> JsonSchema:
+def _about(given: TyperParameter) -> JsonSchema:
     default = None if given.default in (_MISSING, ...) else given.default
     return about(given.call.text("help"), getattr(default, "value", default))
 
@@ -155,29 +157,29 @@ class App:
     """One `typer.Typer()` while the script is read."""
 
     description: str = ""
-    callback: Command | None = None
+    callback: CliCommand | None = None
     alone: bool = False
-    commands: dict[str, Command] = field(default_factory=dict)
+    commands: dict[str, CliCommand] = field(default_factory=dict)
     apps: dict[str, "App"] = field(default_factory=dict)
     has_parent: bool = False
 
-    def command(self) -> Command:
+    def command(self) -> CliCommand:
         only = next(iter(self.commands.values()), None)
         if only and len(self.commands) == 1 and not self.callback and not self.apps:
             return only
         parameters = self.callback.parameters if self.callback else ()
         inner = {word: app.command_below() for word, app in self.apps.items()}
-        return Command(
+        return CliCommand(
             description=self.description or (self.callback.description if self.callback else ""),
             parameters=parameters,
             commands=self.commands | inner,
             alone=self.alone and bool(parameters),
         )
 
-    def command_below(self) -> Command:
+    def command_below(self) -> CliCommand:
         """Return this app as part of another: there, even a single command has its word."""
-        callback = self.callback or Command()
-        return Command(
+        callback = self.callback or CliCommand()
+        return CliCommand(
             description=self.description or callback.description,
             parameters=callback.parameters,
             commands=self.commands | {w: app.command_below() for w, app in self.apps.items()},
@@ -197,7 +199,7 @@ def read_typer(outline: Outline) -> Signature | None:
     return Signature(reader="typer", interface=interface, commands=commands)
 
 
-def _run_function(scope: Scope) -> Command | None:
+def _run_function(scope: Scope) -> CliCommand | None:
     for statement in scope.outline.tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             continue
@@ -211,7 +213,7 @@ def _run_function(scope: Scope) -> Command | None:
     return None
 
 
-def _run_app(scope: Scope) -> Command | None:
+def _run_app(scope: Scope) -> CliCommand | None:
     apps = _apps(scope)
     for node in scope.outline.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -270,12 +272,12 @@ def _read_added(call: ast.Call, scope: Scope, apps: dict[str, App]) -> None:
     parent.apps[name] = app
 
 
-def _command(node: FunctionNode, help_text: str, scope: Scope) -> Command:
+def _command(node: FunctionNode, help_text: str, scope: Scope) -> CliCommand:
     if node.args.vararg or node.args.kwarg:
         raise UncertainError(f"{node.name} takes any number of arguments", node.lineno)
     defaults = defaults_of(node)
     read = [read_parameter(one, defaults.get(one.arg), scope) for one in parameters_of(node)]
-    return Command(
+    return CliCommand(
         description=help_text or ast.get_docstring(node) or "",
         parameters=[parameter for parameter in read if parameter],
     )

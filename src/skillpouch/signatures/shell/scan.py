@@ -26,7 +26,7 @@ class Assignment(NamedTuple):
     plain: bool
 
 
-class Command(NamedTuple):
+class ShellCommand(NamedTuple):
     """The first word of a command; "" when only running the script would tell it."""
 
     name: str
@@ -39,7 +39,7 @@ class Command(NamedTuple):
 class ShellFacts:
     reads: list[Read] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
-    commands: list[Command] = field(default_factory=list)
+    commands: list[ShellCommand] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
 
 
@@ -206,7 +206,7 @@ class _Scanner:
 
     def call(self, name: str, start: int) -> None:
         frame = self.frames[-1]
-        self.facts.commands.append(Command(name, start, frame.scope, frame.for_value))
+        self.facts.commands.append(ShellCommand(name, start, frame.scope, frame.for_value))
 
     def take_blank(self, match: re.Match[str]) -> int:
         self.place = self.place._replace(in_word=False)

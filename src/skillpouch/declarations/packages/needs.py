@@ -1,0 +1,159 @@
+"""What a script declares that it needs: read, never fetched, and the same on every machine."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
+from skillpouch.declarations.packages.package_json import Manifest, read_manifest
+from skillpouch.declarations.packages.requirements import (
+    NotARequirementError,
+    NotASpecifierError,
+    Requirement,
+    parse_requirement,
+    read_requirements,
+    satisfies,
+)
+from skillpouch.signatures.python.pep723 import Malformed, read_block, read_table
+from skillpouch.tools import Script
+from skillpouch.untrusted_files import SCRIPT_BYTES
+
+# What a script block may tell uv about where packages come from, and what they really are.
+_UV_SOURCES = ("index", "index-url", "extra-index-url", "find-links", "no-index", "sources")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonNeeds:
+    """Packages, and which Python. Without `requires_python` any will do."""
+
+    declared_in: str
+    requirements: tuple[Requirement, ...] = ()
+    constraints: tuple[Requirement, ...] = ()
+    requires_python: str = ""
+    prereleases: bool = False
+    hashes_required: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The packages as a person writes them; the Python when there are none."""
+        names = tuple(str(requirement) for requirement in self.requirements)
+        return names or (f"Python {self.requires_python}",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNeeds:
+    """Packages of npm."""
+
+    declared_in: str
+    manifest: Manifest = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The packages as a person writes them."""
+        return self.manifest.packages
+
+
+Needs = PythonNeeds | NodeNeeds
+
+
+def declared_needs(script: Script, home: str) -> Needs | None:
+    """Return what a script needs besides its interpreter, None when it needs nothing.
+
+    Raises:
+        RequirementRefusedError: the declaration cannot be read, or asks for what is not allowed.
+    """
+    return read_needs(script, DeclaredFiles(home))
+
+
+def read_needs(script: Script, files: DeclaredFiles) -> Needs | None:
+    """Do what `declared_needs` does, leaving in `files` all that was looked at."""
+    if script.language == "python":
+        return _python_needs(script, files)
+    if script.language in ("javascript", "typescript"):
+        return _node_needs(script, files)
+    return None
+
+
+def _python_needs(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
+    # Whoever writes a block into the script means it; requirements.txt may be for something else.
+    needs = _of_block(script, files) or _of_requirements(script, files)
+    if needs is None or not (needs.requirements or needs.requires_python):
+        return None
+    try:
+        satisfies((3,), needs.requires_python)
+    except NotASpecifierError as error:
+        raise RequirementRefusedError(needs.declared_in, str(error)) from None
+    return needs
+
+
+def _of_block(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
+    text = files.read(script.path, SCRIPT_BYTES) or ""
+    block, table = read_block(text), read_table(text)
+    if block is None:
+        return None
+    if isinstance(block, Malformed):
+        raise RequirementRefusedError(script.file, block.reason, line=block.line)
+    line = table[1] if isinstance(table, tuple) else 1
+    try:
+        requirements = [parse_requirement(package) for package in block.packages]
+        if isinstance(table, tuple):
+            _refuse_sources(table[0])
+    except NotARequirementError as error:
+        raise RequirementRefusedError(script.file, str(error), line=line) from None
+    return PythonNeeds(
+        declared_in=script.file,
+        requirements=tuple(sorted(set(requirements))),
+        requires_python=block.requires_python,
+    )
+
+
+def _refuse_sources(table: dict[str, object]) -> None:
+    tool = table.get("tool")
+    settings = tool.get("uv") if isinstance(tool, dict) else None
+    named = set(settings) if isinstance(settings, dict) else set()
+    for name in sorted(named.intersection(_UV_SOURCES)):
+        raise NotARequirementError(
+            f"tool.uv.{name}: a skill does not choose where packages come from"
+        )
+
+
+def _of_requirements(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
+    for folder in _folders(_folder_of(script), files.home, also=files.home / "scripts"):
+        path = folder / "requirements.txt"
+        listed = read_requirements(files, path)
+        if listed is not None:
+            return PythonNeeds(
+                declared_in=str(path),
+                requirements=tuple(sorted(set(listed.requirements))),
+                constraints=tuple(sorted(set(listed.constraints))),
+                prereleases=listed.prereleases,
+                hashes_required=listed.hashes_required,
+            )
+    return None
+
+
+def _node_needs(script: Script, files: DeclaredFiles) -> NodeNeeds | None:
+    folders = _folders(_folder_of(script), files.home)
+    # A skill that ships its packages is complete: what it ships is what its author tried.
+    if any(files.has_folder(folder / "node_modules") for folder in folders):
+        return None
+    for folder in folders:
+        path = folder / "package.json"
+        manifest = read_manifest(files, path)
+        if manifest is not None:
+            found = NodeNeeds(declared_in=str(path), manifest=manifest)
+            return found if found.names else None
+    return None
+
+
+def _folder_of(script: Script) -> str:
+    return script.file.rpartition("/")[0]
+
+
+@lru_cache(maxsize=64)  # the scripts of a skill are in few folders
+def _folders(inner: str, home: Path, also: Path | None = None) -> tuple[Path, ...]:
+    """Return the folders a declaration may be in, the nearest to the script first."""
+    around = [folder for folder in (Path(inner), *Path(inner).parents) if home in folder.parents]
+    if not around and Path(inner) != home:
+        return ()
+    return (*around, *([also] if also and also not in around else []), home)

@@ -1,0 +1,94 @@
+"""Programs of Skillpouch's own that serve this process through a socket, and end with it."""
+
+import atexit
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from skillpouch.execution.zygote_client import own_python
+
+_ENDING_SECONDS = 5.0  # the kernel takes its time to give back gigabytes
+
+
+class Companion:
+    """A running program and our end of the socket to it; it must end when that is closed.
+
+    It belongs to no event loop and to no thread, and has nothing of ours: no standard streams, no
+    other descriptors, and of the environment only what it is given.
+    """
+
+    def __init__(self, program: Path, words: Sequence[str], env: Mapping[str, str]) -> None:
+        self.line, theirs = socket.socketpair()
+        number = theirs.fileno()
+        python = own_python()
+        try:
+            # -S: what is installed beside Skillpouch has no business there, nor have .pth files.
+            self._process = subprocess.Popen(
+                [python, "-I", "-S", "-X", "utf8", str(program), str(number), *words],
+                env={"LC_ALL": "C.UTF-8", **env},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(number,),
+                start_new_session=True,
+            )
+        except OSError:
+            self.line.close()
+            raise
+        finally:
+            theirs.close()
+        self.line.setblocking(False)
+        _alive.add(self)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs; one that has ended is no longer anybody's zombie after this."""
+        if self._process.poll() is None:
+            return True
+        _alive.discard(self)
+        return False
+
+    def end(self) -> int:
+        """Kill it, wait until it is gone, and return its status: minus the signal, if one."""
+        self.line.close()
+        self._process.kill()
+        status = self._process.wait()  # with a timeout it would sleep between looks
+        _alive.discard(self)
+        return status
+
+    def wait(self) -> int:
+        """Wait for one that is ending by itself, and kill it when it is not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_SECONDS)
+        return self.end()
+
+    def forget(self) -> None:
+        """Close descriptors only: in a forked child the program is the parent's."""
+        self.line.close()
+        self._process.returncode = 0
+
+
+_alive: set[Companion] = set()
+
+
+def _end_all() -> None:
+    for companion in list(_alive):
+        companion.end()
+
+
+def _forget_all() -> None:
+    for companion in list(_alive):
+        companion.forget()
+    _alive.clear()
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_forget_all)

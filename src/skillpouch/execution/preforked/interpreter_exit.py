@@ -1,0 +1,230 @@
+"""Ends a process as an interpreter does when its program is over, with the status that it meant."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import atexit
+import io
+import os
+import sys
+import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is left over
+from gc import get_objects
+from posix import _exit
+
+from skillpouch.execution.preforked.c_functions import flush_c_output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+
+INTERRUPTED = -2  # no status of its own: the signal ends the process
+_LARGEST = 2**63
+_NOT_A_STATUS = 255
+_HERE = __file__.rpartition("/")[0] + "/"
+
+
+def status_of(error: BaseException | None) -> int:
+    """Tell the user of an error as Python would; the exit status that it means."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return _status_of_exit(error.code)
+    return _tell(error)
+
+
+def own_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return the part of a traceback that is the program's."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    return trace
+
+
+def say(text: str) -> None:
+    """Write to standard error, whatever has become of it."""
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        return
+
+
+def show(error: BaseException) -> None:
+    error.__traceback__ = own_part(error.__traceback__)
+    sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _status_of_exit(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -_LARGEST <= code < _LARGEST else _NOT_A_STATUS
+    try:
+        text = str(code)
+    except BaseException:
+        text = ""
+    if sys.stderr is None:
+        os.write(2, text.encode(errors="backslashreplace") + b"\n")
+    else:
+        say(text)
+        say("\n")
+    return 1
+
+
+def _tell(error: BaseException) -> int:
+    trace = own_part(error.__traceback__)
+    error.__traceback__ = trace
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    failure = _call_hook(error, trace)
+    if isinstance(failure, SystemExit):
+        return _status_of_exit(failure.code)
+    if failure is not None:
+        say("Error in sys.excepthook:\n")
+        show(failure)
+        say("\nOriginal exception was:\n")
+        show(error)
+    return INTERRUPTED if type(error) is KeyboardInterrupt else 1
+
+
+def _call_hook(error: BaseException, trace: TracebackType | None) -> BaseException | None:
+    """Call `sys.excepthook`; what it raised itself."""
+    if not hasattr(sys, "excepthook"):
+        say("sys.excepthook is missing\n")
+        show(error)
+        return None
+    try:
+        sys.excepthook(type(error), error, trace)
+    except BaseException as failure:
+        return failure
+    return None
+
+
+_FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
+_NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)  # instead of the object, in its last words
+_FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+_LAST = ("last_type", "last_value", "last_traceback", "last_exc")
+
+
+def flush_quietly() -> None:
+    """Write out what was printed, as Python does after a program and before it speaks itself."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: S112 - it is tried again, and told of then
+            continue
+
+
+def finish(status: int) -> int:
+    """Do what Python does before it takes itself apart; the status, which may have changed."""
+    _wait_for_threads()
+    atexit._run_exitfuncs()
+    return status if _flush_output() else _FLUSH_FAILED
+
+
+def let_go(known: frozenset[str]) -> None:
+    """Forget what the program has loaded and held, so that what only it holds is garbage."""
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    if "signal" in sys.modules:
+        _reset_signals()
+    for name in _LAST:
+        sys.__dict__.pop(name, None)  # a look for what is not there would make an error first
+    forget_added(sys.modules, known)
+    sys.modules.pop("__main__", None)
+    sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
+
+
+def _reset_signals() -> None:
+    """Let go of the handlers of the program, and of all that they hold."""
+    for number in range(1, _signal.NSIG):
+        if callable(_signal.getsignal(number)):
+            _signal.signal(number, _signal.SIG_DFL)
+
+
+def forget_added(names: dict[str, Any], known: frozenset[str]) -> None:
+    """Delete what was not there before: the last ones, unless a program has moved some.
+
+    To look at all would copy the memory of each.
+    """
+    added = []
+    for name in reversed(names):
+        if name in known:
+            break
+        added.append(name)
+    if len(names) - len(added) != len(known):
+        added = [name for name in names if name not in known]
+    for name in added:
+        del names[name]
+
+
+def write_out() -> None:
+    """Write out what is left."""
+    flush_quietly()
+    _flush_files()
+    flush_c_output()
+
+
+def leave(status: int) -> None:
+    """End the process."""
+    if status == INTERRUPTED:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
+    _exit(status)
+
+
+def _wait_for_threads() -> None:
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return
+    try:
+        threading._shutdown()
+    except BaseException as error:
+        _ignore("on threading shutdown", threading, error)
+
+
+def _flush_output() -> bool:
+    done = True
+    try:
+        if sys.stdout is not None and not getattr(sys.stdout, "closed", False):
+            sys.stdout.flush()
+    except BaseException as error:
+        done = False
+        _ignore("on flushing sys.stdout", sys.stdout, error)
+    try:
+        if sys.stderr is not None and not getattr(sys.stderr, "closed", False):
+            sys.stderr.flush()
+    except BaseException:
+        done = False
+    return done
+
+
+def _ignore(when: str, thing: object, error: BaseException) -> None:
+    """Tell of an error that nobody can handle any more, as Python would."""
+    message = f"Exception ignored {when}" if _NAMES_THE_MOMENT else None
+    if sys.unraisablehook is sys.__unraisablehook__:
+        say(f"{message}:\n" if message else f"Exception ignored in: {thing!r}\n")
+        show(error)
+        return
+    namespace: Any = type(sys.implementation)
+    told = namespace(
+        exc_type=type(error),
+        exc_value=error,
+        exc_traceback=error.__traceback__,
+        err_msg=message,
+        object=None if message else thing,
+    )
+    try:
+        sys.unraisablehook(told)
+    except BaseException as failure:
+        show(failure)
+
+
+def _flush_files() -> None:
+    """Write out files that nobody closed; only what the call has made is looked at."""
+    for thing in get_objects():
+        if isinstance(thing, _FILES):
+            try:
+                thing.flush()
+            except BaseException:  # noqa: S112 - closed, or a pipe that is gone
+                continue

@@ -1,0 +1,143 @@
+"""Which memory a call touches: seen once, and then made ready in children that wait.
+
+After a fork each page is copied when it is first written, and mapped when it is first read. All
+children of a prefork server touch nearly the same ones. A child notes them for its server; the
+note is a hint, and at worst wrong: whoever follows it gets memory ready that nobody needs.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from posix import O_RDONLY, close, pread, read  # now: a script may put others in their places
+from posix import open as open_file
+
+from skillpouch.execution.preforked.c_functions import c_function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Range = tuple[int, int, int]  # the first address, bytes, what to ask for
+
+_BOARD_BYTES = 128 * 1024
+_MOST_RANGES = 4_096
+_MOST_COPIED, _MOST_MAPPED = 16 << 20, 128 << 20  # bytes: what a call touches, and no more
+_PAGE = mmap.PAGESIZE
+_LARGEST = 1 << 28  # of what is looked at: to look takes memory, too
+_PRESENT, _ALONE = 1 << 63, 1 << 56  # bits of a page's entry
+_FOR_READING, _FOR_WRITING = 22, 23  # MADV_POPULATE_READ and _WRITE, since Linux 5.14
+_madvise = c_function("madvise")
+
+
+class Pages:
+    """Shared by a prefork server and the one child that notes."""
+
+    def __init__(self) -> None:
+        self._board: mmap.mmap | None = None
+        self._ranges: list[Range] = []
+        self.wanted = False  # whether the next child notes what it touches
+
+    @property
+    def known(self) -> bool:
+        return bool(self._ranges)
+
+    def want(self) -> None:
+        """In the prefork server: have the next child note."""
+        self._board = mmap.mmap(-1, _BOARD_BYTES)
+        self.wanted = True
+
+    def watch(self) -> None:
+        """In the child that notes, before its call: it must not be heard by hooks of the script."""
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, _arguments: object) -> None:
+        if event == "sys.addaudithook":
+            self.wanted = False
+
+    def make_ready(self) -> None:
+        """In a child that waits: copy and map what calls touch, while nobody is kept waiting."""
+        for each in self._ranges:
+            _madvise(*each)  # type: ignore[misc]  # there are none where it is missing
+
+    def note(self) -> None:
+        """In a child, at its very end: leave what it touched."""
+        if not self.wanted or not _madvise or self._board is None:
+            return
+        try:
+            text = b"".join(b"%d %d %d\n" % each for each in _touched())
+        except BaseException:
+            return  # there is no /proc here, or no memory left: a note is worth no trouble
+        if len(text) <= _BOARD_BYTES:
+            self._board[: len(text)] = text
+
+    def learn(self) -> None:
+        """In the prefork server: take over what the last child noted."""
+        if self._board is None:
+            return
+        self.wanted = False
+        lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
+        self._board.close()
+        self._board = None
+        try:
+            ranges = [_range(*line.split()) for line in lines if line]
+        except (TypeError, ValueError):
+            return
+        if _is_in_order(ranges) and _is_little(ranges):
+            self._ranges = ranges
+
+
+def _range(start: bytes, length: bytes, what: bytes) -> Range:
+    """Read a line of a note; anything else that could be asked of the kernel is refused."""
+    found = (int(start), int(length), int(what))
+    if found[0] < 0 or found[1] < 0 or found[2] not in (_FOR_READING, _FOR_WRITING):
+        raise ValueError(found)
+    return found
+
+
+def _is_in_order(ranges: list[Range]) -> bool:
+    """Tell whether nothing is named twice."""
+    ends = [start + length for start, length, _ in ranges]
+    return all(end <= start for end, (start, _, _) in zip(ends, ranges[1:]))
+
+
+def _is_little(ranges: list[Range]) -> bool:
+    copied = sum(length for _, length, what in ranges if what == _FOR_WRITING)
+    return copied <= _MOST_COPIED and sum(length for _, length, _ in ranges) <= _MOST_MAPPED
+
+
+def _touched() -> Iterator[Range]:
+    entries = open_file("/proc/self/pagemap", O_RDONLY)
+    try:
+        for start, end, writable in _mappings():
+            bits = _PRESENT | _ALONE if writable else _PRESENT
+            what = _FOR_WRITING if writable else _FOR_READING
+            data = pread(entries, (end - start) // _PAGE * 8, start // _PAGE * 8)
+            begin = 0
+            for number, entry in enumerate([*memoryview(data).cast("Q"), 0]):
+                if entry & bits == bits:
+                    continue
+                if number > begin:
+                    yield start + begin * _PAGE, (number - begin) * _PAGE, what
+                begin = number + 1
+    finally:
+        close(entries)
+
+
+def _mappings() -> Iterator[tuple[int, int, bool]]:
+    """Yield what is private to a process: where it begins and ends, and whether it is written."""
+    file = open_file("/proc/self/maps", O_RDONLY)
+    try:
+        text = b""
+        while piece := read(file, 1 << 16):
+            text += piece
+    finally:
+        close(file)
+    for line in text.splitlines():
+        place, permissions, *_ = line.split(None, 5)
+        start, _, end = place.partition(b"-")
+        is_kernels = line.endswith((b"[vvar]", b"[vvar_vclock]", b"[vdso]", b"[vsyscall]"))
+        size = int(end, 16) - int(start, 16)
+        if permissions[:1] != b"r" or permissions[3:] != b"p" or is_kernels or size > _LARGEST:
+            continue
+        yield int(start, 16), int(end, 16), permissions[1:2] == b"w"

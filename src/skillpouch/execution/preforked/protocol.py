@@ -1,0 +1,24 @@
+"""What a preforked process and its zygote agree on: descriptors, and numbers that say why not."""
+
+from __future__ import annotations
+
+JOBS = 3  # calls, from the host
+CONTROL = 4  # its sandbox
+PRINTED = 5  # what an import has printed
+FIRST_FREE = 6
+
+
+SHADOWED, FAILED, HAS_PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
+VARIABLES, RANDOM, CRASHED = 7, 8, 9
+
+REASONS = {
+    SHADOWED: "a file of the skill has the name of a module that is already loaded",
+    FAILED: "its imports fail before the call, as those that start threads do",
+    HAS_PRINTED: "its imports print",
+    FILES_OPEN: "its imports leave files open",
+    MOVED: "its imports change the current folder",
+    UNREADABLE: "it cannot be read or compiled",
+    VARIABLES: "its imports read all variables, and calls have their own",
+    RANDOM: "its imports keep random numbers of their own",
+    CRASHED: "its imports end the interpreter",
+}

@@ -1,0 +1,96 @@
+"""A prefork server: prepares for one script, then keeps a child waiting for each of its calls."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+from skillpouch.execution.preforked.child import Child
+from skillpouch.execution.preforked.import_hints import Lessons
+from skillpouch.execution.preforked.prefault import Pages
+from skillpouch.execution.preforked.preparation import Preparation
+from skillpouch.execution.preforked.program import Program
+from skillpouch.execution.preforked.variables import Variables
+from skillpouch.execution.zygote import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from typing import Any
+
+
+class PreforkServer:
+    """Talks to its sandbox; to the host only through it."""
+
+    def __init__(
+        self,
+        control: _socket.socket,
+        jobs: _socket.socket,
+        wanted: dict[str, Any],
+        fresh: frozenset[str],
+    ) -> None:
+        self._control = control
+        self._lessons = Lessons()
+        self._pages = Pages()
+        variables = Variables()
+        self._preparation = Preparation(wanted, fresh, variables)
+        compiled = self._preparation.compiled
+        self._runner: str = wanted["runner"]
+        self._script: str = wanted["files"][-1]
+        self._program = Program(
+            compiled, self._runner, wanted["program"], self._lessons, self._pages
+        )
+        self._child = Child(jobs, variables, self._program, self._pages)
+        # A child leaves this frame: to take all of it apart would copy the memory that it is in.
+        self._program.keeps = self
+
+    def serve(self) -> Program | None:
+        """Serve until nobody wants more; in a child, return what it is to run."""
+        ineligible = self._preparation.prepare()
+        if ineligible:
+            self._control.send(wire.INELIGIBLE + b" %d" % ineligible)
+            return None
+        hidden = "" if "resource" in sys.modules else "resource"
+        self._program.prepare(self._script, hidden)
+        self._child.rehearse(self._runner)
+        self._control.send(wire.READY)
+        self._settle()
+        while True:
+            pid = self._fork()
+            if pid == 0:
+                return self._child.serve()
+            if not self._tell_end_of(pid):
+                return None
+            self._learn()
+
+    def _learn(self) -> None:
+        """Take over what the child that ended has seen."""
+        if self._lessons.are_over:
+            self._pages.learn()
+            return
+        if self._lessons.learn(self._preparation.load_more):
+            self._settle()
+        if not self._lessons.left:
+            # What is loaded now stays as it is: the next call touches what all will touch.
+            self._pages.want()
+
+    def _settle(self) -> None:
+        """Set apart what is there, so that what a call has made can be told from it."""
+        self._lessons.begin(self._program.hidden)
+        gc.collect()
+        gc.freeze()
+
+    def _fork(self) -> int:
+        self._child.expect()
+        self._lessons.expect()
+        gc.freeze()
+        return os.fork()
+
+    def _tell_end_of(self, pid: int) -> bool:
+        """Wait for a child and tell how it ended; whether another is wanted."""
+        _, status, usage = os.wait4(pid, 0)
+        times = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
+        code = os.waitstatus_to_exitcode(status)
+        self._control.send(wire.ENDED + b" %d %d %d %d" % (code, *times, usage.ru_maxrss))
+        return bool(self._control.recv(16))

@@ -1,0 +1,146 @@
+"""Does once what every call does, so that nothing is built or copied for the first time in one."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import os
+import sys
+from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair
+
+from skillpouch.execution.preforked.c_functions import flush_c_output
+from skillpouch.execution.preforked.interpreter_exit import status_of, write_out
+from skillpouch.execution.zygote import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from skillpouch.execution.preforked.child import Child
+    from skillpouch.execution.preforked.program import Program
+
+
+_SCRIPT = os.devnull  # a file that is always there, and says nothing
+_SOURCE = "def handler(arguments):\n    return arguments\n"
+_STREAMS = (0, 1, 2)
+_VARIABLES = {
+    b"SKILLPOUCH_ARGUMENTS": b"variable",
+    b"SKILLPOUCH_SCRIPTS": b"",
+    b"TOOL_ARGS": b"{}",
+}
+
+
+class Unchanged:
+    """Puts back what a call changes in its process."""
+
+    def __init__(self, program: Program) -> None:
+        self._all_words = program.all_words
+
+    def __enter__(self) -> None:
+        self._lists = [(each, list(each)) for each in (sys.argv, self._all_words, sys.path)]
+        self._argv = sys.argv
+        self._variables = dict(os.environ)
+        self._modules = dict(sys.modules)
+        self._folder = os.getcwd()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        sys.argv = self._argv
+        for each, items in self._lists:
+            each[:] = items
+        for name in [name for name in os.environ if name not in self._variables]:
+            del os.environ[name]
+        for name, value in self._variables.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+        for name in [name for name in sys.modules if name not in self._modules]:
+            del sys.modules[name]
+        sys.modules["__main__"] = self._modules["__main__"]
+        os.chdir(self._folder)
+        return isinstance(error, Exception)  # an import has changed what is tried here
+
+
+def rehearse_call(child: Child, program: Program, runner: str) -> None:
+    """Have a child's steps done here: a call received and become, and its function called."""
+    for each in (child, program, *vars(child).values(), *vars(program).values()):
+        _look_up_all(each)
+    if not child.allows(_VARIABLES, []):
+        return  # such a call would start another interpreter here
+    with Unchanged(program):
+        answer = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            _receive(child, runner, {**_VARIABLES, b"SKILLPOUCH_ANSWER": b"%d" % answer})
+            main = program.module.get("main")
+            if main is not None:
+                main()
+            status_of(None)
+            write_out()
+        finally:
+            os.close(answer)
+            program.module = {}
+
+
+def _receive(child: Child, runner: str, variables: dict[bytes, bytes]) -> None:
+    theirs, ours = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    words = (runner or _SCRIPT, "handler", _SCRIPT)
+    job: tuple[Any, ...] = (words, variables, [], os.getcwd(), 1, 0)
+    wire.send_value(theirs, wire.RUN, job, _STREAMS)
+    theirs.close()
+    child.begin(ours)
+
+
+def _look_up_all(thing: object) -> None:
+    """Have every method found: a class is searched once, and then the interpreter knows."""
+    if type(thing).__module__.startswith(__package__):
+        for name in vars(type(thing)):
+            getattr(thing, name, None)
+
+
+def rehearsal_code() -> tuple[str, Any]:
+    """Return the script that is called, and what it says."""
+    return _SCRIPT, compile(_SOURCE, _SCRIPT, "exec")
+
+
+_PROGRAM = """
+def work(word="x"):
+    return {"ok": [word, 1, 1.5, True, None]}
+class Thing:
+    def __init__(self): self.found = [work() for _ in range(2)]
+try:
+    text = "".join(sorted("%s" % key for key in Thing().found[0]))
+    raise ValueError(text)
+except ValueError as error:
+    text = str(error)
+"""
+
+
+def rehearse() -> None:
+    try:
+        _rehearse()
+    except BaseException:
+        return  # an import has changed what is tried here: the call will see to it
+
+
+def _rehearse() -> None:
+    # The first compile() of a process builds the classes of the syntax tree: two milliseconds.
+    exec(compile(_PROGRAM, "<rehearsal>", "exec"), {"__name__": "rehearsal"})
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    stream.write("x")
+    stream.flush()
+    with open("/dev/null", "rb") as nothing:
+        nothing.read()
+    for number in range(12):
+        os.environ["SKILLPOUCH_REHEARSAL_%d" % number] = "1"
+    for number in range(12):
+        os.environ.pop("SKILLPOUCH_REHEARSAL_%d" % number)
+    flush_c_output()
+    marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
+    json = sys.modules.get("json")
+    if json is not None:
+        text = json.dumps({"a": [1, "b", None, True, 1.5]}, allow_nan=False)
+        json.loads(text.encode())

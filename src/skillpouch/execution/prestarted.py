@@ -1,0 +1,240 @@
+"""A sandbox in which a program already waits: it serves one call, then another is started."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skillpouch.execution.command import Command, Prestarted
+from skillpouch.execution.job_channel import Finished, Ineligible, Reply
+from skillpouch.execution.sandbox_client import Owner, SandboxClient
+from skillpouch.execution.streams import Streams
+from skillpouch.runtime.loop_thread import UncancellableFuture
+
+if TYPE_CHECKING:
+    import socket
+
+    from skillpouch.execution.cgroups import Cgroup
+    from skillpouch.execution.proxy.listener import ProxyListener
+
+_LONGEST_WORD = 16
+_WORDS = re.compile(rb"r(?:(\d{1,3})\n?)?")  # ready; later the status that it ends with
+_NEVER_READ = "the process that waited for it had ended"
+
+
+class _Place:
+    """The owner of the sandbox that a program waits in: what befalls it befalls the waiting one."""
+
+    def __init__(self, tenant: "PrestartedSandbox", owner: Owner) -> None:
+        self._tenant = tenant
+        self._owner = owner
+
+    @property
+    def failure(self) -> str:
+        return self._owner.failure
+
+    def give_back(self, sandbox: SandboxClient, *, reusable: bool) -> None:
+        """Nothing: the tenant keeps it."""
+
+    def lose(self, sandbox: SandboxClient) -> None:
+        del sandbox
+        self._tenant.stop_waiting()
+        self._owner.lose(self._tenant)
+
+    def ready(self, sandbox: SandboxClient) -> None:
+        """Nothing: there is no prefork server."""
+
+    def ineligible(self, sandbox: SandboxClient, ineligible: Ineligible) -> None:
+        """Nothing: there is no prefork server."""
+
+
+class PrestartedSandbox:
+    """Starts the program ahead; what its call is comes over a socket, as one line of JSON."""
+
+    is_warm = True
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        prestarted: Prestarted,
+        owner: Owner,
+        make: Callable[[Owner], SandboxClient],
+    ) -> None:
+        self._loop = loop
+        self._command = Command(argv=prestarted.argv, env=dict(prestarted.env), cwd=prestarted.cwd)
+        self._owner = owner
+        self._unsent = memoryview(b"")
+        self._orders: socket.socket | None = None
+        self._sandbox = make(_Place(self, owner))
+        self.idle_since = loop.time()
+        self.in_crowd = False
+        self.ran_seconds = self.worked_seconds = 0.0
+        try:
+            self._prepare()
+        except OSError:
+            self._sandbox.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._sandbox.alive
+
+    @property
+    def failure(self) -> str:
+        return self._owner.failure
+
+    @property
+    def listener(self) -> "ProxyListener | None":
+        return self._sandbox.listener
+
+    @property
+    def cgroup(self) -> "Cgroup | None":
+        return self._sandbox.cgroup
+
+    def is_ready(self, _now: float) -> bool:
+        return self._is_ready and not self._reply.done()
+
+    def renew(self) -> None:
+        """See to it that a program waits for the next call; OSError where none can be started."""
+        # One that is ending is left to end: its sandbox runs one program at a time.
+        if self._is_called or self._reply.done() or not self._sandbox.alive:
+            self._drop_streams()
+            self._prepare()
+
+    def _prepare(self) -> None:
+        self._is_ready = self._is_called = self._is_ended = self._is_unread = False
+        self._answer: UncancellableFuture[Reply] = UncancellableFuture(self._loop)
+        self._said = b""
+        self._streams = Streams(feeds=True, answers=True, ordered=True)
+        self._reply = self._sandbox.start(self._command, self._streams)
+        self._reply.add_done_callback(self._take)
+        self._streams.close_theirs()
+        self._orders = self._streams.take_orders()
+        self._loop.add_reader(self._orders.fileno(), self._hear)
+
+    def _hear(self) -> bool:
+        """Take the sign that the program is ready, or the status that it ends with.
+
+        Whether there may be more.
+        """
+        if self._orders is None:
+            return False
+        try:
+            heard = self._orders.recv(_LONGEST_WORD)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            heard = b""
+            # The kernel says so when it ends without having read all that was sent.
+            self._is_unread = isinstance(error, ConnectionResetError)
+        self._said += heard
+        if not heard or not _WORDS.fullmatch(self._said):
+            self._hang_up()  # a program that hears so ends by itself
+            return False
+        self._heed()
+        return True
+
+    def _heed(self) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            self._owner.ready(self)
+        if self._said.endswith(b"\n"):
+            self._sandbox.kill()
+
+    def _take(self, reply: "asyncio.Future[Reply]") -> None:
+        """Pass the end on, with the status that the program said before it was ended."""
+        if reply is not self._reply:
+            return  # of one that died waiting, and has been replaced meanwhile
+        while self._hear():
+            continue
+        if not self._answer.done():
+            self._answer.set_result(self._as_told(reply.result()))
+
+    def _as_told(self, ended: Reply) -> Reply:
+        if not isinstance(ended, Finished):
+            return ended
+        if self._is_called and self._is_unread and not self._is_ended:
+            return Ineligible(reason=_NEVER_READ)
+        said = _WORDS.fullmatch(self._said)
+        if ended.status < 0 and said and said[1]:
+            return replace(ended, status=int(said[1]) & 0xFF)
+        return ended
+
+    def open(self, command: Command) -> Streams:
+        """Return the pipes that the waiting program has; start another where it is gone."""
+        del command  # every call of it has the same ones
+        self.renew()
+        return self._streams
+
+    def start(self, command: Command, streams: Streams) -> UncancellableFuture[Reply]:
+        """Tell the program its call; the future is done when nothing of it is alive."""
+        del streams  # it has them
+        self._is_called = True
+        job = {"argv": command.argv, "env": dict(command.env), "cwd": str(command.cwd)}
+        self._unsent = memoryview(json.dumps(job).encode() + b"\n")
+        self._send()
+        return self._answer
+
+    def _send(self) -> None:
+        if self._orders is None:
+            self._is_unread = True
+            return
+        try:
+            self._unsent = self._unsent[self._orders.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._is_unread = True
+            self._unsent = memoryview(b"")  # it is gone, and its sandbox will say so
+        if self._unsent:
+            self._loop.add_writer(self._orders.fileno(), self._send)
+        else:
+            self._loop.remove_writer(self._orders.fileno())
+
+    def give_back(self, *, reusable: bool) -> None:
+        if self._is_called:
+            self._drop_streams()
+        self._owner.give_back(self, reusable=reusable)
+
+    def stop_waiting(self) -> None:
+        """Let go of a program that is gone; one that was called is still listened to."""
+        if not self._is_called:
+            self._drop_streams()
+
+    def _drop_streams(self) -> None:
+        self._hang_up()
+        self._streams.close()
+
+    def _hang_up(self) -> None:
+        if self._orders is not None:
+            self._loop.remove_reader(self._orders.fileno())
+            self._loop.remove_writer(self._orders.fileno())
+            self._orders.close()
+            self._orders = None
+
+    def terminate(self) -> None:
+        self._is_ended = True
+        self._sandbox.terminate()
+
+    def kill(self) -> None:
+        self._is_ended = True
+        self._sandbox.kill()
+
+    def confirm_lost(self) -> None:
+        self._sandbox.confirm_lost()
+
+    def drop(self) -> None:
+        self._sandbox.drop()
+
+    def close(self) -> None:
+        if self._sandbox.alive:
+            self._sandbox.close()
+        self._drop_streams()
+
+    def abandon(self) -> None:
+        self._sandbox.abandon()
+        self._streams.close()
+        if self._orders is not None:
+            self._orders.close()

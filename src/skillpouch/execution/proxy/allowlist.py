@@ -1,0 +1,85 @@
+"""Which hosts a call was granted, and the variables that lead programs to the proxy."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from skillpouch.errors import PortableError
+from skillpouch.execution.command import Command
+from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name
+
+_WEB = (80, 443)
+
+
+class RefusedHostError(PortableError):
+    """A host that may not be reached; `host` is what would have to be granted."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        self.host = host
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowlist:
+    """Hosts as they were granted to the skill of this name."""
+
+    hosts: tuple[str, ...]
+    skill: str
+
+    def check_host(self, asked: Host) -> None:
+        """Raise RefusedHostError unless the host, with its port, was granted."""
+        if not self._covers(asked):
+            name = _as_granted(asked)
+            raise RefusedHostError(name, f"{name} is not granted; run: {self._command(name)}")
+
+    def check_address(self, asked: Host, address: str) -> None:
+        """Raise RefusedHostError when a granted host leads inside.
+
+        Anybody may give their own name any address. The address itself may be granted too; and
+        a name that only this machine or its network knows was granted exactly, with what it
+        leads to.
+        """
+        if is_elsewhere(address) or (not asked.is_address and is_private_name(asked.name)):
+            return
+        there = Host(address, asked.port, is_address=True)
+        if not self._covers(there):
+            name = _as_granted(there)
+            why = f"{asked.name} leads to {address}, of this machine or its network"
+            raise RefusedHostError(name, f"{why}; to allow it, run: {self._command(name)}")
+
+    def _covers(self, asked: Host) -> bool:
+        return any(covers_host(host, str(asked)) for host in self.hosts)
+
+    def _command(self, host: str) -> str:
+        name = self.skill if self.skill.isascii() and self.skill.isprintable() else ""
+        return (
+            f"skillpouch trust {shlex.quote(name) if name else 'NAME'} --host {shlex.quote(host)}"
+        )
+
+
+def _as_granted(host: Host) -> str:
+    return str(replace(host, port=None) if host.port in _WEB else host)
+
+
+PROXY_PORT = 3128  # of the sandbox's own loopback: nothing else is there
+_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
+_NAMES = ("http_proxy", "https_proxy", "all_proxy")
+_SET = {
+    **{name: _PROXY for lower in _NAMES for name in (lower, lower.upper())},
+    "NODE_USE_ENV_PROXY": "1",  # Node looks at the others only where this is set
+}
+# Exceptions would lead nowhere: there is no other way out.
+_UNSET = ("no_proxy", "NO_PROXY")
+
+
+def through_proxy(command: Command) -> Command:
+    """Return the command with these variables, also for a process that waits for it."""
+    warm = command.warm
+    if warm is not None:
+        warm = replace(warm, env=tuple(_with_proxy(dict(warm.env)).items()))
+    return replace(command, env=_with_proxy(command.env), warm=warm)
+
+
+def _with_proxy(env: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if name not in _UNSET}
+    return {**kept, **_SET}

@@ -1,0 +1,158 @@
+"""The host's end of a sandbox's network: accepts connections of a call, and ends them with it."""
+
+import asyncio
+import contextlib
+import socket
+
+from skillpouch.execution.proxy.allowlist import Allowlist
+from skillpouch.execution.proxy.connection import Connection
+from skillpouch.execution.proxy.dialer import Dialer
+
+_MOST_CONNECTIONS = 32  # of one call at a time; more wait
+_MOST_LOOK_UPS = 2  # of one call at a time: a slow name server is not to keep others waiting
+_MOST_WAITING = 256  # more than the kernel lets wait to be accepted
+_MOST_REFUSED = 64  # that a result can name
+# A program that does nothing but connect must not keep this loop from everything else.
+_MOST_AT_ONCE = 100
+_PAUSE_SECONDS = 0.1
+_CROWDED_SECONDS = 0.02
+
+
+class ProxyListener:
+    """Open while a call runs; each sandbox has its own.
+
+    The sandbox sends what to listen at when it has made its network, over a socket it is given.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, granted: Allowlist, dialer: Dialer) -> None:
+        self._loop = loop
+        self._granted = granted
+        self._dialer = dialer
+        self._handover, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._handover.setblocking(False)
+        self._listener: socket.socket | None = None
+        self._is_open = False
+        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._refused: dict[str, None] = {}
+        self._turn = asyncio.Semaphore(_MOST_LOOK_UPS)
+        self._clock: asyncio.TimerHandle | None = None
+        self._window = 0.0
+        self._accepted = 0
+        loop.add_reader(self._handover.fileno(), self._receive)
+
+    def theirs(self) -> tuple[int, ...]:
+        return (self._theirs.fileno(),)
+
+    def close_theirs(self) -> None:
+        self._theirs.close()
+
+    def _receive(self) -> None:
+        try:
+            _, fds, _, _ = socket.recv_fds(self._handover, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            fds = []
+        self._loop.remove_reader(self._handover.fileno())
+        self._handover.close()
+        if fds:  # otherwise the sandbox has failed, and says why elsewhere
+            self._listener = socket.socket(fileno=fds[0])
+            self._listen()
+
+    def open(self) -> None:
+        """Let the call that starts now connect."""
+        self._drain()
+        self._refused = {}
+        self._is_open = True
+        self._listen()
+
+    def shut(self) -> tuple[str, ...]:
+        """End every connection of the call; return the hosts it asked for in vain."""
+        self._is_open = False
+        self._stop_listening()
+        self._drain()
+        for task, connection in self._connections.items():
+            connection.hang_up()
+            task.cancel()
+        return tuple(self._refused)
+
+    def close(self) -> None:
+        """Let go of the network for ever."""
+        self.shut()
+        if self._handover.fileno() >= 0:
+            self._loop.remove_reader(self._handover.fileno())
+        self._close_sockets()
+
+    def abandon(self) -> None:
+        """Close descriptors only: the loop is closed or, after a fork, the parent's."""
+        for connection in self._connections.values():
+            connection.close()
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        self._handover.close()
+        self._theirs.close()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _listen(self) -> None:
+        self._clock = None
+        if self._listener is not None and self._is_open:
+            self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _stop_listening(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener.fileno())
+
+    def _pause(self, seconds: float) -> None:
+        self._stop_listening()
+        self._clock = self._loop.call_later(seconds, self._listen)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        if self._is_too_fast():
+            self._pause(_PAUSE_SECONDS)
+            return
+        if len(self._connections) >= _MOST_CONNECTIONS or not self._dialer.take_place():
+            self._pause(_CROWDED_SECONDS)
+            return
+        try:
+            client, _ = self._listener.accept()
+        except OSError:
+            self._dialer.give_place_back()
+            self._pause(_CROWDED_SECONDS)  # nobody there after all, or no descriptors left
+            return
+        self._serve(client)
+
+    def _is_too_fast(self) -> bool:
+        now = self._loop.time()
+        if now - self._window > _PAUSE_SECONDS:
+            self._window, self._accepted = now, 0
+        self._accepted += 1
+        return self._accepted > _MOST_AT_ONCE
+
+    def _serve(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        connection = Connection(client, self._granted, self._dialer, self._refuse, self._turn)
+        task = self._loop.create_task(connection.serve())
+        self._connections[task] = connection
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        # One that was cancelled before it began has closed nothing.
+        self._connections.pop(task).close()
+        self._dialer.give_place_back()
+
+    def _refuse(self, host: str) -> None:
+        if len(self._refused) < _MOST_REFUSED:
+            self._refused[host] = None
+
+    def _drain(self) -> None:
+        """Drop connections that nobody accepted: no call of now has made them."""
+        if self._listener is None:
+            return
+        with contextlib.suppress(OSError):
+            for _ in range(_MOST_WAITING):
+                self._listener.accept()[0].close()

@@ -1,0 +1,232 @@
+"""The host's end of a sandbox: one call at a time over one socket."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from typing import TYPE_CHECKING, Any, Protocol
+
+from skillpouch.execution.command import Command
+from skillpouch.execution.job_channel import (
+    Finished,
+    Ineligible,
+    JobChannel,
+    Lost,
+    NotStarted,
+    Ready,
+    Reply,
+    read_reply,
+)
+from skillpouch.execution.streams import Streams
+from skillpouch.execution.zygote import wire
+from skillpouch.runtime.loop_thread import UncancellableFuture
+
+if TYPE_CHECKING:
+    from skillpouch.execution.cgroups import Cgroup
+    from skillpouch.execution.proxy.listener import ProxyListener
+
+_LONGEST_REPLY = 1024
+_FORKED_SECONDS = 0.002
+
+
+class Owner(Protocol):
+    """Who made a sandbox, and takes it back."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def give_back(self, sandbox: Any, *, reusable: bool) -> None: ...
+
+    def lose(self, sandbox: Any) -> None:
+        """Hear that a sandbox is gone unasked.
+
+        See to it that what ran there is dead, and then call its `confirm_lost`: a socket closes
+        before its process has quite ended.
+        """
+
+    def ready(self, sandbox: Any) -> None:
+        """Hear that a process waits there for a call."""
+
+    def ineligible(self, sandbox: Any, ineligible: Ineligible) -> None:
+        """Hear that its prefork server cannot serve its script."""
+
+
+class SandboxClient:
+    """A place a program can run in; with `jobs`, one whose programs a prefork server forks."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        owner: Owner,
+        *,
+        temporary: str | None = None,
+        jobs: JobChannel | None = None,
+        listener: "ProxyListener | None" = None,
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._jobs = jobs
+        self._owner = owner
+        self._answer: UncancellableFuture[Reply] | None = None
+        self._calls = 0
+        self._sent_at = 0.0
+        self._lost = Lost()
+        self._is_ready = False
+        self.temporary = temporary
+        self.listener = listener  # by which its calls reach hosts
+        self.cgroup: Cgroup | None = None  # that bounds all of it
+        self.alive = True
+        self.idle_since = 0.0
+        self.in_crowd = False  # whether other calls wait for a sandbox
+        self.ran_seconds = 0.0  # by its last call
+        self.worked_seconds = 0.0  # of a processor, by the same
+        loop.add_reader(sock.fileno(), self._read)
+
+    @property
+    def is_warm(self) -> bool:
+        return self._jobs is not None
+
+    def is_ready(self, now: float) -> bool:
+        """Tell whether a call would start at once: after each, a prefork server forks anew."""
+        return not self.is_warm or now - self.idle_since >= _FORKED_SECONDS
+
+    def renew(self) -> None:
+        """Nothing: what the next call needs, its prefork server makes."""
+
+    def open(self, command: Command) -> Streams:
+        """Return the pipes of a call."""
+        return Streams(feeds=command.feeds, answers=command.answers)
+
+    def start(self, command: Command, streams: Streams) -> UncancellableFuture[Reply]:
+        """Start the program; the future is done when nothing of it is alive."""
+        self._calls += 1
+        self._sent_at = self._loop.time()
+        self._answer = UncancellableFuture(self._loop)
+        try:
+            if self._jobs is None:
+                job = self._job(command, feeds=streams.feeds)
+                wire.send_value(self._sock, wire.RUN, job, streams.theirs)
+            else:
+                self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
+        except ValueError:
+            self._calls -= 1  # it never hears of this one
+            self._answer.set_result(NotStarted(call=self._calls, errno=errno.EINVAL))
+        except OSError:
+            self.drop()
+        return self._answer
+
+    def _job(
+        self, command: Command, *, feeds: bool
+    ) -> tuple[int, list[str], dict[str, str], str, bool]:
+        env = dict(command.env)
+        if self.temporary is not None:
+            env.setdefault("TMPDIR", self.temporary)
+        return self._calls, list(command.argv), env, str(command.cwd), feeds
+
+    def give_back(self, *, reusable: bool) -> None:
+        self._owner.give_back(self, reusable=reusable)
+
+    @property
+    def failure(self) -> str:
+        """Why sandboxes like this one cannot be made, if that is so."""
+        return self._owner.failure
+
+    def terminate(self) -> None:
+        self._send(wire.TERMINATE)
+
+    def kill(self) -> None:
+        self._send(wire.KILL)
+
+    def _send(self, kind: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.send(b"%b %d" % (kind, self._calls))
+
+    def _read(self) -> None:
+        try:
+            packet = self._receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if not packet:
+            self.drop()
+            return
+        self._take(read_reply(packet))
+
+    def _receive(self) -> bytes:
+        try:
+            return self._sock.recv(_LONGEST_REPLY)
+        except ConnectionResetError:
+            # It went without reading all that it was sent; what it said before comes after this.
+            return self._sock.recv(_LONGEST_REPLY)
+
+    def _take(self, reply: Reply | Ready) -> None:
+        if isinstance(reply, Ready | Ineligible):
+            self._prepared(reply)
+        elif reply.call != self._calls or self._answer is None or self._answer.done():
+            # Gone, or out of step with us: a prefork server told the end of what had not begun.
+            self._lost = reply if isinstance(reply, Lost) else self._lost
+            self.drop()
+        else:
+            if self._jobs is not None and self._jobs.has_untaken():
+                reply = Lost(call=reply.call)  # what ended was a child that only waited
+            if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
+                self.close()  # it is ending by itself, and nothing of the call is alive
+            if isinstance(reply, Finished):
+                self.ran_seconds = max(0.0, (reply.ended_at or self._loop.time()) - self._sent_at)
+                self.worked_seconds = reply.user_seconds + reply.system_seconds
+            self._set(reply)
+
+    def _prepared(self, reply: Ready | Ineligible) -> None:
+        if isinstance(reply, Ready):
+            if self._is_ready:
+                self.drop()  # nobody gets ready twice
+                return
+            self._is_ready = True
+            self._owner.ready(self)
+        else:
+            self.close()
+            self._owner.ineligible(self, reply)
+            self._set(reply)
+
+    def _set(self, reply: Reply) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(reply)
+
+    def disown(self) -> UncancellableFuture[Reply]:
+        """Give up a sandbox that may not have ended what it said; done when nothing is alive."""
+        self.close()
+        self._answer = UncancellableFuture(self._loop)
+        self._owner.lose(self)
+        return self._answer
+
+    def drop(self) -> None:
+        """Let go of it unfinished; its call is lost."""
+        if self.alive:
+            self.close()
+            self._owner.lose(self)
+
+    def confirm_lost(self) -> None:
+        """Answer the call that was running: its processes are known to be gone."""
+        self._set(self._lost)
+
+    def close(self) -> None:
+        """Let go: the sandbox kills what it runs and ends."""
+        if self.alive:
+            self.alive = False
+            self._loop.remove_reader(self._sock.fileno())
+            if self.listener is not None:
+                self.listener.close()
+            self.abandon()
+            if self.cgroup is not None:
+                self.cgroup.remove_later(self._loop)
+
+    def abandon(self) -> None:
+        """Close the descriptor only: after a fork, the loop is the parent's."""
+        self.alive = False
+        self._sock.close()
+        if self._jobs is not None:
+            self._jobs.close()
+        if self.listener is not None:
+            self.listener.abandon()

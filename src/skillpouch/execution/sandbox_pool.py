@@ -1,0 +1,302 @@
+"""Slots of one sort, as many as they are used: whether a call waits for one or makes another."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from skillpouch.execution.job_channel import Ineligible
+from skillpouch.execution.prestarted import PrestartedSandbox
+from skillpouch.execution.sandbox_client import Owner, SandboxClient
+
+AnySandbox = SandboxClient | PrestartedSandbox
+
+_REMEMBERED = 0.2  # how much the last call counts in what calls usually take
+_PER_PROCESSOR = 2  # sandboxes: while a call of one is ended and recorded, that of another runs
+_LATE_SECONDS = 0.25  # a host that starts many calls may be as late in hearing how others ended
+_BUSY_SHARE = 0.4  # of the processors that calls use themselves, when starting them uses the rest
+
+
+class PoolOwner(Protocol):
+    """Whose sandboxes they are."""
+
+    @property
+    def failure(self) -> str: ...
+
+    def used(self) -> None: ...
+
+    def lost(self, sandbox: AnySandbox) -> None: ...
+
+
+class SandboxPool:
+    """Hands out sandboxes; `start_seconds` is what making one costs, 0 where that is nothing.
+
+    Of those that serve one call and are then started again, at most `most_spare` are kept ready:
+    one more each time that a call found none. 0 stands for those that need no starting again.
+
+    A call waits when one of those that run should be done sooner than a new sandbox, or when those
+    that run keep the processors busy. No more are started at once than there are processors:
+    starting is work, and they would only be later.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[Owner], AnySandbox],
+        keeper: PoolOwner,
+        *,
+        start_seconds: float = 0.0,
+        most_spare: int = 0,
+    ) -> None:
+        self._loop = loop
+        self._make = partial(make, self)
+        self._keeper = keeper
+        self._start_seconds = start_seconds
+        self._usual_seconds = start_seconds
+        self._usual_run = self._usual_work = 0.0  # of a call, and of a processor in it, in seconds
+        self._processors = os.cpu_count() or 1
+        self._most_spare = most_spare
+        self._spare = 0
+        self._idle: list[AnySandbox] = []
+        self._busy: dict[AnySandbox, float] = {}
+        self._starting: dict[AnySandbox, float] = {}
+        self._waiting: deque[asyncio.Future[AnySandbox | Ineligible]] = deque()
+        self._ineligible: Ineligible | None = None
+        self._finished_at = loop.time()
+        self._clock: asyncio.TimerHandle | None = None
+
+    @property
+    def failure(self) -> str:
+        return self._keeper.failure
+
+    @property
+    def idle(self) -> tuple[AnySandbox, ...]:
+        return tuple(self._idle)
+
+    @property
+    def busy(self) -> tuple[AnySandbox, ...]:
+        return tuple(self._busy)
+
+    @property
+    def is_ineligible(self) -> bool:
+        return self._ineligible is not None
+
+    @property
+    def in_use(self) -> bool:
+        return bool(self._busy or self._waiting)
+
+    async def take(self) -> AnySandbox | Ineligible:
+        """Return a sandbox for the caller alone, or why there can be none of this sort."""
+        if self._ineligible is not None:
+            return self._ineligible
+        sandbox = self.take_idle()
+        if sandbox is not None:
+            return sandbox
+        self._spare = min(self._spare + 1, self._most_spare)
+        if self._is_worth_another(len(self._waiting) + 1):
+            return self._new()
+        return await self._wait()
+
+    def take_idle(self) -> AnySandbox | None:
+        """Return a sandbox that is there already, if there is one."""
+        if self._ineligible is not None:
+            return None
+        if not self._busy:
+            self._finished_at = self._loop.time()  # nothing could end before
+        sandbox = self._choose_idle()
+        if sandbox is not None:
+            self._busy[sandbox] = self._loop.time()
+            self._restock()
+        return sandbox
+
+    def _choose_idle(self) -> AnySandbox | None:
+        # The one used last: its memory is warm, and the others may end.
+        self._idle = [sandbox for sandbox in self._idle if sandbox.alive]
+        now = self._loop.time()
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place].is_ready(now):
+                return self._idle.pop(place)
+        if self._idle:
+            self._spare = min(self._spare + 1, self._most_spare)
+            return self._idle.pop(0)
+        return None
+
+    def _restock(self) -> None:
+        """Start what the next calls will want, one at a time: work that nobody waits for yet."""
+        if len(self._idle) >= self._spare or self._starting:
+            return
+        try:
+            sandbox = self._make()
+        except OSError:
+            return  # whoever wants one will make it, and hear why that fails
+        self._starting[sandbox] = sandbox.idle_since = self._loop.time()
+        self._idle.append(sandbox)
+
+    def _is_worth_another(self, waiting: int) -> bool:
+        count = len(self._busy)
+        if not count or not self._start_seconds:
+            return True
+        if len(self._starting) >= self._processors:
+            return False
+        if count >= self._processors * _PER_PROCESSOR and self._are_processors_busy(count):
+            return False
+        usual = max(self._usual_seconds, self._loop.time() - self._finished_at)
+        return waiting * usual / count > self._start_seconds
+
+    def _are_processors_busy(self, count: int) -> bool:
+        """Tell whether calls mostly work: more at once would only be slower."""
+        run, silence = self._usual_run, self._loop.time() - self._finished_at
+        if silence > _LATE_SECONDS:
+            run = max(run, silence)
+        elif not run:
+            return True  # nobody knows yet
+        return count * self._usual_work > run * self._processors * _BUSY_SHARE
+
+    def _new(self) -> AnySandbox:
+        sandbox = self._make()
+        self._busy[sandbox] = self._loop.time()
+        if self._start_seconds:
+            self._starting[sandbox] = self._loop.time()
+        return sandbox
+
+    async def _wait(self) -> AnySandbox | Ineligible:
+        place: asyncio.Future[AnySandbox | Ineligible] = self._loop.create_future()
+        self._waiting.append(place)
+        self._look_again_later()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            self._return(place)
+            raise
+
+    def _return(self, place: "asyncio.Future[AnySandbox | Ineligible]") -> None:
+        """Take back what was handed to somebody who no longer wants it."""
+        if place.done() and not place.cancelled() and place.exception() is None:
+            given = place.result()
+            if not isinstance(given, Ineligible):
+                self.give_back(given, reusable=True)
+
+    def _look_again_later(self) -> None:
+        if self._clock is None:
+            self._clock = self._loop.call_later(self._start_seconds, self._look_again)
+
+    def _look_again(self) -> None:
+        self._clock = None
+        self._grow()
+        if self._waiting:
+            self._look_again_later()
+
+    def _grow(self) -> None:
+        """Make sandboxes for those who wait, as far as they would otherwise wait longer."""
+        while self._waiting and self._is_worth_another(len(self._waiting)):
+            place = self._next_in_line()
+            if place is not None:
+                self._hand_new(place)
+
+    def _hand_new(self, place: "asyncio.Future[AnySandbox | Ineligible]") -> None:
+        try:
+            place.set_result(self._new())
+        except OSError as error:
+            place.set_exception(error)
+
+    def _next_in_line(self) -> "asyncio.Future[AnySandbox | Ineligible] | None":
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                return place
+        return None
+
+    def ready(self, sandbox: AnySandbox) -> None:
+        """Learn what starting one took."""
+        started = self._starting.pop(sandbox, None)
+        if started is not None:
+            self._start_seconds = self._loop.time() - started
+            self._grow()
+            self._restock()
+
+    def ineligible(self, sandbox: AnySandbox, ineligible: Ineligible) -> None:
+        """Learn that no sandbox of this sort will ever serve; tell whoever waits."""
+        del sandbox
+        self._ineligible = ineligible
+        while (place := self._next_in_line()) is not None:
+            place.set_result(ineligible)
+
+    def give_back(self, sandbox: AnySandbox, *, reusable: bool) -> None:
+        now = self._loop.time()
+        self._note(sandbox, now)
+        self._keeper.used()
+        place = self._next_in_line()
+        if reusable and (place is not None or self._has_room()) and _renewed(sandbox):
+            sandbox.in_crowd = place is not None
+            if place is not None:
+                self._busy[sandbox] = now
+                place.set_result(sandbox)
+            else:
+                sandbox.idle_since = now
+                self._idle.append(sandbox)
+            return
+        sandbox.close()
+        if place is not None:
+            self._hand_new(place)
+
+    def _has_room(self) -> bool:
+        return not self._most_spare or len(self._idle) < self._most_spare
+
+    def trim(self) -> None:
+        """Close the sandbox that was used longest ago."""
+        self._end(self._idle[0])
+
+    def _end(self, sandbox: AnySandbox) -> None:
+        self._idle.remove(sandbox)
+        self._starting.pop(sandbox, None)
+        sandbox.close()
+
+    def _note(self, sandbox: AnySandbox, now: float) -> None:
+        started = self._busy.pop(sandbox, now)
+        if self._starting.pop(sandbox, None) is None:
+            self._usual_seconds += _REMEMBERED * (now - started - self._usual_seconds)
+            self._learn(sandbox)
+        self._finished_at = now
+
+    def _learn(self, sandbox: AnySandbox) -> None:
+        """Remember what a call takes; while others start, it waits for the processor longest."""
+        if self._starting:
+            return
+        if not self._usual_run:
+            self._usual_run, self._usual_work = sandbox.ran_seconds, sandbox.worked_seconds
+        self._usual_run += _REMEMBERED * (sandbox.ran_seconds - self._usual_run)
+        self._usual_work += _REMEMBERED * (sandbox.worked_seconds - self._usual_work)
+
+    def lose(self, sandbox: AnySandbox) -> None:
+        self._starting.pop(sandbox, None)
+        if sandbox in self._idle:
+            self._idle.remove(sandbox)  # no call ran in it
+            sandbox.close()
+        else:
+            self._keeper.lost(sandbox)
+
+    def end_idle(self, before: float) -> None:
+        """Close sandboxes not used since `before`."""
+        for sandbox in [sandbox for sandbox in self._idle if sandbox.idle_since < before]:
+            self._end(sandbox)
+
+    def close(self) -> None:
+        """Close what is idle; whoever waits is told that there will be none."""
+        if self._clock is not None:
+            self._clock.cancel()
+        for sandbox in self._idle:
+            sandbox.close()
+        self._idle.clear()
+        while (place := self._next_in_line()) is not None:
+            place.set_exception(BrokenPipeError())
+
+
+def _renewed(sandbox: AnySandbox) -> bool:
+    """Make a sandbox ready for another call; whether that can be."""
+    try:
+        sandbox.renew()
+    except OSError:
+        return False
+    return sandbox.alive

@@ -1,0 +1,174 @@
+"""What a call left in its sandbox, and whether the sandbox may serve another after it."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+import time
+
+from skillpouch.execution.zygote import kernel, namespaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Priorities:
+    """How the kernel treats a sandbox; what it starts inherits that.
+
+    A sandbox that was slowed down ends: without privileges it could not set most of it back.
+    """
+
+    def __init__(self) -> None:
+        self._at_start = self._now()
+
+    def are_unchanged(self) -> bool:
+        return self._now() == self._at_start
+
+    def _now(self) -> tuple[object, ...]:
+        nice, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+        return nice, policy, os.sched_getaffinity(0), kernel.io_priority()
+
+
+_SETTLED_NS = 20_000_000  # two ticks of the slowest clock by which a kernel stamps files
+
+
+class _OwnFolder:
+    """One of them. Most calls leave it alone, and its times say so.
+
+    Whatever is made, renamed or removed in a folder, and its mode, owner, flags and attributes,
+    changes its ctime, which nobody can set: inode(7).
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._at_start = namespaces.look_at(path)
+        status = os.stat(path)
+        self._times = (status.st_atime_ns, status.st_mtime_ns)
+        # Its times, once they are old enough for any change to give it others.
+        self._known: tuple[int, int] | None = None
+
+    def is_as_it_was(self) -> bool:
+        started_ns = time.time_ns()
+        status = os.stat(self._path)
+        if self._known == (status.st_ctime_ns, status.st_atime_ns):
+            return True
+        if namespaces.look_at(self._path) != self._at_start:
+            return False
+        status = os.stat(self._path)  # being listed counts as being read
+        if (status.st_atime_ns, status.st_mtime_ns) != self._times:
+            # Files that came and went have changed them, and a call can choose them.
+            os.utime(self._path, ns=self._times)
+            status = os.stat(self._path)
+        is_settled = status.st_ctime_ns < started_ns - _SETTLED_NS
+        self._known = (status.st_ctime_ns, status.st_atime_ns) if is_settled else None
+        return True
+
+
+class OwnFolders:
+    """Folders mounted for this sandbox alone.
+
+    A sandbox in which anything was left ends, and its folders with it, so that nothing is ever
+    deleted by walking a tree that may have a workspace inside.
+    """
+
+    def __init__(self, granted: list[str]) -> None:
+        folders = [path for path in namespaces.TEMPORARY if path not in granted]
+        self._folders = [_OwnFolder(path) for path in folders]
+
+    def clean(self) -> bool:
+        try:
+            return all(folder.is_as_it_was() for folder in self._folders)
+        except OSError:
+            return False  # it may not be listed any more
+
+    def remove(self) -> None:
+        """Nothing to do: they go with the last process that sees them."""
+
+
+class SharedFolder:
+    """A folder of this sandbox's own in the machine's temporary folder, emptied after each call."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        os.mkdir(path, 0o700)
+
+    def clean(self) -> bool:
+        try:
+            _empty_folder(self._path)
+            os.utime(self._path, (0, 0))
+            return not os.listxattr(self._path)
+        except OSError:
+            return False
+
+    def remove(self) -> None:
+        remove_folder(self._path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a sandbox's folder, as far as it lets itself be removed."""
+    try:
+        _empty_folder(path)
+        os.rmdir(path)
+    except OSError:
+        return
+
+
+def _empty_folder(path: str) -> None:
+    """Delete everything in a folder, never through a symbolic link, whatever its depth.
+
+    As skillpouch.runtime.removal does it, which is out of reach here: folders inside folders
+    are first moved to the top. Nothing of the call is alive, so what a name was a moment ago it
+    still is.
+    """
+    top = _open_folder(path, None)
+    numbers = itertools.count()
+    try:
+        while names := os.listdir(top):
+            for name in names:
+                _remove(name, top, numbers)
+    finally:
+        os.close(top)
+
+
+def _remove(name: str, top: int, numbers: Iterator[int]) -> None:
+    if not _is_folder(name, top):
+        os.unlink(name, dir_fd=top)
+        return
+    folder = _open_folder(name, top)
+    try:
+        for inner in os.listdir(folder):
+            if _is_folder(inner, folder):
+                # Whoever moves a folder must be able to write it, rename(2).
+                os.chmod(inner, 0o700, dir_fd=folder)
+                _move_up(inner, folder, top, numbers)
+            else:
+                os.unlink(inner, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=top)
+
+
+def _move_up(name: str, folder: int, top: int, numbers: Iterator[int]) -> None:
+    """Move a folder to the top, under a name that the call has not taken before."""
+    for number in numbers:
+        try:
+            moved = ".removed-%d-%d" % (os.getpid(), number)
+            os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            return
+
+
+def _open_folder(name: str, above: int | None) -> int:
+    os.chmod(name, 0o700, dir_fd=above)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, dir_fd=above)
+
+
+def _is_folder(name: str, above: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)

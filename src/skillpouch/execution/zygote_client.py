@@ -1,0 +1,447 @@
+"""The host's side of zygotes: started, spoken to, restarted, ended."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import nullcontext
+from functools import cache, partial
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillpouch.environment import base_environment
+from skillpouch.errors import CommandStartError, PathReplacedError
+from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
+from skillpouch.execution.command import PreforkSpec, Prestarted
+from skillpouch.execution.confinement import Plan, Right
+from skillpouch.execution.job_channel import Ineligible, JobChannel, SandboxKey
+from skillpouch.execution.machine import Machine, read_report
+from skillpouch.execution.prestarted import PrestartedSandbox
+from skillpouch.execution.sandbox_client import Owner, SandboxClient
+from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
+from skillpouch.execution.zygote import wire
+from skillpouch.untrusted_files import follow_trusted_links, open_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillpouch.execution.proxy.dialer import Dialer
+    from skillpouch.execution.proxy.listener import ProxyListener
+
+
+_PROGRAM = Path(__file__).with_name("zygote") / "main.py"
+
+
+@cache
+def this_python() -> str:
+    """Return the executable that this process was started as, by a path without `..`.
+
+    A sandbox does not have every folder that such a path leads through. The file itself stays a
+    link: that is how a virtual environment is found.
+    """
+    path = Path(sys.executable)
+    return str(path.parent.resolve() / path.name) if ".." in path.parts else sys.executable
+
+
+def own_python() -> str:
+    """Return the executable that Skillpouch's own programs run on."""
+    # Not the virtual environment's: its .pth files are other people's code.
+    base: str = getattr(sys, "_base_executable", "") or sys.executable
+    return str(Path(base).resolve())
+
+
+def zygote_command(mode: str) -> tuple[str, list[str]]:
+    """Return the executable and the words that start the zygote program in `mode`."""
+    executable = own_python()
+    return executable, [executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), mode]
+
+
+@cache
+def node_runs_typescript(node: str) -> bool:
+    """Ask a Node whether it runs TypeScript as it is; it is given nothing of any skill."""
+    words = [node, "-p", "process.features.typescript || ''"]
+    try:
+        ran = subprocess.run(
+            words, env=base_environment(), capture_output=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return bool(ran.stdout.strip())
+
+
+_CONTROL = 3
+_MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a prefork server 3 MB and what it has loaded
+_WARMING_SECONDS = 0.03  # what starting one costs, until it is known
+_PATIENCE_SECONDS = 5.0  # with the end of what the kernel has killed
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups
+_MOST_SPARE = 3  # programs that wait for their call: a Node takes forty megabytes
+_ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
+
+
+def start_program(mode: str) -> tuple[int, socket.socket]:
+    """Start the zygote program; return its process and our end of its control socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    executable, argv = zygote_command(mode)
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    places = ((nothing, 0), (nothing, 1), (nothing, 2), (theirs.fileno(), _CONTROL))
+    try:
+        pid = os.posix_spawn(
+            executable,
+            argv,
+            {"LC_ALL": "C.UTF-8"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in places],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_ALL_SIGNALS_DEFAULT,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        os.close(nothing)
+        theirs.close()
+    return pid, ours
+
+
+def _new_folder_name() -> str:
+    import tempfile
+
+    return f"{os.path.realpath(tempfile.gettempdir())}/skillpouch-{os.urandom(8).hex()}"
+
+
+# A path whose right comes later has the wider one, where two lead to the same folder.
+_WIDER = ("list", "device", "read", "run", "write")
+
+Identity = tuple[int, int]  # device and inode
+
+
+class OpenedPaths:
+    """The paths of a plan, each opened once: what is checked here is what the zygote uses."""
+
+    def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
+        self._fds: dict[str, tuple[Right, int]] = {}
+        self.links: dict[str, str] = {}
+        self._changeable = [path for path, right, _ in plan.paths if right == "write"]
+        required = [(path, right) for path, right, required in plan.paths if required]
+        if len(required) > wire.MOST_DESCRIPTORS:
+            reason = f"it may use {len(required)} paths, and {wire.MOST_DESCRIPTORS} are the most"
+            raise CommandStartError("the tool", reason, hint="grant the folder around them")
+        try:
+            for (path, right), identity in zip(required, expected, strict=True):
+                self._take(path, right, identity, is_followed=path in plan.followed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
+        try:
+            if is_followed:
+                self._open_followed(path, right, identity)
+            else:
+                self._open(path, right, identity)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise PathReplacedError(path, reason) from None
+
+    def _open_followed(self, path: str, right: Right, identity: Identity) -> None:
+        try:
+            real, links = follow_trusted_links(path, self._changeable)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return  # a tool may have put the link there: what it leads to is not shown
+            raise
+        self._open(real, right, identity)
+        self.links |= links
+
+    def _open(self, path: str, right: Right, identity: Identity) -> None:
+        fd = open_plain(path)
+        found = os.fstat(fd)
+        known = self._fds.get(path)
+        if known is not None:
+            os.close(known[1])
+            right = max(right, known[0], key=_WIDER.index)
+        self._fds[path] = (right, fd)
+        if (found.st_dev, found.st_ino) != identity:
+            raise PathReplacedError(path, "it was replaced while it was opened")
+
+    def fields(self) -> dict[str, object]:
+        """Return what the zygote is told of them, in the order of their descriptors."""
+        given = [(path, right) for path, (right, _) in self._fds.items()]
+        return {"given": given, "links": self.links}
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(fd for _, fd in self._fds.values())
+
+    def close(self) -> None:
+        for fd in self.descriptors:
+            os.close(fd)
+        self._fds.clear()
+
+
+class ZygoteClient:
+    """Slots of one plan, made on demand, kept while they are used."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        plan: Plan,
+        opened: OpenedPaths,
+        dialer: "Callable[[], Dialer]",
+    ) -> None:
+        self._loop = loop
+        self._plan = plan
+        self._dialer = dialer
+        self._cgroups = Cgroups(plan.cgroup) if plan.cgroup else None
+        self._pools: dict[SandboxKey, SandboxPool] = {}
+        self._pid, self._control = start_program("serve")
+        self._pidfd = os.pidfd_open(self._pid)
+        self._first = -1  # the first process of its table, when we know it
+        self.ended = loop.create_future()
+        self.alive = True
+        self.failure = ""
+        self.used_at = loop.time()
+        loop.add_reader(self._control.fileno(), self._read)
+        loop.add_reader(self._pidfd, self._reap)
+        guarded = (os.getpid(), os.getpgid(0))
+        fields = {**plan.fields(guarded), **opened.fields()}
+        wire.send_value(self._control, wire.CONFIGURE, fields, opened.descriptors)
+
+    @property
+    def busy(self) -> bool:
+        return any(pool.in_use for pool in self._pools.values())
+
+    def take_idle(self, key: SandboxKey) -> AnySandbox | None:
+        """Return a sandbox of this sort that waits for a call, if there is one."""
+        pool = self._pools.get(key)
+        if pool is None:
+            return None
+        self.used_at = self._loop.time()
+        return pool.take_idle()
+
+    async def take(self, key: SandboxKey) -> AnySandbox | Ineligible:
+        """Return a sandbox of this sort for the caller alone; OSError if we are gone."""
+        self.used_at = self._loop.time()
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = self._new_pool(key)
+        return await pool.take()
+
+    def _new_pool(self, key: SandboxKey) -> SandboxPool:
+        if key.warm is None:
+            return SandboxPool(self._loop, partial(self._new_sandbox, key), self)
+        spare = _MOST_SPARE if isinstance(key.warm, Prestarted) else 0
+        make = partial(self._new_warm, key)
+        return SandboxPool(self._loop, make, self, start_seconds=_WARMING_SECONDS, most_spare=spare)
+
+    def _new_warm(self, key: SandboxKey, owner: Owner) -> AnySandbox:
+        if isinstance(key.warm, Prestarted):
+            return PrestartedSandbox(self._loop, key.warm, owner, partial(self._new_sandbox, key))
+        return self._new_sandbox(key, owner)
+
+    def _new_sandbox(self, key: SandboxKey, owner: Owner) -> SandboxClient:
+        cgroup = self._new_cgroup(key)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        temporary = None if self._plan.namespaces else _new_folder_name()
+        jobs = JobChannel(key.warm) if isinstance(key.warm, PreforkSpec) else None
+        order = jobs.order() if jobs else None
+        fields = {**dict(key.limits), "temporary": temporary, "prefork": order}
+        fields["in_cgroup"] = cgroup is not None
+        listener = self._new_listener()
+        lines = [line for line in (jobs, listener, cgroup) if line is not None]
+        given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
+        # Nothing waits for the zygote to be ready: it reads this when it is.
+        try:
+            wire.send_value(self._control, wire.NEW_SLOT, fields, given)
+        except OSError:
+            for end in (ours, *lines):
+                end.close()
+            raise
+        finally:
+            theirs.close()
+            for line in lines:
+                line.close_theirs()
+        sandbox = SandboxClient(
+            self._loop, ours, owner, temporary=temporary, jobs=jobs, listener=listener
+        )
+        sandbox.cgroup = cgroup
+        return sandbox
+
+    def _new_cgroup(self, key: SandboxKey) -> Cgroup | None:
+        if self._cgroups is None:
+            return None
+        # Without namespaces the temporary folder is on a disk.
+        temporary_bytes = self._plan.temporary_bytes if self._plan.namespaces else 0
+        return self._cgroups.new(bounds(dict(key.limits), temporary_bytes))
+
+    def _new_listener(self) -> "ProxyListener | None":
+        if not self._plan.proxy_port:
+            return None
+        from skillpouch.execution.proxy.allowlist import Allowlist
+        from skillpouch.execution.proxy.listener import ProxyListener
+
+        granted = Allowlist(hosts=self._plan.hosts, skill=self._plan.skill_name)
+        return ProxyListener(self._loop, granted, self._dialer())
+
+    def used(self) -> None:
+        """Hear that a call has ended; close an idle sandbox where there are too many."""
+        self.used_at = self._loop.time()
+        idle = [(len(pool.idle), pool) for pool in self._pools.values()]
+        if sum(count for count, _ in idle) > _MOST_IDLE_SLOTS:
+            max(idle, key=itemgetter(0))[1].trim()
+
+    def lost(self, sandbox: AnySandbox) -> None:
+        """End with a sandbox that was lost: only our own end proves that its programs are dead.
+
+        Not with one whose cgroup the kernel has killed: that can be removed when all are.
+        """
+        cgroup = sandbox.cgroup
+        if self.alive and cgroup is not None and cgroup.out_of_memory:
+            cgroup.when_removed(sandbox.confirm_lost)
+            self._loop.call_later(_PATIENCE_SECONDS, self._end_with, sandbox, cgroup)
+        else:
+            self._end_with(sandbox, None)
+
+    def _end_with(self, sandbox: AnySandbox, cgroup: Cgroup | None) -> None:
+        if cgroup is None or not cgroup.is_removed:
+            self.close()
+            self.ended.add_done_callback(lambda _: sandbox.confirm_lost())
+
+    def end_idle_sandboxes(self, before: float) -> None:
+        """Close sandboxes not used since `before`."""
+        for key, pool in list(self._pools.items()):
+            pool.end_idle(before)
+            if not pool.in_use and not pool.idle and not pool.is_ineligible:
+                del self._pools[key]
+
+    def _read(self) -> None:
+        if not self._hear():
+            self._let_go()
+
+    def _hear(self) -> bool:
+        """Take what the zygote says; whether it is still there."""
+        try:
+            while packet := self._receive():
+                if packet[:1] == wire.FAILED:
+                    self.failure = packet[1:].strip().decode(errors="replace")
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _receive(self) -> bytes:
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        # Not socket.recv_fds, which forgets its flags.
+        packet, given, _, _ = self._control.recvmsg(1024, socket.CMSG_SPACE(4), flags)
+        for _, _, rights in given:
+            self._first = int.from_bytes(rights[:4], sys.byteorder)
+        return packet
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        self._let_go()
+        if self._first < 0:
+            self._end()
+        else:
+            # If the one we started was killed, the others may still be dying.
+            self._loop.add_reader(self._first, self._end)
+
+    def _end(self) -> None:
+        if self._first >= 0:
+            self._loop.remove_reader(self._first)
+            os.close(self._first)
+            self._first = -1
+        self._finish(_FIRST_PAUSE)
+
+    def _finish(self, pause: float) -> None:
+        """Say that all has ended, once its cgroups are gone; at last the next host removes them."""
+        if self._cgroups is not None and not self._cgroups.remove() and pause < _LAST_PAUSE:
+            self._loop.call_later(pause, self._finish, 2 * pause)
+        elif not self.ended.done():
+            self.ended.set_result(None)
+
+    def close(self) -> None:
+        """End the zygote, and every sandbox with what it runs."""
+        if self.alive:
+            self._let_go()
+            for pool in self._pools.values():
+                for sandbox in pool.busy:
+                    sandbox.drop()
+
+    def _let_go(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._hear()  # a sandbox's end may be noticed before the reason for it
+        self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        for pool in self._pools.values():
+            pool.close()
+
+    def reap(self) -> None:
+        """Wait for the end of an abandoned zygote of our own."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        if self._cgroups is not None:
+            self._cgroups.remove()
+
+    def abandon(self) -> None:
+        """Close descriptors only: the loop is closed or, after a fork, the parent's."""
+        self._control.close()
+        if self._cgroups is not None:
+            self._cgroups.abandon()
+        for fd in (self._pidfd, self._first):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._first = -1
+        for pool in self._pools.values():
+            for sandbox in (*pool.busy, *pool.idle):
+                sandbox.abandon()
+
+
+_PROBE_SECONDS = 20.0
+_lock = threading.Lock()
+_known: dict[int, Machine] = {}  # by process: a fork may have gone somewhere else since
+
+
+def probe() -> Machine:
+    """Return what was seen to deny, in throw-away processes; other systems than Linux: nothing."""
+    with _lock:
+        machine = _known.get(os.getpid())
+        if machine is None:
+            machine = _known[os.getpid()] = _try()
+        return machine
+
+
+def _try() -> Machine:
+    if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
+        return Machine(reasons=(("system", "confinement is known on Linux only"),))
+    parent = find_parent()
+    with trial(parent) if parent else nullcontext(()) as given:
+        report = _report(given)
+    return read_report(report, root=os.geteuid() == 0, cgroup=parent)
+
+
+def _report(given: tuple[int, ...]) -> str:
+    """Have each layer tried; `given` leads into a cgroup, where there is one to try."""
+    pid, control = start_program("probe")
+    control.settimeout(_PROBE_SECONDS)
+    try:
+        wire.send(control, wire.CONFIGURE, given)
+        return control.recv(4096).decode(errors="replace")
+    except OSError as error:
+        return f"trials 0 {error}"
+    finally:
+        control.close()
+        os.waitpid(pid, 0)

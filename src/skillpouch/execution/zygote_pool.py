@@ -1,0 +1,219 @@
+"""The zygotes that are alive: found by plan, replaced when dead, ended when nobody needs them."""
+
+import asyncio
+import os
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillpouch.execution.confinement import Plan
+from skillpouch.execution.job_channel import Ineligible, Lost, SandboxKey
+from skillpouch.execution.sandbox_pool import AnySandbox
+from skillpouch.execution.unsandboxed import PlainZygote, UnsandboxedProcess
+from skillpouch.execution.zygote_client import Identity, OpenedPaths, ZygoteClient
+
+if TYPE_CHECKING:
+    from skillpouch.execution.proxy.dialer import Dialer
+
+AnyZygote = ZygoteClient | PlainZygote
+Taken = AnySandbox | UnsandboxedProcess | Ineligible | Lost
+
+
+# A plan, and which folders its paths were when they were opened: one that was deleted and made
+# again is another folder, and a zygote would go on showing the old one. What a look through a
+# link finds is the key of no zygote: one is only started when it has opened the same, and that
+# without following links.
+Key = tuple[Plan, tuple[Identity, ...]]
+
+
+def _key(plan: Plan) -> Key:
+    return plan, tuple([_identity(path) for path in plan.required_paths])
+
+
+def _identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - four times per call: Path.stat costs twice as much
+    except OSError:
+        return (0, 0)  # whoever opens it will say what is wrong with it
+    return found.st_dev, found.st_ino
+
+
+_SHARE = 0.75  # of the zygotes that one workspace, and so one session, may keep busy
+
+
+class ZygotePool:
+    """At most `most` zygotes, least recently used first out, none left after `idle_seconds`.
+
+    One workspace never keeps all of them busy, and no more than its part while another waits.
+    """
+
+    def __init__(self, *, most: int, idle_seconds: float) -> None:
+        self._most = most
+        self._share = max(1, int(most * _SHARE))
+        self._idle_seconds = idle_seconds
+        self._dialer: Dialer | None = None
+        self._zygotes: OrderedDict[Key, AnyZygote] = OrderedDict()
+        self._ending: set[AnyZygote] = set()
+        self._waiting: Counter[Path] = Counter()
+        self._room = asyncio.Event()
+        self._clock: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def take(self, plan: Plan, key: SandboxKey, zygote: AnyZygote | None) -> Taken:
+        """Return a sandbox of the plan's zygote, which may die while it is asked for one.
+
+        `zygote` is what `get_now` found a moment ago.
+        """
+        while True:
+            zygote = zygote or await self._get(plan)
+            if zygote is None:
+                return Lost()
+            try:
+                return await zygote.take(key)
+            except (BrokenPipeError, ConnectionResetError):
+                zygote.close()
+                zygote = None
+
+    async def _get(self, plan: Plan) -> AnyZygote | None:
+        """Return the plan's zygote, starting it when there is none; wait when all are busy."""
+        zygote = self.get_now(plan)
+        if zygote is not None:
+            return zygote
+        async with self._counted(plan.workspace):
+            while zygote is None and not self._closed:
+                self._room.clear()
+                await self._room.wait()
+                zygote = self.get_now(plan)
+        return zygote
+
+    @asynccontextmanager
+    async def _counted(self, workspace: Path) -> AsyncIterator[None]:
+        """Let others know who waits."""
+        self._waiting[workspace] += 1
+        try:
+            yield
+        finally:
+            self._waiting[workspace] -= 1
+            if not self._waiting[workspace]:
+                del self._waiting[workspace]
+                self._room.set()  # without it the others may have more
+
+    def get_now(self, plan: Plan) -> AnyZygote | None:
+        """Return the plan's zygote, started if need be; None while too many others are busy."""
+        if self._closed:
+            return None
+        key = _key(plan)
+        zygote = self._zygotes.get(key)
+        if zygote is not None and not zygote.alive:
+            self._drop(key)
+            zygote = None
+        if zygote is not None and (zygote.busy or self._may_have_one_more(plan.workspace)):
+            self._zygotes.move_to_end(key)
+            return zygote
+        if zygote is None and self._may_have_one_more(plan.workspace) and self._make_room():
+            return self._start(key)
+        return None
+
+    def _may_have_one_more(self, workspace: Path) -> bool:
+        share = self._share
+        if len(self._zygotes) < share and not self._waiting:
+            return True  # most often; what follows looks at each of them
+        busy = Counter(key[0].workspace for key, each in self._zygotes.items() if each.busy)
+        others = (self._waiting.keys() | busy.keys()) - {workspace}
+        if self._waiting.keys() - {workspace}:
+            share = min(share, self._most // (len(others) + 1))
+        return busy[workspace] < max(1, share)
+
+    def _start(self, key: Key) -> AnyZygote:
+        loop = asyncio.get_running_loop()
+        zygote = self._new_zygote(loop, *key) if key[0].zygote else PlainZygote(loop)
+        self._zygotes[key] = zygote
+        if self._clock is None:
+            self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
+        return zygote
+
+    def _new_zygote(
+        self, loop: asyncio.AbstractEventLoop, plan: Plan, identities: tuple[Identity, ...]
+    ) -> ZygoteClient:
+        opened = OpenedPaths(plan, identities)
+        try:
+            return ZygoteClient(loop, plan, opened, self._the_dialer)
+        finally:
+            opened.close()
+
+    def _the_dialer(self) -> "Dialer":
+        """Return what all tools go out by: loaded and made when one may."""
+        if self._dialer is None:
+            from skillpouch.execution.proxy.dialer import Dialer, most_connections
+
+            self._dialer = Dialer(most=most_connections())
+        return self._dialer
+
+    def _make_room(self) -> bool:
+        if len(self._zygotes) < self._most:
+            return True
+        idle = [key for key, each in self._zygotes.items() if not each.busy or not each.alive]
+        if not idle:
+            return False
+        held = Counter(key[0].workspace for key in self._zygotes)
+        above = [key for key in idle if held[key[0].workspace] > self._share]
+        self._drop((above or idle)[0])
+        return True
+
+    def _drop(self, key: Key) -> None:
+        zygote = self._zygotes.pop(key)
+        zygote.close()
+        if not zygote.ended.done():
+            self._ending.add(zygote)
+            zygote.ended.add_done_callback(lambda _: self._ending.discard(zygote))
+
+    def released(self) -> None:
+        """Hear that a call has ended, so that a zygote may have become idle."""
+        self._room.set()
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        before = loop.time() - self._idle_seconds
+        for key, zygote in list(self._zygotes.items()):
+            if not zygote.alive or (not zygote.busy and zygote.used_at < before):
+                self._drop(key)
+            else:
+                zygote.end_idle_sandboxes(before)
+        self._clock = None
+        if self._zygotes:
+            self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
+
+    async def end_idle_in(self, workspace: Path) -> None:
+        """End the zygotes of a workspace that nobody uses; wait until they are gone."""
+        found = [key for key in self._zygotes if key[0].workspace == workspace]
+        idle = {key: self._zygotes[key] for key in found if not self._zygotes[key].busy}
+        for key in idle:
+            self._drop(key)
+        for zygote in idle.values():
+            await zygote.ended
+
+    async def close(self) -> None:
+        """End every zygote and wait until all of them are gone; whoever waits gets none."""
+        self._closed = True
+        self._room.set()
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        for key in list(self._zygotes):
+            self._drop(key)
+        for zygote in list(self._ending):
+            await zygote.ended
+        if self._dialer is not None:
+            self._dialer.close()
+            self._dialer = None
+
+    def abandon(self) -> tuple[AnyZygote, ...]:
+        """Close descriptors without touching the loop, and forget."""
+        left = (*self._zygotes.values(), *self._ending)
+        for zygote in left:
+            zygote.abandon()
+        self._zygotes.clear()
+        self._ending.clear()
+        return left
