@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "approval": ("Answer", "Approver", "Question", "ask"),
-    "argument_tests": ("Equals", "Glob", "Greater", "Less", "Regex"),
     "command_test": ("CommandTest",),
-    "conditions": ("Absent", "Condition", "Present"),
-    "decisions": ("Decision", "Request"),
-    "examples": ("Example",),
+    "conditions": ("Absent", "Condition", "Equals", "Glob", "Greater", "Less", "Present", "Regex"),
     "limit_rules": ("LimitRule",),
     "loading": ("load_policy",),
     "policy": ("Policy",),
-    "rules": ("Rule",),
+    "rules": ("Decision", "Example", "Request", "Rule"),
     "terminal": ("terminal_approver",),
 }
 __all__ = [

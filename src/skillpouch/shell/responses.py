@@ -11,7 +11,6 @@ from skillpouch.execution.capture import kept_output
 from skillpouch.execution.command import Captured
 from skillpouch.results import Outcome, ToolResult
 from skillpouch.shell.errors import StateTokenError
-from skillpouch.shell.tool_command import time_note_in
 from skillpouch.text import clean
 
 Status = Literal["ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"]
@@ -168,6 +167,12 @@ def with_time_note(response: ToolResponse, result: ToolResult) -> ToolResponse:
     if not note:
         return response
     return replace(response, notes=(*response.notes, note), stderr=f"{response.stderr}{note}\n")
+
+
+def time_note_in(result: ToolResult) -> str:
+    """Return what the executor adds last to what ran out of time: who can give it more."""
+    note = result.content.rpartition("\n")[2]
+    return note if result.outcome == "timed_out" and note.startswith("note: ") else ""
 
 
 def response_of(result: ToolResult) -> ToolResponse:

@@ -17,6 +17,7 @@ from skillpouch.shell.call_log import CallLog
 from skillpouch.shell.flags import FlagError, Flags, read_flags
 from skillpouch.shell.inproc_engine import is_immediate
 from skillpouch.shell.limits import ExecutionLimits
+from skillpouch.shell.responses import time_note_in
 from skillpouch.shell.status import byte_count
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
@@ -58,12 +59,6 @@ def _errors(name: str, result: ToolResult) -> str:
     said = result.stderr or _status(result) or result.content or result.code or result.outcome
     first = "" if _is_own_text(result) else f"{name}: "
     return _line(f"{first}{said}")
-
-
-def time_note_in(result: ToolResult) -> str:
-    """Return what the executor adds last to what ran out of time: who can give it more."""
-    note = result.content.rpartition("\n")[2]
-    return note if result.outcome == "timed_out" and note.startswith("note: ") else ""
 
 
 def _status(result: ToolResult) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GrpcLimits", "GrpcServer", "GrpcSettings"]
 
-_HOMES = {"GrpcLimits": "settings", "GrpcServer": "server", "GrpcSettings": "settings"}
+_HOMES = {"GrpcLimits": "service", "GrpcServer": "server", "GrpcSettings": "service"}
 
 
 def __getattr__(name: str) -> Any:
