@@ -78,10 +78,10 @@ test: $(READY) $(PROGRAMS) $(CLIENTS) $(GENERATOR) interpreters  ## every test
 	$(BIN)/pytest -n auto
 
 # Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli environments journal node warm malicious \
-  workspace_tools http downloads test_examples.py test_docs.py test_executor_ends.py \
-  integrations doors seeds shell sessions text_skills authoring watching servers mcp_servers testing \
-  test_spine_load.py test_index_damage.py
+THOROUGH := properties escapes execution backends cli provision/packages provision/programs journal \
+  malicious builtins/workspace builtins/authoring net/http test_examples.py test_docs.py \
+  test_executor_ends.py integrations entry_points compatibility shell sessions discovery/text_skills \
+  discovery/watching servers mcp_client testing test_executor_load.py discovery/test_index_damage.py
 
 fast: $(READY)  ## the quick tests, in under a minute
 	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))

@@ -23,7 +23,7 @@ from skillpouch.trust.grant import pin_of
 from skillpouch.trust.grants import Grants
 from tests.backends.conftest import Download
 from tests.conftest import WriteSkill
-from tests.http.conftest import LOCAL
+from tests.net.http.conftest import LOCAL
 
 MakeManager = Callable[..., SkillManager]
 

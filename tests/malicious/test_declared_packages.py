@@ -14,11 +14,11 @@ from skillpouch.policy.approval import Question
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.trust.errors import UngrantedError
 from tests.conftest import WriteSkill
-from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
-from tests.environments.conftest import script_at
-from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
-from tests.environments.registry import Registry
 from tests.malicious.conftest import Grant, MakeManager
+from tests.provision.packages.conftest import registry as registry  # noqa: PLC0414 - a fixture
+from tests.provision.packages.conftest import script_at
+from tests.provision.packages.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
+from tests.provision.packages.registry import Registry
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("with_uv")]
 

@@ -11,9 +11,9 @@ from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.needs import Need
 from skillpouch.provision.programs.store import open_programs
 from skillpouch.trust.grants import Grants
-from tests.http.conftest import Serve, serve
 from tests.malicious.conftest import SECRET, MakeManager
 from tests.malicious.declared import dialled, front
+from tests.net.http.conftest import Serve, serve
 
 __all__ = ["dialled", "serve"]
 SHOW = '#!/bin/sh\nprintf "[%s]" "$@"\n'

@@ -16,10 +16,10 @@ from skillpouch.errors import (
     SkillpouchError,
     UnknownToolError,
 )
-from tests.http.conftest import LOCAL, Serve, serve
-from tests.http.servers import Seen, Writer, reply
 from tests.malicious.conftest import SECRET, MakeManager
 from tests.malicious.declared import dialled, front, http
+from tests.net.http.conftest import LOCAL, Serve, serve
+from tests.net.http.servers import Seen, Writer, reply
 
 __all__ = ["dialled", "serve"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.http.conftest import LOCAL, Serve, serve
-from tests.http.servers import reply
 from tests.malicious.conftest import MakeManager
+from tests.net.http.conftest import LOCAL, Serve, serve
+from tests.net.http.servers import reply
 
 __all__ = ["serve"]
 SAID = "q7Xw-said-by-somebody-0Zt"

@@ -9,10 +9,10 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.policy import Answer, Approver, Policy, Question
 from skillpouch.trust.grants import Grants
-from tests.environments.conftest import registry as registry  # noqa: PLC0414 - a fixture
-from tests.environments.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
-from tests.environments.registry import Registry
 from tests.malicious.conftest import Grant, MakeManager
+from tests.provision.packages.conftest import registry as registry  # noqa: PLC0414 - a fixture
+from tests.provision.packages.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
+from tests.provision.packages.registry import Registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("with_uv")]
 

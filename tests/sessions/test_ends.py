@@ -10,8 +10,8 @@ import pytest
 from skillpouch import SessionManager
 from skillpouch.backends.exchange_folder import process_folder
 from skillpouch.sessions import SessionEndedError, UnknownSessionError
+from tests.runtime.test_removal import nest
 from tests.sessions.conftest import data, files, processes_in, say, state
-from tests.test_removal import nest
 
 
 def rows() -> dict[str, int]:

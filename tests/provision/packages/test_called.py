@@ -1,0 +1,258 @@
+"""Packages that a script declares, through the front doors: installed once, then served warm."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillpouch import Policy, SkillManager
+from skillpouch.declarations.packages.declared_files import InstallError
+from skillpouch.provision.packages import lookup
+from tests.conftest import WriteSkill
+from tests.provision.packages.registry import Registry
+
+WHEEL = "/files/tinylib-1.0-py3-none-any.whl"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+def needing(requirement: str) -> str:
+    return (
+        f'# /// script\n# dependencies = ["{requirement}"]\n# ///\n'
+        '"""Say which version is there."""\nimport sys\n\nimport tinylib\n\n\n'
+        "def handler(args):\n    return [tinylib.VERSION, sys.prefix != sys.base_prefix]\n"
+    )
+
+
+@pytest.fixture
+def versions(registry: Registry) -> Registry:
+    registry.add_wheel("tinylib", "1.0")
+    registry.add_wheel("tinylib", "2.0")
+    return registry
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def test_a_script_that_declares_packages_is_served_warm_by_its_own_python(
+    versions: Registry, installer: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
+    lines: list[str] = []
+    manager = SkillManager(
+        root, policy=Policy.trusting(), workspace=workspace, on_progress=lines.append
+    )
+
+    first, second = manager.call("which"), manager.call("which")
+
+    assert installer
+    assert (first.structured, second.structured) == (["1.0", True], ["1.0", True])
+    assert (first.warm, second.warm, second.cold_because) == (True, True, "")
+    assert lines[0].startswith("installing tinylib==1.0 for demo")
+    assert re.fullmatch(r"installed tinylib==1.0 for demo in \d+(\.\d+)? s", lines[-1])
+    assert {path for path in versions.asked if path.endswith(".whl")} == {WHEEL}
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_two_skills_with_two_versions_of_a_package_each_get_theirs(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    write_skill("one", files={"scripts/which.py": needing("tinylib==1.0")})
+    root = write_skill("two", files={"scripts/which.py": needing("tinylib==2.0")}).parent
+    manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
+
+    results = [manager.call(f"{skill}.which") for skill in ("one", "two") * 3]
+
+    assert [each.structured[0] for each in results] == ["1.0", "2.0"] * 3
+    assert all(each.warm for each in results)
+    assert versions.asked
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_two_scripts_of_one_skill_do_not_share_what_one_declares(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    alone = (
+        "def handler(args):\n    import importlib.util as u\n    return u.find_spec('tinylib')\n"
+    )
+    files = {"scripts/which.py": needing("tinylib"), "scripts/alone.py": alone}
+    manager = SkillManager(
+        write_skill(files=files).parent, policy=Policy.trusting(), workspace=workspace
+    )
+
+    assert manager.call("which").structured == ["2.0", True]
+    assert manager.call("alone").structured is None
+    assert manager.call("which").structured == ["2.0", True]
+    assert versions.asked
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_what_cannot_be_installed_raises_and_nothing_runs(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    text = needing("nowhere-to-be-found").replace("import tinylib", "open('ran', 'w')")
+    manager = SkillManager(
+        write_skill(files={"scripts/which.py": text}).parent,
+        policy=Policy.trusting(),
+        workspace=workspace,
+    )
+
+    with pytest.raises(InstallError) as caught:
+        manager.call("which")
+
+    assert (caught.value.code, versions.asked != []) == ("install_failed", True)
+    assert "nowhere-to-be-found" in str(caught.value)
+    assert caught.value.hint
+    assert list(workspace.iterdir()) == []
+
+
+def skillpouch(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "skillpouch", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_the_command_says_what_it_installs_and_then_answers(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": needing("tinylib<2")}).parent
+    skillpouch("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
+
+    first = skillpouch("call", "which", "--root", str(root), cwd=workspace)
+    second = skillpouch("call", "which", "--root", str(root), cwd=workspace)
+
+    assert (first.returncode, first.stdout) == (0, '["1.0", true]\n')
+    assert first.stderr.startswith("installing tinylib<2 for demo")
+    assert (second.returncode, second.stdout, second.stderr) == (0, '["1.0", true]\n', "")
+    assert versions.asked
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_failed_install_exits_with_4_and_names_the_next_step(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": needing("tinylib==9")}).parent
+    skillpouch("trust", "demo", "--yes", "--root", str(root), cwd=workspace)
+
+    ran = skillpouch("call", "which", "--root", str(root), cwd=workspace)
+
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert re.search(r"^error: .*tinylib==9", ran.stderr, re.MULTILINE)
+    assert re.search(r"^hint: ", ran.stderr, re.MULTILINE)
+    assert "Traceback" not in ran.stderr
+    assert versions.asked
+
+
+NODE = "import { version } from 'tinylib';\n\n/** Say it. */\nexport default () => version;\n"
+
+
+@pytest.mark.usefixtures("without_uv")
+def test_a_handler_of_node_with_packages_is_served_by_a_node_that_waits(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    code = {"index.mjs": "export const version = '3.0';\n"}
+    registry.add_npm("tinylib", "3.0.0", code, type="module", exports="./index.mjs")
+    files = {
+        "scripts/which.mjs": NODE,
+        "package.json": '{"dependencies": {"tinylib": "^3.0.0"}}',
+    }
+    manager = SkillManager(
+        write_skill(files=files).parent, policy=Policy.trusting(), workspace=workspace
+    )
+
+    results = [manager.call("which") for _ in range(3)]
+
+    assert [(each.structured, each.warm) for each in results] == [("3.0", True)] * 3
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_trust_whose_install_fails_grants_nothing(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+
+    words = ("trust", "demo", "--package", "tinylib", "--root", str(root))
+    ran = skillpouch(*words, "--yes", cwd=workspace)
+
+    assert (ran.returncode, registry.asked != []) == (4, True)
+    assert skillpouch("trust", "--list", cwd=workspace).stdout == ""
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_trust_that_is_interrupted_while_it_installs_grants_nothing(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+    versions.open.clear()  # it takes requests and answers none
+    words = ["trust", "demo", "--package", "tinylib", "--root", str(root), "--yes"]
+    command = [sys.executable, "-m", "skillpouch", *words]
+
+    with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "installing tinylib" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    versions.open.set()
+
+    assert process.returncode != 0
+    assert skillpouch("trust", "--list", cwd=workspace).stdout == ""
+
+
+@pytest.mark.usefixtures("without_uv")
+def test_uv_beside_the_running_python_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "uv").write_text("")
+    monkeypatch.setattr(lookup, "_PROGRAMS", tmp_path)
+    before = lookup.find_uv()
+
+    (tmp_path / "uv").chmod(0o700)
+
+    assert (before, lookup.find_uv()) == ("", str(tmp_path / "uv"))
+
+
+@pytest.mark.usefixtures("versions", "without_uv")
+def test_packages_are_installed_and_found_in_a_cache_that_lies_behind_a_link(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "large-disk")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
+    manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
+
+    assert manager.call("which").structured == ["1.0", True]
+
+
+def test_packages_are_installed_where_python_leads_through_a_link(
+    versions: Registry, installer: str, write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    root = write_skill(files={"scripts/which.py": needing("tinylib==1.0")}).parent
+    link = tmp_path / "links/python3"
+    link.parent.mkdir()
+    link.symlink_to(Path(sys.executable).resolve())
+    subprocess.run([link, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    code = (
+        "import sys\nfrom skillpouch import Policy, SkillManager\n"
+        "root, work = sys.argv[1:]\n"
+        "manager = SkillManager(root, policy=Policy.trusting(), workspace=work)\n"
+        "print(manager.call('which').structured)\n"
+    )
+
+    ran = subprocess.run(
+        [tmp_path / "venv/bin/python", "-c", code, root, workspace],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.stdout, ran.returncode) == ("['1.0', True]\n", 0), f"{installer}: {ran.stderr}"
+    assert WHEEL in versions.asked
