@@ -388,6 +388,26 @@ class UnknownInterpreterError(CommandStartError):
         super().__init__(repr(name), "it is no interpreter of inline scripts", hint=hint)
 
 
+class MissingExtraError(SkillpouchError, ImportError):
+    """Optional packages that are not installed; `missing` are requirements such as `mcp>=2,<3`."""
+
+    code = "missing_extra"
+
+    def __init__(
+        self, extra: str, missing: Sequence[str], *, purpose: str, instead: str = ""
+    ) -> None:
+        self.extra = extra
+        self.missing = tuple(missing)
+        names = ", ".join(re.split(r"[^\w.-]", each)[0] for each in missing)
+        are = "is not installed; it is" if len(missing) == 1 else "are not installed; they are"
+        command = f"pip install {shlex.join(missing)}"
+        super().__init__(
+            f"{names} {are} needed for {purpose}",
+            hint=f"{command}, or {instead}" if instead else command,
+        )
+        self.add_note(f"hint: {self.hint}")  # a failed import shows no more than a traceback
+
+
 class SkillInvocationError(SkillpouchError):
     """A skill or one of its tools was run and failed."""
 

@@ -128,7 +128,7 @@ except Exception as error:
 def test_without_spans_nothing_is_imported_and_without_the_package_it_is_named() -> None:
     ran = subprocess.run([sys.executable, "-c", OFF], capture_output=True, check=True, text=True)
 
-    assert ran.stdout == "telemetry_missing pip install 'skillpouch[otel]'\n"
+    assert ran.stdout == "missing_extra pip install 'opentelemetry-api>=1.45'\n"
 
 
 BROKEN_SPANS = """

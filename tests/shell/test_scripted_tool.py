@@ -1,6 +1,7 @@
 """What scripts can do beyond the seed, and what they cannot: limits, states, files, people."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -19,12 +20,13 @@ from skillpouch import (
 )
 from skillpouch.controls import Controls
 from skillpouch.environment import state_directory
+from skillpouch.errors import MissingExtraError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Question, Rule
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
 from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.engine import Cancellation
-from skillpouch.shell.errors import BashMissingError, CommandNameError, StateTokenError, ToolError
+from skillpouch.shell.errors import CommandNameError, StateTokenError, ToolError
 from skillpouch.shell.limits import ExecutionLimits
 from tests.conftest import WriteSkill
 
@@ -328,14 +330,12 @@ def test_five_hundred_commands_are_all_there_when_they_are_named_late() -> None:
 
 
 def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
+    monkeypatch.setitem(sys.modules, "bashkit", None)
 
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-
-    with pytest.raises(BashMissingError) as caught:
+    with pytest.raises(MissingExtraError) as caught:
         ScriptedTool.builder("api").build()
 
-    assert caught.value.hint == "pip install 'skillpouch[bash]'"
+    assert caught.value.hint.startswith("pip install 'bashkit>=")
 
 
 def test_a_script_is_a_tool_among_others() -> None:

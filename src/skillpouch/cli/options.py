@@ -10,11 +10,11 @@ from skillpouch.declarations.packages.declared_files import DependencyError
 from skillpouch.errors import (
     CallDeniedError,
     CommandStartError,
+    MissingExtraError,
     SandboxUnavailableError,
     SkillpouchError,
 )
 from skillpouch.manager import SkillManager
-from skillpouch.shell.errors import BashMissingError
 
 DEFINE_TOOLS = "Allow define_tool and remove_tool, which make tools and save them as skills."
 
@@ -53,7 +53,7 @@ def exit_code_of(error: SkillpouchError) -> int:
     if isinstance(error, CallDeniedError):
         return EXIT_DENIED
     if isinstance(
-        error, SandboxUnavailableError | CommandStartError | DependencyError | BashMissingError
+        error, SandboxUnavailableError | CommandStartError | DependencyError | MissingExtraError
     ):
         return EXIT_NOT_STARTED
     return EXIT_WRONG_CALL

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from skillpouch.integrations.extras import require_extra
 from skillpouch.integrations.model_results import data_url
 from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
+from skillpouch.runtime.extras import require_extra
 from skillpouch.tools import Tool, model_schema
 
-require_extra("agents", "openai-agents", "pip install 'skillpouch[agents]'")
+require_extra("agents")
 
 from agents import FunctionTool, ToolOutputImage, ToolOutputText  # noqa: E402 - the check
 from agents.tool_context import ToolContext  # noqa: E402 - comes first

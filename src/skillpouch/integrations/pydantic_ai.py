@@ -6,16 +6,16 @@ from typing import Any
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
-from skillpouch.integrations.extras import require_extra
 from skillpouch.integrations.model_results import failure_text, refusal_text, storable
 from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
 from skillpouch.integrations.strict_schemas import plain_root
 from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager
 from skillpouch.results import ToolResult
+from skillpouch.runtime.extras import require_extra
 from skillpouch.tools import Caller, Tool, model_schema
 
-require_extra("pydantic_ai", "pydantic-ai", "pip install 'skillpouch[pydantic-ai]'")
+require_extra("pydantic-ai")
 
 from pydantic_ai import (  # noqa: E402 - the check comes first
     BinaryContent,

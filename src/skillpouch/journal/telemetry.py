@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from skillpouch.errors import SkillpouchError
+from skillpouch.runtime.extras import require_extra
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
 # they are written here and not imported.
 _OPERATION = "execute_tool"
 _MOST_CHARACTERS = 8192
-
-
-class TelemetryMissingError(SkillpouchError):
-    """Spans were asked for, and OpenTelemetry is not installed."""
-
-    code = "telemetry_missing"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "spans need the package opentelemetry-api", hint="pip install 'skillpouch[otel]'"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +117,7 @@ def _attributes(facts: SpanFacts, *, with_arguments: bool) -> Mapping[str, str]:
 @cache
 def _tracer() -> "Tracer":
     """Return the tracer. It is a proxy: a provider that is set later gets the spans too."""
-    try:
-        from opentelemetry import trace
-    except ModuleNotFoundError:
-        raise TelemetryMissingError from None
+    require_extra("otel")
+    from opentelemetry import trace
+
     return trace.get_tracer("skillpouch")

@@ -22,10 +22,10 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
 
-    from skillpouch.integrations.extras import require_extra
+    from skillpouch.runtime.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'skillpouch.mcp_client' has no attribute {name!r}")
     if _HOMES[name] == "joining":
-        require_extra("mcp", "mcp", "pip install 'skillpouch[mcp]'")
+        require_extra("mcp")
     return getattr(import_module(f"skillpouch.mcp_client.{_HOMES[name]}"), name)

@@ -1,1 +1,1 @@
-"""How calls run inside this process: the loop thread, idle threads, timers, safe removal."""
+"""How this process runs calls: threads, timers, safe removal; which optional packages it has."""

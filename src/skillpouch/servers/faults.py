@@ -38,7 +38,7 @@ FAULTS: dict[str, Fault] = {
     "template_value": "invalid",
     "unauthenticated": "unauthenticated",
     "denied": "denied",
-    "bash_missing": "not_started",
+    "missing_extra": "not_started",
     "session_policy": "not_started",
     "journal_unavailable": "not_started",
     "session_exists": "exists",

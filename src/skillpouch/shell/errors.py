@@ -5,18 +5,6 @@ from collections.abc import Iterable
 from skillpouch.errors import PortableError, SkillpouchError, nearest
 
 
-class BashMissingError(SkillpouchError):
-    """The engine that runs bash scripts is an extra."""
-
-    code = "bash_missing"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "bash scripts need the engine 'bashkit', which is not installed",
-            hint="pip install 'skillpouch[bash]'",
-        )
-
-
 class CommandNameError(SkillpouchError):
     """A name that no command of a script can have."""
 

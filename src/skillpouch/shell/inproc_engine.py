@@ -6,12 +6,12 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from skillpouch.runtime.extras import require_extra
 from skillpouch.runtime.idle_threads import run_in_idle_thread
 from skillpouch.runtime.loop_thread import background_loop
 from skillpouch.shell.engine import Job
-from skillpouch.shell.errors import BashMissingError
 from skillpouch.shell.status import Stopped
 from skillpouch.shell.worker.protocol import (
     CommandReply,
@@ -21,7 +21,9 @@ from skillpouch.shell.worker.protocol import (
     OnText,
     ScriptRequest,
 )
-from skillpouch.shell.worker.script import Immediate, Shell
+
+if TYPE_CHECKING:  # it imports the engine, which is an extra
+    from skillpouch.shell.worker.script import Immediate, Shell
 
 Value = TypeVar("Value")
 
@@ -57,7 +59,7 @@ class BegunScript:
     """
 
     def __init__(
-        self, order: ScriptRequest, on_command: OnCommand, on_text: OnText, immediate: Immediate
+        self, order: ScriptRequest, on_command: OnCommand, on_text: OnText, immediate: "Immediate"
     ) -> None:
         self._making = (order, on_command, immediate)
         self._on_text = on_text
@@ -80,6 +82,8 @@ class BegunScript:
         self._making[2].in_thread(run)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> Done:
+        from skillpouch.shell.worker.script import Shell
+
         self._shell = shell = Shell(*self._making, loop)
         if self._cancelled:
             shell.cancel()
@@ -105,7 +109,7 @@ class InprocEngine:
     protections: Mapping[str, str] = {}
 
     def __init__(self) -> None:
-        _require_engine()
+        require_extra("bash")
 
     async def run(self, job: Job) -> Done:
         from skillpouch.shell.worker.script import run_script
@@ -140,13 +144,6 @@ class InprocEngine:
         from skillpouch.shell.worker.reading import analyze_script
 
         return analyze_script(script)
-
-
-def _require_engine() -> None:
-    try:
-        import bashkit  # noqa: F401
-    except ImportError as error:
-        raise BashMissingError from error
 
 
 # What ends the wait for a script: its own end, said as "", or why it is to be stopped.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.execution.helper_process import Companion
-from skillpouch.shell.errors import BashMissingError
+from skillpouch.runtime.extras import require_extra
 from skillpouch.shell.worker.frames import FrameError, Frames, frame
 
 _PIECE = 262_144
@@ -205,7 +205,8 @@ def prepare_spare() -> None:
 
 def engine_folder() -> str:
     """Return the folder that the engine is imported from; raise when it is not installed."""
+    require_extra("bash")
     found = importlib.util.find_spec("bashkit")
-    if found is None or found.origin is None:
-        raise BashMissingError
+    assert found is not None
+    assert found.origin is not None
     return str(Path(found.origin).parent.parent)

@@ -14,9 +14,9 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.discovery.digest import digest_of
-from skillpouch.discovery.watching import watcher
 from skillpouch.discovery.watching.listening import Changes, Names
 from skillpouch.discovery.watching.watcher import AlreadyWatchedError
+from skillpouch.errors import MissingExtraError
 from tests.discovery.watching import skills
 
 pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
@@ -178,16 +178,20 @@ def test_a_manager_has_one_watcher_at_a_time(root: Path) -> None:
         assert manager.call("demo.say").structured == [1, 1]
 
 
-def test_without_watchfiles_it_polls_and_says_how_to_get_it(
+def test_without_watchfiles_it_polls_and_names_it_to_those_who_want_no_polling(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    monkeypatch.setattr(watcher, "find_spec", lambda _name: None)
     heard: queue.Queue[Changes] = queue.Queue()
 
     with manager_of(root).watch(heard.put):
         edit(root)
         assert heard.get(timeout=SECONDS) == Changes(changed=DEMO)
+    with pytest.raises(MissingExtraError) as caught:
+        manager_of(root).watch(polling=False)
+
+    hint = "pip install 'watchfiles>=1.1', or leave polling=False out"
+    assert caught.value.hint == hint
 
 
 def test_a_call_keeps_the_version_it_started_with(root: Path) -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -17,6 +16,7 @@ from skillpouch.discovery.watching.listening import Changes, Listeners, OnChange
 from skillpouch.discovery.watching.reading import Stamps, VersionReader, look
 from skillpouch.discovery.watching.reloading import Reloading, Serving
 from skillpouch.errors import SkillpouchError
+from skillpouch.runtime.extras import has_extra, require_extra
 
 _log = logging.getLogger(__name__)
 _WORK = 0.25  # of the time may be spent on looking
@@ -26,23 +26,6 @@ _ANYWAY_SECONDS = 10.0
 _ROOTS_MS = 250  # between looks at the roots themselves: one may appear, or be another folder
 _BURST_MS = 50
 _STEP_MS = 10
-
-
-class WatchfilesMissingError(SkillpouchError):
-    """Polling was ruled out, and there is nothing else."""
-
-    code = "watchfiles_missing"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "watching without polling needs the package watchfiles",
-            hint="pip install 'skillpouch[watch]', or leave polling=False out",
-        )
-
-
-def has_watchfiles() -> bool:
-    """Tell whether the operating system can be asked."""
-    return find_spec("watchfiles") is not None
 
 
 def wake_by_polling(stop: threading.Event, pause: Callable[[], float]) -> Iterator[None]:
@@ -157,10 +140,10 @@ class SkillWatcher:
         polling: bool | None = None,
         timing: Timing | None = None,
     ) -> None:
-        if polling is False and not has_watchfiles():
-            raise WatchfilesMissingError
+        if polling is False:
+            require_extra("watch", instead="leave polling=False out")
         self._served = served
-        self._polls = not has_watchfiles() if polling is None else polling
+        self._polls = not has_extra("watch") if polling is None else polling
         self._timing = timing or Timing()
         self._listeners = Listeners()
         self._stop = threading.Event()

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from skillpouch.integrations.extras import require_extra
+from skillpouch.runtime.extras import require_extra
 
-require_extra("langchain_core", "langchain-core", "pip install 'skillpouch[langchain]'")
+require_extra("langchain")
 
 from skillpouch.integrations.langchain.making import (  # noqa: E402 - comes first
     create_langchain_tools,
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     """Import the middleware when it is used: it needs all of LangChain, the tools do not."""
     if name != "SkillpouchMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_extra("langchain.agents", "langchain", "pip install 'skillpouch[langchain-agents]'")
+    require_extra("langchain-agents")
     from skillpouch.integrations.langchain.middleware import SkillpouchMiddleware
 
     return SkillpouchMiddleware

@@ -18,10 +18,9 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
 
-    from skillpouch.integrations.extras import require_extra
+    from skillpouch.runtime.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'skillpouch.servers.grpc' has no attribute {name!r}")
-    for module in ("grpc", "google", "google.rpc"):
-        require_extra(module, "grpcio", "pip install 'skillpouch[grpc]'")
+    require_extra("grpc")
     return getattr(import_module(f"skillpouch.servers.grpc.{_HOMES[name]}"), name)

@@ -18,9 +18,9 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used, and say what to install when it cannot be."""
     from importlib import import_module
 
-    from skillpouch.integrations.extras import require_extra
+    from skillpouch.runtime.extras import require_extra
 
     if name not in _HOMES:
         raise AttributeError(f"module 'skillpouch.servers.mcp' has no attribute {name!r}")
-    require_extra("mcp", "mcp", "pip install 'skillpouch[mcp]'")
+    require_extra("mcp")
     return getattr(import_module(f"skillpouch.servers.mcp.{_HOMES[name]}"), name)
