@@ -1,7 +1,7 @@
 """A shop whose four tools are the commands of one bash script: `python examples/scripted_tool.py`.
 
-Needs `pip install 'skillpouch[bash]'`. Each function is a tool; an agent writes one script instead of
-calling them one after the other.
+Needs the extra `bash`: `pip install '.[bash]'` in the folder above this one. Each function is a tool;
+an agent writes one script instead of calling them one after the other.
 """
 
 from skillpouch import ScriptedTool, ToolArgs, ToolDef

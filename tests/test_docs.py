@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,10 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 ELSEWHERE = {REPOSITORY / "docs/integrations/google-adk.md"}
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INSTALLING = ("python3 -m venv", ". .venv/bin/activate", "pip install")
+_PREPARING = ("python3 -m venv", ". .venv/bin/activate")
+_EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -57,7 +61,9 @@ def test_the_commands_of_a_page_run(page: Path, workplace: Path) -> None:
         line = shlex.join(words)
         if words[0] == "make":
             assert set(words[1:]) <= targets, line
-        elif not line.startswith(_INSTALLING):
+        elif words[:2] == ["pip", "install"]:
+            _check_what_is_installed(words[2:])
+        elif not line.startswith(_PREPARING):
             assert words[0].endswith("skillpouch"), line
             ran = subprocess.run(
                 [sys.executable, "-m", "skillpouch", *words[1:]],
@@ -66,6 +72,12 @@ def test_the_commands_of_a_page_run(page: Path, workplace: Path) -> None:
                 check=False,
             )
             assert ran.returncode == 0, f"{line}\n{ran.stderr.decode()}"
+
+
+def _check_what_is_installed(words: list[str]) -> None:
+    found = re.fullmatch(r"(?:path/to/skillpouch|\.)(?:\[([a-z,-]+)\])?", words[0])
+    assert found, f"not from a checkout: {words[0]}"
+    assert set((found[1] or "all").split(",")) <= set(_EXTRAS), words[0]
 
 
 def commands(page: Path) -> Iterator[list[str]]:
@@ -130,3 +142,53 @@ def test_the_command_line_page_says_what_the_commands_say() -> None:
     )
 
     assert (REPOSITORY / "docs/reference/cli.md").read_text() == ran.stdout.decode()
+
+
+# Nobody owns the name on a package index yet: who installs it from there runs somebody else's code.
+_FROM_AN_INDEX = re.compile(
+    r"""
+    \b(?:pip3?|pipx|uv|poetry|conda)\s+(?:[\w-]+\s+)*?(?:install|add|run)\s+
+        (?:[^`\n]*[\ \t'"])?['"]?skillpouch\b(?!/|\.\w)
+    | \buvx\s+['"]?skillpouch\b
+    | (?<![\w/.-])skillpouch\[[a-z]  # an extra of the bare name
+    """,
+    re.VERBOSE,
+)
+# All but tests, and pyproject.toml, whose extras name each other.
+_TOLD = ("src/**/*", "docs/**/*", "examples/**/*", "bench/**/*", ".ci/*", "*.md", "Makefile")
+
+
+def test_nobody_is_told_to_install_the_name_from_an_index() -> None:
+    found_by = [path for pattern in _TOLD for path in REPOSITORY.glob(pattern)]
+    files = [path for path in found_by if path.is_file() and "__pycache__" not in path.parts]
+
+    for path in files:
+        told = _FROM_AN_INDEX.findall(path.read_text(errors="replace"))
+        assert told == [], path
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("$ pip install skillpouch", True),
+        ("pip install skillpouch.", True),
+        ("`pip install\nskillpouch`", True),
+        ("pip3 install -U 'skillpouch[mcp]'", True),
+        ("python -m pip install 'skillpouch>=0.1' smolagents", True),
+        ("pip install smolagents skillpouch", True),
+        ("uv tool install skillpouch", True),
+        ("uv add skillpouch", True),
+        ("pipx run skillpouch list", True),
+        ("uvx skillpouch", True),
+        ("it needs `skillpouch[bash]`", True),
+        ("pip install .", False),
+        ("pip install -e '.[dev]'", False),
+        ("pip install path/to/skillpouch smolagents", False),
+        ("pip install 'path/to/skillpouch[mcp]'\n$ skillpouch serve mcp", False),
+        ("pip install 'mcp>=2,<3'", False),
+        ("after `pip install .`, `skillpouch` is a command", False),
+        ("[tool.skillpouch]", False),
+    ],
+)
+def test_what_an_installation_from_an_index_looks_like(text: str, *, is_refused: bool) -> None:
+    assert bool(_FROM_AN_INDEX.search(text)) == is_refused
