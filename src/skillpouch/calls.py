@@ -1,19 +1,20 @@
 """A call: a tool, arguments that fit it, and what the call may use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from skillpouch.execution.command import Captured, Stream
+from skillpouch.errors import SkillpouchError
 from skillpouch.limits import Limits
+from skillpouch.results import Captured, Stream, ToolResult
 from skillpouch.runtime.timers import Stopwatch
-from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
-NO_SECRETS = Redactor({})
 OnProgress = Callable[[str], None]  # lines for people, while something takes long
 _SHOWN_BYTES = 65_536  # of standard input; a record keeps less
 
@@ -93,3 +94,27 @@ class ToolCall:
     @property
     def is_unconfined(self) -> bool:
         return self.terms.sandbox == "off" or self.given.unconfined
+
+
+class Interceptor(Protocol):
+    """Answers calls that it knows, and hears of those that were made: how tests record calls."""
+
+    def answer(self, call: ToolCall) -> ToolResult | None: ...
+    def keep(
+        self, call: ToolCall, ended: ToolResult | SkillpouchError, redactor: Redactor
+    ) -> None: ...
+
+
+# Of the whole process, as whatever tests put in the place of something else: an agent makes its
+# calls from threads and tasks that know nothing of the one in which the test began.
+interceptors: list[Interceptor] = []
+
+
+@contextmanager
+def intercepted_by(interceptor: Interceptor) -> Iterator[None]:
+    """Let somebody answer, or hear of, every call of this process inside the block."""
+    interceptors.append(interceptor)
+    try:
+        yield
+    finally:
+        interceptors.remove(interceptor)

@@ -129,3 +129,15 @@ def base_environment() -> dict[str, str]:
     found |= {"TERM": "dumb", "NO_COLOR": "1"}
     zone = os.environ.get("TZ")
     return found | {"TZ": zone} if zone else found
+
+
+def environments_directory() -> Path | None:
+    """Return where environments are kept, if anywhere. Tools must never be able to write it."""
+    cache = cache_directory()
+    return cache / "environments" if cache else None
+
+
+def programs_directory() -> Path | None:
+    """Return where programs are kept, if anywhere. Tools must never be able to write it."""
+    cache = cache_directory()
+    return cache / "programs" if cache else None

@@ -15,7 +15,7 @@ from skillpouch.backends.http import run_http
 from skillpouch.backends.inline import forget_skill, run_inline
 from skillpouch.backends.script import run_script
 from skillpouch.builtins.workspace.running import built_in_tools, run_built_in
-from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall
+from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
 from skillpouch.controls import Controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.errors import (
@@ -26,8 +26,7 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
-from skillpouch.execution.confinement import Layer
-from skillpouch.limits import Limits
+from skillpouch.limits import Layer, Limits
 from skillpouch.policy.authorize import BY_APPROVER, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.policy import Policy, limits_of, time_note
@@ -38,7 +37,6 @@ from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
 from skillpouch.runtime.timers import Stopwatch
 from skillpouch.secrets.redaction import redact_result
-from skillpouch.testing.tape import current_tape
 from skillpouch.tools import (
     Binary,
     BuiltIn,
@@ -165,8 +163,7 @@ class ToolExecutor(Shared):
                 watch.lap("find the tool")
                 call = self._call(tool, args, stdin, timeout, on_output, watch)
                 watch.lap("check the arguments")
-                tape = current_tape()
-                played = None if tape is None else tape.answer(call)
+                played = interceptors[-1].answer(call) if interceptors else None
                 result = played or await self._recorded(call)
             finally:
                 self.skills.let_go(kept)

@@ -1,6 +1,7 @@
 """How much a call may use before it is stopped."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 _MIB = 1024 * 1024
 
@@ -26,3 +27,6 @@ class Limits:
     file_bytes: int | None = 1024 * _MIB
     # The timeout already ends a busy loop; this is for those who count processor time.
     cpu_seconds: int | None = None
+
+
+Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skillpouch.arguments import script_arguments
 from skillpouch.builtins.disclosure.activation import activate
+from skillpouch.builtins.disclosure.tools import disclosure_tools
 from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
-from skillpouch.discovery.catalogue import SkillLibrary
+from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
@@ -26,6 +27,7 @@ from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
     from skillpouch.calls import OnOutput, OnProgress
+    from skillpouch.declarations.skill_tools import SkillTools
     from skillpouch.discovery.watching.listening import OnChange
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.executor import ToolExecutor
@@ -77,12 +79,16 @@ class SkillManager:
             Index(cache_directory() if cache else None),
             caller,
             named=bool(named),
-            machine=Machine(runs_typescript=_runs_typescript),
-            refusals=Refusals(
-                policy,
-                asks=approver is not None,
-                sandbox=sandbox,
-                workspace=None if workspace is None else Path(workspace),
+            stages=LaterStages(
+                complete=_with_asks,
+                machine=Machine(runs_typescript=_runs_typescript),
+                refusals=Refusals(
+                    policy,
+                    asks=approver is not None,
+                    sandbox=sandbox,
+                    workspace=None if workspace is None else Path(workspace),
+                ),
+                disclosure=disclosure_tools,
             ),
         )
         self.source = ToolOverlay(self._library, caller=caller)
@@ -311,6 +317,13 @@ class _Caller(Shared):
 def _absolute(root: str | os.PathLike[str]) -> Path:
     # Not resolved: a root that is a link keeps the path its user knows.
     return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
+
+
+def _with_asks(skill: Skill, read: "SkillTools") -> "SkillTools":
+    # Here, so that a start with everything in the index does not load what reads declarations.
+    from skillpouch.trust.call_needs import with_asks
+
+    return with_asks(skill, read)
 
 
 def _runs_typescript() -> bool:

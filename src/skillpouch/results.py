@@ -153,3 +153,42 @@ _FIELDS = tuple(each.name for each in fields(ToolResult))
 _values = attrgetter(*_FIELDS)
 _PUT = [getattr(ToolResult, name).__set__ for name in _FIELDS]
 _put_timings = _PUT[_FIELDS.index("timings")]
+
+
+Stream = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One output stream: all of it, or its head and tail cut between characters."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total_bytes: int = 0
+    saved_to: Path | None = None
+
+    @classmethod
+    def of(cls, data: bytes, keep_bytes: int) -> "Captured":
+        """Return data that is there already, as if it had been printed."""
+        if len(data) <= keep_bytes:
+            return cls(head=data, total_bytes=len(data))
+        half = keep_bytes // 2
+        ends = (data[:half], data[-half:] if half else b"")
+        head, tail = (end.decode("utf-8", "ignore").encode() for end in ends)
+        return cls(head=head, tail=tail, total_bytes=len(data))
+
+    @property
+    def truncated(self) -> bool:
+        return self.total_bytes > len(self.head) + len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """What was kept, with a line in the middle that says how much was not."""
+        left_out = self.total_bytes - len(self.head) - len(self.tail)
+        if not left_out:
+            return self.head + self.tail
+        return b"%b\n[... %d bytes left out ...]\n%b" % (self.head, left_out, self.tail)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")

@@ -1,13 +1,12 @@
 """Scripts under the names that earlier libraries gave them: metadata, docstrings, tool names."""
 
 import re
-from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
 from skillpouch.signatures import read_signature
 from skillpouch.signatures.shebang import Language, source_text
-from skillpouch.skills import Skill
+from skillpouch.skills import ScriptMetadata, Skill
 from skillpouch.tools import Script, script_tool_name, tool_id
 from skillpouch.untrusted_files import SCRIPT_BYTES, CannotReadError, read_whole
 
@@ -39,16 +38,6 @@ _BLOCKS: dict[Language, tuple[re.Pattern[str], ...]] = {
 }
 _MARKS = re.compile(r"^\s*[#*/]*\s*")
 _LONGEST = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptMetadata:
-    """A script that is a tool. `path` is relative to the skill's folder."""
-
-    name: str
-    path: Path
-    script_type: str
-    description: str
 
 
 def generate_script_tool_name(skill_name: str, script_path: str) -> str:

@@ -1,14 +1,11 @@
 """A skill: a folder with a SKILL.md, known by its frontmatter until somebody asks for more."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from skillpouch.scripts import ScriptMetadata
+from typing import Any, NamedTuple, Protocol
 
 # Of a skill that is the workspace itself, what decides what runs: the rest is what tools work on.
 OWN_FILES = ("scripts", "SKILL.md", "tools.json", "requirements.txt", "package.json")
@@ -51,6 +48,24 @@ class SkillMetadata(NamedTuple):
         return EveryTool() if self.allowed is None else AllowedTools(self.allowed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptMetadata:
+    """A script that is a tool. `path` is relative to the skill's folder."""
+
+    name: str
+    path: Path
+    script_type: str
+    description: str
+
+
+class SkillContents(Protocol):
+    """Reads the files of a skill when somebody asks for them."""
+
+    def body(self, skill: "Skill") -> str: ...
+    def digest(self, skill: "Skill") -> str: ...
+    def scripts(self, skill: "Skill") -> Iterable[ScriptMetadata]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Skill:
     """One skill, found and identified; its files are read when they are asked for.
@@ -66,6 +81,7 @@ class Skill:
     metadata: SkillMetadata
     degraded: bool = False
     declarations_lost: bool = False
+    contents: SkillContents | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def home(self) -> Path:
@@ -74,20 +90,19 @@ class Skill:
     @cached_property
     def body(self) -> str:
         """The instructions, without frontmatter. Read when first asked for."""
-        from skillpouch.declarations.skill_md import read_body
-
-        return read_body(self.file)
+        return self._contents.body(self)
 
     @cached_property
     def digest(self) -> str:
         """A hash over every file of the skill: names, modes and contents."""
-        from skillpouch.discovery.digest import digest_of
-
-        return digest_of(self.home)
+        return self._contents.digest(self)
 
     @cached_property
-    def detected_scripts(self) -> "list[ScriptMetadata]":
+    def detected_scripts(self) -> list[ScriptMetadata]:
         """The scripts below `scripts/` that are tools."""
-        from skillpouch.scripts import detect_scripts
+        return list(self._contents.scripts(self))
 
-        return detect_scripts(self)
+    @property
+    def _contents(self) -> SkillContents:
+        assert self.contents is not None, "whoever finds a skill says how its files are read"
+        return self.contents

@@ -19,10 +19,6 @@ from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.shebang import EXTENSIONS, Language
 from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
 
-if TYPE_CHECKING:
-    from skillpouch.calls import ToolCall
-
-
 # What OpenAI and Anthropic accept; hosts may add prefixes of their own.
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _SEPARATORS = re.compile(r"[.:/]")
@@ -254,7 +250,7 @@ class Hosted:
     """Something of the host that is given the whole call, and keeps its limits itself."""
 
     what: str  # for whoever has to say yes
-    run: "Callable[[ToolCall], Awaitable[ToolResult]]" = field(compare=False)
+    run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # of a ToolCall
     granted: tuple[Need, ...] = ()  # by the user who configured it
     writes_workspace: bool = False  # by itself, not only by calls of other tools
 

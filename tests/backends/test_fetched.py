@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from skillpouch import Policy, SkillManager
-from skillpouch.environment import state_directory
+from skillpouch.environment import programs_directory, state_directory
 from skillpouch.errors import CallDeniedError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, Rule
-from skillpouch.provision.programs.progress import HashDiffersError, PinDiffersError
-from skillpouch.provision.programs.store import programs_directory
-from skillpouch.trust.errors import SkillChangedError
+from skillpouch.trust.errors import HashDiffersError, PinDiffersError, SkillChangedError
 from skillpouch.trust.grant import pin_of
 from skillpouch.trust.grants import Grants
 from tests.backends.conftest import Download

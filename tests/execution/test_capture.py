@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillpouch.execution.capture import Capture, save_output
-from skillpouch.execution.command import Captured
 from skillpouch.execution.job_channel import (
     Finished,
     Ineligible,
@@ -14,6 +13,7 @@ from skillpouch.execution.job_channel import (
     Ready,
     read_reply,
 )
+from skillpouch.results import Captured
 
 
 def capture(pieces: list[bytes], keep_bytes: int) -> Captured:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from skillpouch.calls import ToolCall
 from skillpouch.errors import CommandStartError, InvalidArgumentsError
 from skillpouch.execution.capture import Capture, save_output
-from skillpouch.execution.command import TIMED_OUT, Captured
+from skillpouch.execution.command import TIMED_OUT
 from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.needs import Need
 from skillpouch.net.http.bodies import is_text, media_type, shown_headers, value_of
@@ -23,7 +23,7 @@ from skillpouch.net.http.guard import ExchangeError, GrantedHosts, PlanError
 from skillpouch.net.http.plan import Plan, Shape, plan_of
 from skillpouch.net.http.receiving import Received, Receiver, Sink, receive
 from skillpouch.net.http.request import Filling, Request, UploadError, make_request
-from skillpouch.results import HttpAnswer, ToolResult
+from skillpouch.results import Captured, HttpAnswer, ToolResult
 from skillpouch.templates import FillError
 from skillpouch.text import clean
 from skillpouch.tools import Http

@@ -4,12 +4,22 @@ Finding and listing skills would take twice as long otherwise.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
-    from skillpouch.manager import SkillManager
+    from skillpouch.registry.overlay import ToolOverlay
+
+
+class Manager(Protocol):
+    """Whoever searches folders for skills, as far as tools that save skills need it."""
+
+    roots: list[Path]
+    source: "ToolOverlay"
+
+    def list_skills(self, include_qualified: Literal[True]) -> list[str]: ...
+    def discover(self) -> None: ...
 
 
 def workspace_tools() -> list[Tool]:
@@ -19,7 +29,7 @@ def workspace_tools() -> list[Tool]:
     return built_in_tools()
 
 
-def authoring_tools(manager: "SkillManager") -> list[Tool]:
+def authoring_tools(manager: Manager) -> list[Tool]:
     """Return define_tool and remove_tool, which save in a folder that the manager searches."""
     from skillpouch.builtins.authoring.tools import tools_that_save_in
 

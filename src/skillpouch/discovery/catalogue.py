@@ -3,18 +3,16 @@
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from skillpouch.builtins.disclosure.tools import disclosure_tools
 from skillpouch.discovery.discovery import Discovered, find_skills
 from skillpouch.discovery.index import Index
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
-from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
-from skillpouch.provision.readiness import Machine
 from skillpouch.registry.registry import ToolRegistry, is_built_in
 from skillpouch.skills import OWN_FILES, Skill
 from skillpouch.tools import Caller, Script, Tool, bind, in_any_form
@@ -23,20 +21,47 @@ from skillpouch.untrusted_files import follow_links_anew
 if TYPE_CHECKING:
     from skillpouch.declarations.skill_tools import SkillTools
     from skillpouch.discovery.skill_copies import SkillVersion
+    from skillpouch.discovery.tool_reading import Complete, ToolReader
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.untrusted_files import Stamp
+
+
+class MachineView(Protocol):
+    """Knows what this machine lacks for tools."""
+
+    def missing(self, tool: Tool) -> list[str]: ...
+    def missing_for_skill(self, skill: Skill) -> list[str]: ...
+
+
+class PolicyView(Protocol):
+    """Knows which tools would be refused, whatever their arguments."""
+
+    def of_skill(self, tools: Iterable[Tool]) -> dict[str, list[str]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterStages:
+    """What later stages tell about skills and tools; whoever makes a library hands them in.
+
+    `complete` says what the tools of a skill ask for, `disclosure` makes the tools by which an
+    agent finds its way among skills that are served.
+    """
+
+    complete: "Complete"
+    machine: MachineView
+    refusals: PolicyView
+    disclosure: "Callable[[Mapping[str, Skill], Callable[[], Catalogue]], Iterable[Tool]]"
 
 
 class Catalogue:
     """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
 
-    def __init__(  # noqa: PLR0913 - each is said by name
+    def __init__(
         self,
         discovered: Iterable[Discovered],
-        index: Index,
+        reader: "Callable[[], ToolReader]",
         *,
-        machine: Machine,
-        refusals: Refusals,
+        stages: LaterStages,
         caller: Caller | None = None,
         own: Iterable[Tool] = (),
         versions: "Mapping[str, SkillVersion] | None" = None,
@@ -50,9 +75,8 @@ class Catalogue:
         for part in discovered:
             self._take(part)
         self._ranks = {name: rank for rank, name in enumerate(self.skills)}
-        self._index = index
-        self._machine = machine
-        self._refusals = refusals
+        self._reader = reader
+        self._stages = stages
         self._caller = caller
         self._registry = ToolRegistry()
         self.disclosure: tuple[Tool, ...] = ()
@@ -106,7 +130,7 @@ class Catalogue:
 
     def missing_for(self, skill: Skill) -> list[str]:
         """Return what this machine lacks for a skill, as far as its frontmatter says."""
-        return self._machine.missing_for_skill(skill)
+        return self._stages.machine.missing_for_skill(skill)
 
     def tool(self, name: str) -> Tool:
         """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""
@@ -180,16 +204,13 @@ class Catalogue:
             self.skills[skill.name] = skill
 
     def _read(self, skills: Iterable[Skill]) -> None:
-        # Here, so that finding skills does not load what reads scripts.
-        from skillpouch.discovery.tool_reading import read_tools
-
         with self._reading:
             skills = [skill for skill in skills if skill.name not in self._tools]
             if not skills:
                 return  # most often: opening the index costs more than all the rest
             served = {s.name: self._versions[s.file] for s in skills if s.file in self._versions}
             unread = [skill for skill in skills if skill.name not in served]
-            found = read_tools(unread, self._index, self._stamps)
+            found = self._reader().read(unread, self._stamps)
             found |= {name: version.tools for name, version in served.items()}
             for name, read in found.items():
                 for tool in read.tools:
@@ -204,10 +225,11 @@ class Catalogue:
     def _ready(self, skill: Skill, tools: Iterable[Tool]) -> Iterator[Tool]:
         """Yield tools of one skill as they are called, with what keeps each from being run."""
         named = [self._registry.named(tool) for tool in tools]
-        lacking = self._machine.missing_for_skill(skill)
-        refused = self._refusals.of_skill(named)
+        machine = self._stages.machine
+        lacking = machine.missing_for_skill(skill)
+        refused = self._stages.refusals.of_skill(named)
         for tool in named:
-            missing = [*self._machine.missing(tool), *lacking, *refused.get(tool.id, ())]
+            missing = [*machine.missing(tool), *lacking, *refused.get(tool.id, ())]
             yield replace(tool, missing=tuple(dict.fromkeys(missing))) if missing else tool
 
 
@@ -236,8 +258,7 @@ class SkillLibrary:
         caller: Caller,
         *,
         named: bool,
-        machine: Machine | None = None,
-        refusals: Refusals | None = None,
+        stages: LaterStages,
     ) -> None:
         self.roots = tuple(map(str, roots))
         self.index = index
@@ -245,12 +266,18 @@ class SkillLibrary:
         self.discloses = False  # whether its list begins with what finds skills
         self._caller = caller
         self._named = named
-        self._machine = machine or Machine()
-        self._refusals = refusals or Refusals()
+        self._stages = stages
         self._current: Catalogue | None = None
         # Weakly: a catalogue that is no longer served goes, with its copies, when its calls end.
         self._kept: dict[Path, tuple[weakref.ref[Catalogue], tuple[Path, ...]]] = {}
         self._watcher: SkillWatcher | None = None
+
+    @cached_property
+    def reader(self) -> "ToolReader":
+        """What reads the tools of skills; listing skills does without it."""
+        from skillpouch.discovery.tool_reading import ToolReader
+
+        return ToolReader(self.index, self._stages.complete)
 
     @property
     def current(self) -> Catalogue:
@@ -312,16 +339,15 @@ class SkillLibrary:
         """Make a catalogue of what was found, which nobody sees until it is published."""
         made = Catalogue(
             parts,
-            self.index,
-            machine=self._machine,
-            refusals=self._refusals,
+            lambda: self.reader,
+            stages=self._stages,
             caller=self._caller,
             own=self.own,
             versions=versions,
         )
         # They ask for what is served when they are called: a catalogue whose own tools held it
         # would stay, with the copies it serves, until the collector comes by.
-        made.disclose(disclosure_tools(made.skills, lambda: self.current))
+        made.disclose(self._stages.disclosure(made.skills, lambda: self.current))
         return made
 
     def publish(self, catalogue: Catalogue) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from skillpouch.discovery.index import is_settled
 from skillpouch.errors import SkillUnreadableError
+from skillpouch.skills import ScriptMetadata, Skill
 from skillpouch.untrusted_files import Stamp, folder_below, stamp_of
 
 _CHUNK = 1024 * 1024
@@ -44,6 +45,30 @@ class _Kept(NamedTuple):
 
 # In memory only: a file could be written by whoever wants a changed skill to look unchanged.
 _kept: dict[str, _Kept] = {}
+
+
+class SkillFiles:
+    """The files of skills, as a Skill asks for them: each is read when it is first needed."""
+
+    def body(self, skill: Skill) -> str:
+        # Here and below, so that listing skills does not load what reads them.
+        from skillpouch.declarations.skill_md import read_body
+
+        return read_body(skill.file)
+
+    def digest(self, skill: Skill) -> str:
+        return digest_of(skill.home)
+
+    def scripts(self, skill: Skill) -> list[ScriptMetadata]:
+        from skillpouch.scripts import detect_scripts
+
+        return detect_scripts(skill)
+
+    def __reduce__(self) -> str:
+        return "SKILL_FILES"  # one is enough, in every process
+
+
+SKILL_FILES = SkillFiles()
 
 
 def digest_of(home: str | Path) -> str:

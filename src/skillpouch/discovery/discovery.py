@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillpouch.declarations.skill_md import SkillFile, read_skill_md
+from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.index import Index, is_settled
 from skillpouch.discovery.walk import Folder, Found, Plugin, Walk
 from skillpouch.problems import Problem
@@ -39,6 +40,7 @@ def unpack_skill(found: Found, record: Record, root: str) -> tuple[Skill, Sequen
         metadata=metadata,
         degraded=degraded,
         declarations_lost=declarations_lost,
+        contents=SKILL_FILES,
     )
     return skill, [unpack_problem(found.path, each) for each in problems] if problems else ()
 
@@ -125,6 +127,7 @@ def _skill(found: Found, file: SkillFile, root: str) -> Skill:
         metadata=file.metadata,
         degraded=file.degraded,
         declarations_lost=file.declarations_lost,
+        contents=SKILL_FILES,
     )
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -123,25 +124,40 @@ def _unpack_part(record: tuple[Any, ...]) -> Word | Argument:
 
 # The tools of a root are kept in this many values: few enough that all of them are had in a
 # moment, many enough that one skill's tools do not bring everybody's along.
-_SHELVES = 16
+_SHARDS = 16
+
+Complete = Callable[[Skill, SkillTools], SkillTools]
 
 
-def read_tools(
-    skills: Iterable[Skill], index: Index, stamps: Mapping[str, Stamp]
-) -> dict[str, SkillTools]:
-    """Return name → tools for every skill; from the index where nothing has changed.
+class ToolReader:
+    """Reads the tools of skills, or has them from the index where nothing has changed.
 
-    `stamps` are those that discovery has just seen: these files are not asked for again.
+    `complete` adds what a later stage reads in the same files: what each tool asks for.
     """
-    return _Reading(index, stamps).run(list(skills))
+
+    def __init__(self, index: Index, complete: Complete) -> None:
+        self._index = index
+        self._complete = complete
+
+    def read(
+        self, skills: Iterable[Skill], stamps: Mapping[str, Stamp] = MappingProxyType({})
+    ) -> dict[str, SkillTools]:
+        """Return name → tools for every skill.
+
+        `stamps` are those that discovery has just seen: these files are not asked for again.
+        """
+        return _Reading(self._index, stamps, self._complete).run(list(skills))
 
 
 class _Reading:
-    def __init__(self, index: Index, stamps: Mapping[str, Stamp]) -> None:
+    def __init__(self, index: Index, stamps: Mapping[str, Stamp], complete: Complete) -> None:
         self._index = index
         self._stamps = stamps
+        self._complete = complete
 
     def run(self, skills: list[Skill]) -> dict[str, SkillTools]:
+        if not skills:
+            return {}
         with no_garbage_collection():
             shards = {skill.file: _shard(skill) for skill in skills}
             known = self._index.get(set(shards.values()))
@@ -155,7 +171,7 @@ class _Reading:
         for skill in skills:
             read = kept[skill.name]
             if read is None:
-                read = _read(skill)
+                read = self._read(skill)
                 if read.stamps and all(map(is_settled, read.stamps.values())):
                     shard = shards[skill.file]
                     known.setdefault(shard, {})[skill.file] = pack_skill_tools(skill.name, read)
@@ -181,26 +197,22 @@ class _Reading:
         except (OSError, KeyError, TypeError, ValueError, AttributeError):
             return None  # a file has gone, or the record is not ours: read again
 
+    def _read(self, skill: Skill) -> SkillTools:
+        try:
+            with hold_open(str(skill.home)):
+                return self._complete(skill, read_skill_tools(skill))
+        except SkillUnreadableError as error:
+            problem = Problem(
+                path=error.path, code="skill-unreadable", severity="error", message=error.reason
+            )
+            return SkillTools(tools=(), problems=(problem,), stamps={})
+
 
 def _shard(skill: Skill) -> str:
-    return f"tools:{crc32(os.fsencode(skill.file)) % _SHELVES}:{skill.source}"
+    return f"tools:{crc32(os.fsencode(skill.file)) % _SHARDS}:{skill.source}"
 
 
 def _tidy(records: dict[str, Any]) -> dict[str, Any]:
     """Drop what belongs to skills that are gone."""
     share = share_equal_parts()
     return {file: share(record) for file, record in records.items() if os.path.exists(file)}
-
-
-def _read(skill: Skill) -> SkillTools:
-    # Here, so that a start with everything in the index does not load what reads declarations.
-    from skillpouch.trust.call_needs import with_asks
-
-    try:
-        with hold_open(str(skill.home)):
-            return with_asks(skill, read_skill_tools(skill))
-    except SkillUnreadableError as error:
-        problem = Problem(
-            path=error.path, code="skill-unreadable", severity="error", message=error.reason
-        )
-        return SkillTools(tools=(), problems=(problem,), stamps={})

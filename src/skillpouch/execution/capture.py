@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from skillpouch.execution.command import Captured
+from skillpouch.results import Captured
 
 FOLDERS = (".skillpouch", "output")
 

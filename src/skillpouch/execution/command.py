@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 
 from skillpouch.execution.streams import Conversation
 from skillpouch.limits import Limits
+from skillpouch.results import Captured, Stream
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
-Stream = Literal["stdout", "stderr"]
 
 TIMED_OUT = 124  # the exit code of coreutils' timeout
 
@@ -82,42 +82,6 @@ class Command:
     def feeds(self) -> bool:
         """Whether it is given something on standard input."""
         return bool(self.stdin) or self.conversation is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """One output stream: all of it, or its head and tail cut between characters."""
-
-    head: bytes = b""
-    tail: bytes = b""
-    total_bytes: int = 0
-    saved_to: Path | None = None
-
-    @classmethod
-    def of(cls, data: bytes, keep_bytes: int) -> "Captured":
-        """Return data that is there already, as if it had been printed."""
-        if len(data) <= keep_bytes:
-            return cls(head=data, total_bytes=len(data))
-        half = keep_bytes // 2
-        ends = (data[:half], data[-half:] if half else b"")
-        head, tail = (end.decode("utf-8", "ignore").encode() for end in ends)
-        return cls(head=head, tail=tail, total_bytes=len(data))
-
-    @property
-    def truncated(self) -> bool:
-        return self.total_bytes > len(self.head) + len(self.tail)
-
-    @property
-    def data(self) -> bytes:
-        """What was kept, with a line in the middle that says how much was not."""
-        left_out = self.total_bytes - len(self.head) - len(self.tail)
-        if not left_out:
-            return self.head + self.tail
-        return b"%b\n[... %d bytes left out ...]\n%b" % (self.head, left_out, self.tail)
-
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import PROXY_PORT
-from skillpouch.limits import Limits
+from skillpouch.limits import Layer, Limits
 
 SYSTEM = (
     "/usr",
@@ -77,7 +77,6 @@ PROC_FILES = (
 )
 
 
-Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
 Right = Literal["list", "read", "run", "write", "device"]
 Network = Literal["none", "hosts", "host"]
 

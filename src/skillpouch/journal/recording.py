@@ -8,16 +8,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from skillpouch.calls import ToolCall
+from skillpouch.calls import ToolCall, interceptors
 from skillpouch.errors import CallDeniedError, SkillpouchError
-from skillpouch.execution.command import Captured, Stream
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.records import Finished, Started
 from skillpouch.journal.telemetry import SpanFacts, Telemetry, ToolSpan, tool_span
 from skillpouch.policy.authorize import Permit
-from skillpouch.results import ToolResult
+from skillpouch.results import Captured, Stream, ToolResult
 from skillpouch.secrets.redaction import Redactor
-from skillpouch.testing.tape import current_tape
 from skillpouch.tools import Tool
 
 
@@ -224,7 +222,7 @@ class Recording:
 
 
 class Unrecorded:
-    """One call that nobody writes down or traces; the tape of a test may still hear of it."""
+    """One call that nobody writes down or traces; a test may still record it."""
 
     __slots__ = ("_call", "_permit", "result")
 
@@ -246,7 +244,6 @@ class Unrecorded:
 
 
 def _keep(call: ToolCall, ended: object, permit: Permit) -> None:
-    """Tell the tape of a test, if one is playing, what a call ended with."""
-    tape = current_tape()
-    if tape is not None and isinstance(ended, ToolResult | SkillpouchError):
-        tape.keep(call, ended, permit.redactor)
+    """Tell the test that records calls, if there is one, what this call ended with."""
+    if interceptors and isinstance(ended, ToolResult | SkillpouchError):
+        interceptors[-1].keep(call, ended, permit.redactor)

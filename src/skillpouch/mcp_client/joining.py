@@ -16,12 +16,11 @@ from mcp_types import Tool as McpTool
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import SkillpouchError
-from skillpouch.execution.command import Captured
 from skillpouch.manager import SkillManager
 from skillpouch.mcp_client.configuration import McpAnswerError, McpToolNamesError
 from skillpouch.mcp_client.connection import Connection
 from skillpouch.policy.project import McpAddress, McpEntry
-from skillpouch.results import Attachment, ToolResult
+from skillpouch.results import Attachment, Captured, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking, run_on_thread
 from skillpouch.text import clean
 from skillpouch.tools import Effect, Hosted, Tool, qualified_wire_name

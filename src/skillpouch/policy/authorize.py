@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from skillpouch.calls import NO_SECRETS, NOTHING_GIVEN, Fetched, Given, ToolCall
+from skillpouch.calls import NOTHING_GIVEN, Fetched, Given, ToolCall
 from skillpouch.discovery.digest import Snapshot, snapshot_of
 from skillpouch.errors import CallDeniedError, SkillpouchError, ToolRestrictionError
 from skillpouch.needs import Need
@@ -15,8 +15,7 @@ from skillpouch.policy.approval import Answer, Approver, Question, ask
 from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
 from skillpouch.policy.rules import Decision, Request
-from skillpouch.provision.programs.progress import PinDiffersError
-from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.secrets.sources import Secrets, SecretValues, environment_secrets
 from skillpouch.tools import (
     Binary,
@@ -32,6 +31,7 @@ from skillpouch.tools import (
 from skillpouch.trust.call_needs import CallNeeds, skill_of
 from skillpouch.trust.errors import (
     GrantRefusedError,
+    PinDiffersError,
     SecretUnsetError,
     SkillChangedError,
     trust_command,

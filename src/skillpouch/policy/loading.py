@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
 from skillpouch.errors import PolicyFileError
-from skillpouch.execution.confinement import Layer
+from skillpouch.limits import Layer
 from skillpouch.needs import Need
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.policy import Policy

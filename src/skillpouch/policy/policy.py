@@ -10,8 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.execution.confinement import Layer
-from skillpouch.limits import Limits
+from skillpouch.limits import Layer, Limits
 from skillpouch.needs import Need
 from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
 from skillpouch.policy.limit_rules import LimitRule

@@ -277,3 +277,6 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
 def _answer(http: HttpAnswer, redactor: Redactor) -> HttpAnswer:
     headers = {name: redactor.text(value) for name, value in http.headers.items()}
     return replace(http, url=redactor.text(http.url), headers=headers)
+
+
+NO_SECRETS = Redactor({})

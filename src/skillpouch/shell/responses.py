@@ -8,8 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.execution.capture import kept_output
-from skillpouch.execution.command import Captured
-from skillpouch.results import Outcome, ToolResult
+from skillpouch.results import Captured, Outcome, ToolResult
 from skillpouch.shell.errors import StateTokenError
 from skillpouch.text import clean
 

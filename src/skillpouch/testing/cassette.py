@@ -10,12 +10,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from skillpouch.calls import ToolCall
+from skillpouch.calls import ToolCall, intercepted_by
 from skillpouch.errors import PortableError, SkillpouchError
 from skillpouch.results import ToolResult
 from skillpouch.secrets.redaction import Redactor
 from skillpouch.testing.recorded_calls import RecordedCall, given, key_of, record_of
-from skillpouch.testing.tape import playing
 
 _MOST_SHOWN = 5
 _LONGEST = 200
@@ -152,7 +151,7 @@ def cassette(path: str | PathLike[str], *, mode: Mode = "auto") -> Iterator["Cas
     file = Path(path)
     replays = mode == "replay" or (mode == "auto" and file.exists())
     made = Cassette(file, read_cassette(file) if replays else None)
-    with playing(made):
+    with intercepted_by(made):
         yield made
     made.finish()
 

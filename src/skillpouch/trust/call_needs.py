@@ -9,6 +9,7 @@ from pathlib import Path
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, look
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.declarations.skill_tools import SkillTools
+from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
@@ -150,4 +151,5 @@ def skill_of(tool: Tool) -> Skill | None:
         file=path,
         source=tool.home,
         metadata=file.metadata,
+        contents=SKILL_FILES,
     )

@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillpouch.calls import Terms
-from skillpouch.environment import config_directory, home_directory, state_directory
+from skillpouch.environment import (
+    config_directory,
+    environments_directory,
+    home_directory,
+    programs_directory,
+    state_directory,
+)
 from skillpouch.errors import WorkspaceError
-from skillpouch.provision.packages.store import environments_directory
-from skillpouch.provision.programs.store import programs_directory
 from skillpouch.results import Change, ChangedFile
 from skillpouch.text import escape_hidden
 from skillpouch.untrusted_files import open_plain

@@ -18,6 +18,7 @@ from skillpouch.declarations.packages.declared_files import (
     InstallError,
     RequirementRefusedError,
 )
+from skillpouch.environment import environments_directory
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution import engine
 from skillpouch.execution.engine import Engine
@@ -28,12 +29,7 @@ from skillpouch.provision.packages.configuration import Settings
 from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Step, _candidates, find_python, own_python
-from skillpouch.provision.packages.store import (
-    READY,
-    downloads_folder,
-    environments_directory,
-    open_store,
-)
+from skillpouch.provision.packages.store import READY, downloads_folder, open_store
 from tests.conftest import WriteSkill
 from tests.provision.packages.conftest import Run, installed, script_at
 from tests.provision.packages.registry import Registry

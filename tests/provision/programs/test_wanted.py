@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from skillpouch.provision.programs.fetching import Wanted, for_platform, this_platform, wanted_for
-from skillpouch.provision.programs.progress import DownloadError
+from skillpouch.trust.errors import DownloadError
 
 HASH = "ab" * 32
 

@@ -1,12 +1,10 @@
 """The catalogue of skills for a system prompt: what there is, in no more room than it may take."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from skillpouch.builtins.disclosure.activation import element, escaped, is_offered, one_line
-
-if TYPE_CHECKING:
-    from skillpouch.manager import SkillManager
+from skillpouch.skills import Skill
 
 # About 4,000 tokens: two per cent of a common context, where hosts draw the line.
 DEFAULT_BUDGET = 16_000
@@ -21,6 +19,13 @@ _HEAD = (
     "<available_skills>"
 )
 _TAIL = "</available_skills>"
+
+
+class SkillList(Protocol):
+    """Whoever has skills, such as a SkillManager."""
+
+    def list_skills(self) -> list[Skill]: ...
+    def missing_for(self, name: str) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class _Entry:
         return "\n".join(filter(None, lines))
 
 
-def skills_prompt(manager: "SkillManager", *, budget: int = DEFAULT_BUDGET, query: str = "") -> str:
+def skills_prompt(manager: SkillList, *, budget: int = DEFAULT_BUDGET, query: str = "") -> str:
     """Return the skills as `<available_skills>`, in at most `budget` characters; "" without any.
 
     When there is not enough room, descriptions are shortened, the longest first. With a `query`,
@@ -62,7 +67,7 @@ def skills_prompt(manager: "SkillManager", *, budget: int = DEFAULT_BUDGET, quer
     return "\n".join([_HEAD, *shown, _TAIL])
 
 
-def _entries(manager: "SkillManager") -> list[_Entry]:
+def _entries(manager: SkillList) -> list[_Entry]:
     return [
         _Entry(
             name=one_line(skill.name),

@@ -9,9 +9,9 @@ from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, writ
 from skillpouch.builtins.workspace.context import ToolAnswer, WorkspaceSession
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
-from skillpouch.execution.command import TIMED_OUT, Captured, Ended
+from skillpouch.execution.command import TIMED_OUT, Ended
 from skillpouch.json_values import json_text
-from skillpouch.results import ToolResult
+from skillpouch.results import Captured, ToolResult
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Tool
 

@@ -12,6 +12,7 @@ from unicodedata import normalize
 from skillpouch.declarations.frontmatter import cut, read_frontmatter
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.declarations.skill_tools import SkillTools, read_skill_tools
+from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.text_skills.folders import (
     Files,
     Forget,
@@ -93,6 +94,7 @@ def read_skill_in(home: Path, name: str) -> TextSkill:
         metadata=file.metadata,
         degraded=file.degraded,
         declarations_lost=file.declarations_lost,
+        contents=SKILL_FILES,
     )
     read = read_skill_tools(skill)
     noticed = [p for p in (*file.problems, *read.problems) if p.code not in _OF_THE_FOLDER]

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from skillpouch.declarations.skill_tools import SkillTools
 from skillpouch.discovery.digest import digest_of
-from skillpouch.discovery.index import Index
 from skillpouch.discovery.skill_copies import SkillCopies, SkillCopy, SkillVersion
-from skillpouch.discovery.tool_reading import read_tools
+from skillpouch.discovery.tool_reading import ToolReader
 from skillpouch.discovery.walk import MAX_FOLDERS, PLUGIN_FOLDER, is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem
@@ -92,15 +91,15 @@ class ChangingError(Exception):
 class VersionReader:
     """Reads versions; `copies` is where their files are kept."""
 
-    def __init__(self, index: Index, copies: SkillCopies) -> None:
-        self._index = index
+    def __init__(self, reader: ToolReader, copies: SkillCopies) -> None:
+        self._reader = reader
         self._copies = copies
         self._prepared: dict[str, SkillTools] = {}  # by the path of a SKILL.md
 
     def prepare(self, skills: Iterable[Skill]) -> None:
         """Read the tools of skills that will be read next: many at once cost less."""
         by_name = {skill.name: skill for skill in skills}
-        read = read_tools(by_name.values(), self._index, {})
+        read = self._reader.read(by_name.values())
         self._prepared = {by_name[name].file: tools for name, tools in read.items()}
 
     def read(self, skill: Skill, noticed: tuple[Problem, ...], stamps: Stamps) -> SkillVersion:
@@ -137,7 +136,7 @@ class VersionReader:
 
     def _tools(self, skill: Skill) -> SkillTools:
         found = self._prepared.pop(skill.file, None)
-        return found or read_tools([skill], self._index, {})[skill.name]
+        return found or self._reader.read([skill])[skill.name]
 
     def _copy(self, home: str) -> tuple[SkillCopy | None, Problem | None]:
         try:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from skillpouch.discovery.index import Index
 from skillpouch.discovery.skill_copies import SkillCopies
+from skillpouch.discovery.tool_reading import ToolReader
 from skillpouch.discovery.watching.listening import Changes, Listeners, OnChange
 from skillpouch.discovery.watching.reading import Stamps, VersionReader, look
 from skillpouch.discovery.watching.reloading import Reloading, Serving
@@ -119,7 +119,7 @@ class Served(Serving, Protocol):
     """Whose skills are watched."""
 
     @property
-    def index(self) -> Index: ...
+    def reader(self) -> ToolReader: ...
 
     def watched_by(self, watcher: "SkillWatcher | None") -> None:
         """Hear who watches; raise AlreadyWatchedError when somebody does."""
@@ -183,7 +183,7 @@ class SkillWatcher:
 
     def _begin(self) -> None:
         self._copies = SkillCopies()
-        reader = VersionReader(self._served.index, self._copies)
+        reader = VersionReader(self._served.reader, self._copies)
         seconds = self._timing.missing_seconds
         self._reloading = Reloading(self._served, reader, missing_seconds=seconds)
         self._reloading.reload(self._settled(self._look()))  # what is there is no news

@@ -5,14 +5,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillpouch.environment import environments_directory
 from skillpouch.provision.packages.building import try_hold
-from skillpouch.provision.packages.store import (
-    READY,
-    USED,
-    environments_directory,
-    read_record,
-    remove,
-)
+from skillpouch.provision.packages.store import READY, USED, read_record, remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.declarations.packages.declared_files import DependencyError
-from skillpouch.environment import another_place, cache_directory
+from skillpouch.environment import another_place, environments_directory
 from skillpouch.provision.packages.ready import Environment, environment_at
 from skillpouch.provision.packages.recipe import FORMAT
 from skillpouch.runtime.removal import remove_tree
@@ -22,12 +22,6 @@ from skillpouch.untrusted_files import DECLARATION_BYTES, CannotReadError, read_
 READY = "ready.json"
 USED = "last_used"
 LOCK = "lock"
-
-
-def environments_directory() -> Path | None:
-    """Return where environments are kept, if anywhere. Tools must never be able to write it."""
-    cache = cache_directory()
-    return cache / "environments" if cache else None
 
 
 def open_store() -> Path:

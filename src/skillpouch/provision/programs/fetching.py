@@ -15,8 +15,8 @@ from urllib.parse import urljoin
 
 from skillpouch.needs import Need
 from skillpouch.net.hosts import covers_host, host_of_url
-from skillpouch.provision.programs.progress import DownloadError, Progress
-from skillpouch.trust.errors import UngrantedError
+from skillpouch.provision.programs.progress import Progress
+from skillpouch.trust.errors import DownloadError, UngrantedError
 from skillpouch.trust.grant import pinned_hash
 
 if TYPE_CHECKING:

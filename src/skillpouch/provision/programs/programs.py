@@ -11,15 +11,10 @@ from skillpouch.calls import Fetched, OnProgress, Vouch
 from skillpouch.errors import SkillpouchError
 from skillpouch.provision.packages.building import hold
 from skillpouch.provision.programs.fetching import Fetch, FetchLimits, Opener, Partial, Wanted
-from skillpouch.provision.programs.progress import (
-    DownloadError,
-    HashDiffersError,
-    PinDiffersError,
-    PinNeededError,
-    Progress,
-)
+from skillpouch.provision.programs.progress import Progress
 from skillpouch.provision.programs.store import find_program, hash_of, keep_program, open_programs
 from skillpouch.runtime.removal import remove_tree
+from skillpouch.trust.errors import DownloadError, HashDiffersError, PinDiffersError, PinNeededError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

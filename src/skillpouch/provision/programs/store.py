@@ -5,20 +5,14 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
-from skillpouch.environment import another_place, cache_directory
-from skillpouch.provision.programs.progress import DownloadError
+from skillpouch.environment import another_place, programs_directory
+from skillpouch.trust.errors import DownloadError
 from skillpouch.untrusted_files import Stamp, stamp_of
 
 _PIECE = 1024 * 1024
 _PROGRAM = "program"
 # Path → how a program looked when its content was last seen to be right.
 _seen: dict[str, Stamp] = {}
-
-
-def programs_directory() -> Path | None:
-    """Return where programs are kept, if anywhere. Tools must never be able to write it."""
-    cache = cache_directory()
-    return cache / "programs" if cache else None
 
 
 def open_programs() -> Path:

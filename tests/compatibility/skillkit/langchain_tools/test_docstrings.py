@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.scripts import ScriptMetadata, extract_docstring
+from skillpouch.scripts import extract_docstring
+from skillpouch.skills import ScriptMetadata
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
