@@ -48,14 +48,14 @@ from skillpouch.tools import (
     Tool,
     definition_of,
 )
-from skillpouch.workspace.workspace import (
+from skillpouch.workspace.read_only import (
     Seen,
-    check_workspace,
     find_run_later,
     followed_inside,
     look_at_run_later,
     made_to_run_later,
 )
+from skillpouch.workspace.workspace import check_workspace
 
 ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 

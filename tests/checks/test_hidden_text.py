@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.checks.hidden_text import find_hidden_text
+from skillpouch.checks.report import find_hidden_text
 from skillpouch.problems import Problem
 
 

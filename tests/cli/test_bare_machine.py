@@ -11,7 +11,7 @@ import pytest
 from skillpouch import SkillpouchError, ToolExecutor
 from skillpouch.environment import state_directory
 from skillpouch.provision.packages.store import open_store
-from skillpouch.provision.programs.store import open_programs
+from skillpouch.provision.programs.programs import open_programs
 from skillpouch.sessions.manager import new_workspace
 from skillpouch.sessions.store import SessionStore
 from skillpouch.trust.grants import Grants

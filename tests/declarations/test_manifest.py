@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skillpouch.declarations.declared import Declared
-from skillpouch.declarations.manifest import read_manifest
+from skillpouch.declarations.skill_tools import read_manifest
 from skillpouch.problems import Problem
 
 PATH = "skill/scripts/manifest.yml"

@@ -9,7 +9,7 @@ import pytest
 from skillpouch import Limits, Policy, SkillManager
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.needs import Need
-from skillpouch.provision.programs.store import open_programs
+from skillpouch.provision.programs.programs import open_programs
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import SECRET, MakeManager
 from tests.malicious.declared import dialled, front

@@ -5,8 +5,7 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.checks.hidden_text import find_hidden_text
-from skillpouch.checks.report import find_shadowed_modules
+from skillpouch.checks.report import find_hidden_text, find_shadowed_modules
 from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
 from skillpouch.text import clean

@@ -185,8 +185,8 @@ def test_tools_that_find_skills_print_data(write_skill: WriteSkill) -> None:
 
     ran = tool.execute_sync(
         "pouch.read_skill_file --skill hello --path notes.txt\n"
-        "kit.activate_skill --name hello | jq -r .skill\n"
-        "kit.search_tools --query hello | jq -c .skills\n"
+        "pouch.activate_skill --name hello | jq -r .skill\n"
+        "pouch.search_tools --query hello | jq -c .skills\n"
     )
 
     assert (ran.stdout, ran.stderr) == ('one\nhello\n["hello"]\n', "")

@@ -12,7 +12,7 @@ from skillpouch.execution.job_channel import PROGRAM
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.skills import OWN_FILES
 from skillpouch.untrusted_files import real_home
-from skillpouch.workspace.workspace import around, is_read_only, kept_folders, run_later
+from skillpouch.workspace.read_only import around, is_read_only, kept_folders, run_later
 
 RUNNERS = Path(__file__).with_name("runners")
 

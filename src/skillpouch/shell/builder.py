@@ -1,22 +1,198 @@
-"""ScriptedToolBuilder: says which commands a scripted tool has, and what its scripts may use."""
+"""Builds a scripted tool: its tools, functions of the host as commands, limits, engine."""
 
+import asyncio
+import inspect
 import os
-from typing import TYPE_CHECKING, Literal, Self
+import threading
+import time
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import CoroutineType, FunctionType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from skillpouch.backends.function import answered, run_function
+from skillpouch.calls import ToolCall
+from skillpouch.checks.secrets import find_shaped
 from skillpouch.controls import Controls
+from skillpouch.environment import secret_variables
+from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
+from skillpouch.results import ToolResult
+from skillpouch.runtime.loop_thread import run_blocking
+from skillpouch.secrets.redaction import Redactor
 from skillpouch.shell.call_log import OnStatus
-from skillpouch.shell.callbacks import CallbackTools, is_async
-from skillpouch.shell.errors import CommandNameError
+from skillpouch.shell.errors import CommandNameError, ToolError
+from skillpouch.shell.inproc_engine import is_immediate
 from skillpouch.shell.limits import ExecutionLimits
-from skillpouch.shell.toolbox import Toolbox, ToolCallback, ToolDef
+from skillpouch.shell.toolbox import ToolArgs, Toolbox, ToolCallback, ToolDef
 from skillpouch.shell.usage import check_command_name
-from skillpouch.tools import is_wire_name
+from skillpouch.signatures.signature import JsonSchema
+from skillpouch.text import clean
+from skillpouch.tools import Function, Hosted, Tool, is_wire_name, wire_name
 
 if TYPE_CHECKING:
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
     from skillpouch.shell.scripted_tool import ScriptedTool
+
+
+_LONGEST = 4_000
+_SHORTEST_VALUE = 8  # a shorter one is found in ordinary words
+_HIDDEN = "[redacted]"
+
+
+def without_secrets(words: str) -> str:
+    """Return words without what the host's variables keep secret, and what looks like a key."""
+    words = words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+    values = {
+        name: value for name, value in secret_variables().items() if len(value) >= _SHORTEST_VALUE
+    }
+    words = Redactor(values).text(words)
+    return _without(words, ((found.start, found.end) for found in find_shaped(words)))
+
+
+def _without(text: str, stretches: Iterable[tuple[int, int]]) -> str:
+    for start, end in sorted(stretches, reverse=True):
+        text = f"{text[:start]}{_HIDDEN}{text[end:]}"
+    return text
+
+
+_ANY = ["string", "number", "boolean", "object", "array", "null"]
+
+
+class CallbackTools:
+    """Makes the tool of a callback when it is first called: most of five hundred never are."""
+
+    def __init__(self, callbacks: Mapping[str, tuple[ToolDef, ToolCallback]]) -> None:
+        self._callbacks = callbacks
+        self._tools: dict[str, Tool] = {}
+
+    def get(self, name: str) -> Tool:
+        found = self._tools.get(name)
+        if found is None:
+            if name not in self._callbacks:
+                raise UnknownToolError(name, known=self._callbacks)
+            found = self._tools[name] = callback_tool(*self._callbacks[name])
+        return found
+
+
+def callback_tool(definition: ToolDef, callback: ToolCallback) -> Tool:
+    """Return the tool that calls a function of the host with ToolArgs."""
+    where = getattr(callback, "__qualname__", type(callback).__name__)
+    return Tool(
+        id=definition.name,
+        name=wire_name("", definition.name, declared=True),
+        skill="",
+        description=definition.description,
+        input_schema=_open(definition.input_schema),
+        output_schema=definition.output_schema,
+        runs=Hosted(
+            what=f"the function {where}",
+            run=partial(_run, callback, is_async(callback)),
+        ),
+        effects=definition.effects,
+        examples=definition.examples,
+        declared_in="function",
+        read_by="declaration",
+    )
+
+
+def _open(schema: JsonSchema) -> JsonSchema:
+    """Return a schema that says what `data` is: alone and unknown it would be taken for all."""
+    properties = schema.get("properties", {})
+    if "data" in properties or schema.get("additionalProperties") is False:
+        return schema
+    return {"type": "object", **schema, "properties": {**properties, "data": {"type": _ANY}}}
+
+
+async def _run(callback: ToolCallback, waits: bool, call: ToolCall) -> ToolResult:
+    stdin = None if call.stdin is None else call.stdin.decode("utf-8", "replace")
+    arguments = ToolArgs(call.arguments, stdin)
+    started = time.monotonic()
+    if is_immediate.get() and not waits:
+        is_immediate.set(False)  # what the callback calls is no part of this
+        value = _answer(callback, arguments)
+        # Nobody could tell that it would have to be awaited: here nothing can wait but a thread.
+        if type(value) is CoroutineType:
+            value = run_blocking(value)
+        ran = answered(call, value, started)
+    else:
+        answer = _answer_async if waits else _answer
+
+        def answered_by_callback(**_same_arguments: Any) -> Any:
+            return answer(callback, arguments)
+
+        ran = await run_function(call, Function(call=answered_by_callback, is_async=waits))
+    if not ran.tool:  # it raised, and its words are what a script is told
+        took = round((time.monotonic() - started) * 1000, 3)
+        return replace(ran, tool=call.tool.id, duration_ms=took)
+    return ran
+
+
+def is_async(callback: ToolCallback) -> bool:
+    """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    if inspect.iscoroutinefunction(callback):
+        return True
+    if isinstance(callback, FunctionType):
+        return False
+    call = getattr(callback, "__call__", None)  # noqa: B004 - its method, not whether it has one
+    return inspect.iscoroutinefunction(call)
+
+
+def _answer(callback: ToolCallback, arguments: ToolArgs) -> Any:
+    try:
+        answer = callback(arguments)
+    except BaseException as error:  # a callback may raise anything: it is its answer
+        if _is_persons(error):
+            raise
+        return _failure(error)
+    # Text is what most of them give, and to tell that it cannot be awaited takes as long as they.
+    return answer if type(answer) is str or not inspect.isawaitable(answer) else _awaited(answer)
+
+
+async def _answer_async(callback: ToolCallback, arguments: ToolArgs) -> Any:
+    return await _awaited(callback(arguments))
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except BaseException as error:
+        if _is_cancelled() or _is_persons(error):
+            raise
+        return _failure(error)
+
+
+def _is_cancelled() -> bool:
+    """Tell whether the call itself is cancelled; a callback may raise CancelledError on its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _is_persons(error: BaseException) -> bool:
+    """Tell Ctrl-C, which only the main thread hears, from a callback that raises the like."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main
+
+
+def _failure(error: BaseException) -> ToolResult:
+    """Return what a script is told: the words of the error, never where it happened."""
+    message = without_secrets(str(error) or type(error).__name__)
+    code, hint = (error.code, error.hint) if isinstance(error, ToolError) else (1, "")
+    hint = without_secrets(hint)
+    said = f"{message}\nhint: {hint}" if hint else message
+    said = said.encode("utf-8", "replace").decode()
+    return ToolResult(
+        tool="",
+        outcome="failed",
+        content=clean(said),
+        structured={"error": message, **({"hint": hint} if hint else {})},
+        exit_code=code & 255 or 1,
+        stderr=f"{said}\n",
+        code="tool_error" if isinstance(error, ToolError) else None,
+    )
+
 
 EngineKind = Literal["worker", "inproc"]
 

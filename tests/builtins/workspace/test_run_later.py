@@ -13,6 +13,7 @@ from skillpouch.errors import SkillpouchError, WorkspaceError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.approval import Answer
 from skillpouch.policy.policy import Policy
+from skillpouch.workspace import read_only
 from tests.builtins.workspace.conftest import Use
 
 FILES = [".git/hooks/pre-commit", ".git/config", ".envrc", ".mcp.json", ".claude/settings.json"]
@@ -207,7 +208,7 @@ def test_hooks_of_a_bare_repository_stay_as_they_are(use: Use, workspace: Path, 
 def test_a_repository_is_not_forgotten_among_many_folders(
     use: Use, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "_SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(read_only, "_SEARCH_SECONDS", 0.0)
     (workspace / "zz/inner/.git/hooks").mkdir(parents=True)
 
     use("bash", command="for n in $(seq 600); do mkdir -p a$n/b/.git; done")
@@ -221,7 +222,7 @@ def test_a_repository_is_not_forgotten_among_many_folders(
 def test_a_repository_that_was_moved_behind_a_link_is_kept_where_it_is(
     use: Use, workspace: Path, moved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "_SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(read_only, "_SEARCH_SECONDS", 0.0)
     (workspace / "one/two/.git").mkdir(parents=True)
     (workspace / "one/two/.git/config").write_text("good")
     use("bash", command="true")

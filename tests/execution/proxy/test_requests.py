@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillpouch.execution.proxy.body import ChunkedBody, ChunkError, CountedBody
-from skillpouch.execution.proxy.connection import BadRequestError, Forward, Tunnel, read_request
+from skillpouch.execution.proxy.connection import (
+    BadRequestError,
+    ChunkedBody,
+    ChunkError,
+    CountedBody,
+    Forward,
+    Tunnel,
+    read_request,
+)
 from skillpouch.net.hosts import Host
 
 

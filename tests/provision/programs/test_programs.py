@@ -17,8 +17,7 @@ from skillpouch.environment import programs_directory
 from skillpouch.errors import CallDeniedError
 from skillpouch.net.http.guard import InsideAddressError
 from skillpouch.provision.programs.fetching import wanted_for, web_opener
-from skillpouch.provision.programs.programs import program_for
-from skillpouch.provision.programs.store import open_programs
+from skillpouch.provision.programs.programs import open_programs, program_for
 from skillpouch.trust.errors import DownloadError, HashDiffersError, PinNeededError, UngrantedError
 from tests.provision.programs.conftest import MakeTerms, Server
 

@@ -31,7 +31,8 @@ from skillpouch.results import ToolResult
 from skillpouch.text import clean
 from skillpouch.untrusted_files import find_place
 from skillpouch.workspace.files import not_found
-from skillpouch.workspace.workspace import look_at, look_at_run_later, made_to_run_later
+from skillpouch.workspace.read_only import look_at_run_later, made_to_run_later
+from skillpouch.workspace.workspace import look_at
 
 MakeCommand = Callable[[ToolCall, WorkspaceSession], Command]
 

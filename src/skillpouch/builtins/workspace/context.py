@@ -19,7 +19,7 @@ from skillpouch.runtime.memoize import Shared
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Effect, Tool
 from skillpouch.workspace.files import Stamp, WorkspaceFiles
-from skillpouch.workspace.workspace import around, is_read_only, kept_folders, run_later
+from skillpouch.workspace.read_only import around, is_read_only, kept_folders, run_later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

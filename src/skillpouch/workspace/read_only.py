@@ -1,0 +1,322 @@
+"""What no tool may write inside a workspace: skills, Python, and files that others run later."""
+
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from skillpouch.calls import Terms
+from skillpouch.environment import environments_directory, programs_directory
+
+# What programs run or obey by themselves, outside of any confinement: a shell that enters the
+# folder, an editor or an agent that opens it, git. What a person starts, such as a Makefile, and
+# what runs elsewhere, such as .github/workflows, is source like any other.
+_SHELLS = ".envrc .bashrc .bash_profile .profile .zshrc .zshenv .zprofile mise.toml .mise.toml"
+_EDITORS = ".vscode .idea .zed .devcontainer .exrc .vimrc .nvimrc .nvim.lua .dir-locals.el"
+_AGENTS = ".mcp.json .claude .cursor .gemini .codex skillpouch.toml"
+_HOOKS = ".husky .pre-commit-config.yaml lefthook.yml .lefthook.yml .gitconfig"
+_NAMES = tuple(f"{_SHELLS} {_EDITORS} {_AGENTS} {_HOOKS}".split())
+# Of a repository only what makes git run something: a commit must still be possible.
+# `commondir` says where hooks and config are looked for instead, gitrepository-layout(5).
+_OF_GIT = ("hooks", "config", "config.worktree", "commondir")
+_HEAD = "HEAD"  # git takes any folder for a repository that has this, objects and refs
+_ANY_NAME, _ANY_OF_GIT = ("|".join(map(re.escape, names)) for names in (_NAMES, _OF_GIT))
+_INNER = r"(?:(?:modules|worktrees)/.+/)?"
+_RUNS_LATER = re.compile(
+    rf"(?:.*/)?(?:{_ANY_NAME}|\.git(?=\Z)|\.git/{_INNER}(?:{_ANY_OF_GIT}))(?=/|\Z)"
+)
+_OF_A_REPOSITORY = re.compile(rf"(?P<home>(?:.*/)?)(?:{_HEAD}\Z|(?:{_ANY_OF_GIT})(?=/|\Z))")
+_SETTLED_NS = 50_000_000  # a file system's clock ticks slowly: what is younger is looked at again
+_MOST_FOLDERS = 500  # that are searched for repositories inside the workspace
+_MOST_LEVELS = 4
+_MOST_REPOSITORIES = 64
+_MOST_POINTS = 160  # mounts for all of that; a sandbox has some more
+_SEARCH_SECONDS = 5.0  # from one search to the next
+_MOST_KNOWN = 4_096
+
+
+Seen = dict[str, int]  # path below the workspace → when a file or link changed, 0 for a folder
+
+
+def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
+    """Return the folders and files below the workspace that stay as they are."""
+    stores = [*filter(None, (environments_directory(), programs_directory()))]
+    own = [path.resolve() for path in (*more, Path(sys.prefix))]
+    kept = [*own, *stores, *terms.read_only]
+    below = [path for path in dict.fromkeys(kept) if terms.workspace in path.parents]
+    for store in stores:
+        # What is not there yet cannot be protected, and a tool could make it first.
+        if store in below:
+            with suppress(OSError):
+                store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return tuple(path for path in below if path.exists())
+
+
+def run_later(terms: Terms, writable: Iterable[Path]) -> tuple[Path, ...]:
+    """Return what others run later and the call was not granted: by itself, or a folder around it.
+
+    A grant of the whole workspace, or of more, is not a grant of these.
+    """
+    granted = {path for path in writable if terms.workspace in path.parents}
+    return tuple(path for path in terms.run_later if not _is_below(path, granted))
+
+
+def _is_below(path: Path, folders: set[Path]) -> bool:
+    return not folders.isdisjoint((path, *path.parents))
+
+
+def followed_inside(path: Path, workspace: Path) -> Path:
+    """Return where a path of the workspace leads: a tool may have put a link there."""
+    step, inner = str(workspace), str(path)
+    if inner.startswith(f"{step}/"):
+        for name in inner[len(step) + 1 :].split("/"):
+            step = f"{step}/{name}"
+            if os.path.islink(step):
+                return Path(_real_path(str(path)))
+    return path
+
+
+def _real_path(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link was replaced between lstat and readlink: it is what it is now
+        return path
+
+
+def is_read_only(terms: Terms) -> bool:
+    """Tell whether the workspace itself, or a folder around it, was said to be read-only."""
+    return any(terms.workspace.is_relative_to(path) for path in terms.read_only)
+
+
+def around(kept: Iterable[Path], workspace: Path) -> tuple[Path, ...]:
+    """Return the folders between a workspace and what is kept in it.
+
+    A folder that something is mounted on cannot be renamed: without that, what is read-only
+    could be moved aside, with the folders around it, and replaced.
+    """
+    inside = set(kept)
+    found = {folder for path in inside for folder in path.parents if workspace in folder.parents}
+    # Nothing around it needs a mount where it is read-only as a whole.
+    return tuple(sorted(f for f in found - inside if inside.isdisjoint(f.parents)))
+
+
+def find_run_later(workspace: Path) -> tuple[tuple[Path, ...], Seen]:
+    """Return the files and folders in a workspace that others run later, without links.
+
+    And what `look_at_run_later` would see at this moment: both are asked for before each call.
+    """
+    top = str(workspace)
+    found = [(names.links, tuple(_real(names, top))) for names in _all_names(top)]
+    return _within_reason(top, tuple(real for _, real in found)), _look(top, found)
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def _within_reason(top: str, found: tuple[tuple[str, ...], ...]) -> tuple[Path, ...]:
+    """Return all that was found in each repository; of too many, the folder around it."""
+    kept: dict[Path, None] = {}
+    points: set[Path] = set()
+    for paths in found:
+        own = [Path(path) for path in paths]
+        needed = {point for path in own for point in (path, *path.parents)}
+        if len(points | needed) > _MOST_POINTS:
+            own = [Path(top, *path.relative_to(top).parts[:1]) for path in own]
+        else:
+            points |= needed
+        kept.update(dict.fromkeys(own))
+    return tuple(kept)
+
+
+def look_at_run_later(workspace: Path) -> Seen:
+    """Return what is there of that kind at this moment, with links and what they lead to."""
+    top = str(workspace)
+    return _look(top, [(names.links, tuple(_real(names, top))) for names in _all_names(top)])
+
+
+def _look(top: str, found: "list[tuple[tuple[str, ...], tuple[str, ...]]]") -> Seen:
+    start = len(top) + 1
+    seen: Seen = {}
+    for links, real in found:
+        for path in (*links, *real):
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            is_folder = stat.S_ISDIR(status.st_mode)
+            seen[path[start:]] = 0 if is_folder else status.st_ctime_ns
+    return seen
+
+
+def made_to_run_later(
+    workspace: Path,
+    before: Mapping[str, int],
+    changed: Iterable[str] = (),
+    granted: Iterable[Path] = (),
+) -> tuple[str, ...]:
+    """Return what was made of that kind, or changed without a grant, since it was looked at.
+
+    What is read-only by one name may be written by another: a hard link that was there before.
+    `changed` are files that the call made, relative to the workspace, wherever they are.
+    """
+    now = look_at_run_later(workspace)
+    made = {path for path, time_ns in now.items() if before.get(path) != time_ns}
+    for path in changed:
+        made |= _told_by(workspace, path, before)
+    own = {path for path in granted if workspace in path.parents}
+    theirs = {path for path in made & before.keys() if not _is_below(workspace / path, own)}
+    return tuple(sorted(theirs | made - before.keys()))
+
+
+def _told_by(workspace: Path, path: str, before: Mapping[str, int]) -> set[str]:
+    """Return what runs later, given that a file was made or changed."""
+    fits = _RUNS_LATER.match(path)
+    if fits is not None:
+        is_new = fits.group() not in before or _has_names(workspace / path)
+        return {fits.group()} if is_new else set()
+    part = _OF_A_REPOSITORY.match(path)
+    if part is None or not os.path.lexists(workspace / part["home"] / _HEAD):
+        return set()
+    paths = (part["home"] + name for name in _OF_GIT)
+    return {each for each in paths if each not in before and os.path.lexists(workspace / each)}
+
+
+def _has_names(path: Path) -> bool:
+    try:
+        return path.lstat().st_nlink > 1
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Which of the names that count are in a folder."""
+
+    plain: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+    def __add__(self, other: "_Names") -> "_Names":
+        if other is _NONE:
+            return self
+        return _Names((*self.plain, *other.plain), (*self.links, *other.links))
+
+
+_NONE = _Names()
+
+
+def _all_names(top: str) -> Iterator[_Names]:
+    """Return what is there in a workspace itself, and then in each repository inside it."""
+    for folder in (top, *_now_and_then(top, (".git", _HEAD))):
+        yield _present(folder, _NAMES) + _of_git(f"{folder}/.git") + _of_bare(folder)
+
+
+def _of_git(folder: str) -> _Names:
+    """Return what makes git run something, of a repository, its submodules and worktrees."""
+    try:
+        mode = os.lstat(folder).st_mode
+    except OSError:
+        return _NONE
+    if stat.S_ISLNK(mode):
+        return _Names(links=(folder,))
+    if not stat.S_ISDIR(mode):
+        return _Names((folder,))  # of a worktree or a submodule: it says where the repository is
+    found = _present(folder, _OF_GIT)
+    for inner in ("modules", "worktrees"):
+        for each in _now_and_then(f"{folder}/{inner}", (_HEAD,)):
+            found += _present(each, _OF_GIT)
+    return found
+
+
+def _of_bare(folder: str) -> _Names:
+    return _present(folder, _OF_GIT) if os.path.lexists(f"{folder}/{_HEAD}") else _NONE
+
+
+# Folder and names → its time of change when it was looked at, and what was there. Not the time
+# of modification, which a tool can set.
+_looked: dict[tuple[str, tuple[str, ...]], tuple[int, _Names]] = {}
+
+
+def _present(folder: str, names: tuple[str, ...]) -> _Names:
+    try:
+        changed_ns = os.stat(folder).st_ctime_ns
+    except OSError:
+        return _NONE
+    known = _looked.get((folder, names))
+    if known is not None and known[0] == changed_ns:
+        return known[1]
+    paths = [f"{folder}/{name}" for name in names]
+    there = [path for path in paths if os.path.lexists(path)]
+    links = tuple(path for path in there if os.path.islink(path))
+    found = _Names(tuple(path for path in there if path not in links), links)
+    if len(_looked) > _MOST_KNOWN:
+        _looked.clear()
+    if time.time_ns() - changed_ns > _SETTLED_NS:
+        _looked[folder, names] = (changed_ns, found)
+    return found
+
+
+def _real(names: _Names, top: str) -> list[str]:
+    """Return where names lead, as far as that is inside; a link out of it shows nothing more."""
+    if not names.links:
+        return [*names.plain]
+    # What a link leads to comes and goes, whatever the time of change of the link's own folder.
+    real = [_real_path(path) for path in names.links]
+    inside = [path for path in real if path.startswith(f"{top}/") and os.path.exists(path)]
+    return [*names.plain, *inside]
+
+
+_searched: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+
+def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Search for folders, not for every call: what one makes is among the files it changed.
+
+    Those that were found once come first: no number of others makes them forgotten.
+    """
+    known = _searched.get(top)
+    if known is not None and time.monotonic() - known[0] < _SEARCH_SECONDS:
+        return tuple(folder for folder in known[1] if _is_reached(folder, top))
+    if len(_searched) > _MOST_KNOWN:
+        _searched.clear()
+    still = [folder for folder in known[1] if _has_any(folder, names)] if known else []
+    still = [folder for folder in still if _is_reached(folder, top)]
+    found = tuple(dict.fromkeys((*still, *_folders_with(names, top))))[:_MOST_REPOSITORIES]
+    _searched[top] = (time.monotonic(), found)
+    return found
+
+
+def _is_reached(folder: str, top: str) -> bool:
+    """Tell whether there is a folder, and no link on the way to it: it could lead anywhere."""
+    step = top
+    for name in folder[len(top) + 1 :].split("/"):
+        step = f"{step}/{name}"
+        try:
+            if not stat.S_ISDIR(os.lstat(step).st_mode):
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def _folders_with(names: tuple[str, ...], top: str) -> list[str]:
+    """Return the folders strictly below another that hold such an entry; not all of a huge tree."""
+    found: list[str] = []
+    level, seen = [top], 0
+    for _ in range(_MOST_LEVELS):
+        below: list[str] = []
+        for folder in level[: _MOST_FOLDERS - seen]:
+            seen += 1
+            with suppress(OSError), os.scandir(folder) as listing:
+                entries = [each for each in listing if each.name != ".git"]
+                below += [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+        found += [folder for folder in below if _has_any(folder, names)]
+        level = below
+    return found
+
+
+def _has_any(folder: str, names: tuple[str, ...]) -> bool:
+    return any(os.path.lexists(f"{folder}/{name}") for name in names)
