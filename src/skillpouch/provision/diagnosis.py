@@ -17,7 +17,7 @@ from skillpouch.limits import Limits
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.runtime.loop_thread import run_blocking
 
-_RUNNERS = Path(__file__).with_name("backends") / "runners"
+_RUNNERS = Path(__file__).parents[1] / "backends" / "runners"
 _PROGRAMS = ("bash", "zsh", "node", "ruby", "perl", "uv", "rg")
 
 

@@ -59,7 +59,7 @@ def _without(pattern: bytes, instead: bytes = b"") -> Callable[[Ran], Ran]:
 _FRAME = "the script runs on one frame more, that of the file which started the interpreter"
 _LOADED = "what the prefork server needs itself, and what calls have loaded, is loaded already"
 _KERNEL = "the kernel tells how the process was started, which was as a prefork server"
-_BELOW = rb'^.*prefork server/importlib_bootstrap.py".*\n(?:    .*\n)?'
+_BELOW = rb'^.*preforked/importlib_bootstrap.py".*\n(?:    .*\n)?'
 
 DIFFERENT = {
     "frames": Known(why=_FRAME, adjust=_without(rb"^[12]$", b"1")),
@@ -79,7 +79,7 @@ DIFFERENT = {
     ),
     "atexit_exit": Known(
         why="what runs at exit is called by a function, and C code has no line of its own",
-        adjust=_without(rb'^Traceback .*\n.*prefork server/ending.py".*\n    .*\n'),
+        adjust=_without(rb'^Traceback .*\n.*preforked/interpreter_exit.py".*\n    .*\n'),
     ),
     "del_raises_at_exit": Known(
         why="the interpreter is not taken apart, so that the line can still be read",

@@ -11,7 +11,7 @@ from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.node_recipe import MODULES
 from skillpouch.provision.packages.python_recipe import VENV
 
-_HOOK = Path(__file__).parent.parent / "backends" / "runners" / "find_packages.mjs"
+_HOOK = Path(__file__).parents[2] / "backends" / "runners" / "find_packages.mjs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
