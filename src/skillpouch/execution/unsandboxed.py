@@ -16,7 +16,7 @@ from skillpouch.execution.streams import Streams
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.runtime.loop_thread import UncancellableFuture
 
-_EXEC_WITH_LIMITS = str(Path(__file__).with_name("exec_with_limits.py"))
+_LAUNCHER = str(Path(__file__).with_name("exec_with_limits.py"))
 _RLIMITS = {
     "memory_bytes": resource.RLIMIT_DATA,
     "open_files": resource.RLIMIT_NOFILE,
@@ -86,7 +86,7 @@ class UnsandboxedProcess:
             if name in _RLIMITS and value is not None
         ]
         # What is started in between is Python, which adds a variable of its own: not passed on.
-        return [this_python(), "-I", "-S", _EXEC_WITH_LIMITS, "=".join(env), ",".join(limits), *program]
+        return [this_python(), "-I", "-S", _LAUNCHER, "=".join(env), ",".join(limits), *program]
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
         if hasattr(os, "waitid"):
