@@ -22,7 +22,7 @@ ECHO = '"""Echo."""\nimport json, sys\n\nprint(json.dumps(json.load(sys.stdin)))
 @pytest.fixture
 def manager(write_skill: WriteSkill, tmp_path: Path) -> SkillManager:
     files = {"scripts/add.py": ADD, "scripts/fail.sh": FAIL, "scripts/echo.py": ECHO}
-    root = write_skill("kit", files=files).parent
+    root = write_skill("demo", files=files).parent
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "dot.png").write_bytes(PIXEL)
     return SkillManager(root, workspace=tmp_path / "work", builtins=True)

@@ -15,7 +15,7 @@ from skillpouch.integrations.agents import agents_tools
 from tests.integrations.conftest import PIXEL, Provider
 from tests.integrations.test_openai import response_reply
 
-INCLUDE = ["kit", "read"]
+INCLUDE = ["demo", "read"]
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ async def run(provider: Provider, tools: list[Any]) -> Any:
     client = openai.AsyncOpenAI(base_url=provider.url, api_key="none", max_retries=0)
     async with client:
         model = OpenAIResponsesModel("m", client)
-        return await Runner.run(Agent(name="Kit", model=model, tools=tools), "Go.")
+        return await Runner.run(Agent(name="Demo", model=model, tools=tools), "Go.")
 
 
 async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
@@ -47,10 +47,10 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
 ) -> None:
     provider.replies = [
         response_reply(
-            ("kit__add", '{"a": 2, "b": 3}'),
-            ("kit__fail", '{"data": null}'),
-            ("kit__add", '{"a": "two", "b": null}'),
-            ("kit__add", "{broken"),
+            ("demo__add", '{"a": 2, "b": 3}'),
+            ("demo__fail", '{"data": null}'),
+            ("demo__add", '{"a": "two", "b": null}'),
+            ("demo__add", "{broken"),
             ("read", '{"file_path": "dot.png"}'),
         ),
         said("Done."),
@@ -66,8 +66,8 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
     ]
     assert answers[0] == "5"
     assert answers[1] == "Error: Script execution failed with exit code 4\nno such page"
-    assert answers[2].startswith('Error: invalid arguments for kit.add: a: "two" is not of type')
-    assert answers[3].startswith("Error: the arguments of kit__add are not a JSON object")
+    assert answers[2].startswith('Error: invalid arguments for demo.add: a: "two" is not of type')
+    assert answers[3].startswith("Error: the arguments of demo__add are not a JSON object")
     data = base64.b64encode(PIXEL).decode()
     assert answers[4][0] == {"type": "input_text", "text": "dot.png: image/png, 32 bytes"}
     assert answers[4][1]["image_url"] == f"data:image/png;base64,{data}"
@@ -86,20 +86,20 @@ async def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
         assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", each["name"])
         assert each["parameters"]["type"] == "object"
         jsonschema_rs.validator_for(each["parameters"])
-    strict = {each["name"]: each["strict"] for each in sent if each["name"].startswith("kit")}
-    assert strict == {"kit__add": True, "kit__echo": False, "kit__fail": False}
+    strict = {each["name"]: each["strict"] for each in sent if each["name"].startswith("demo")}
+    assert strict == {"demo__add": True, "demo__echo": False, "demo__fail": False}
 
 
 async def test_deferred_tools_are_left_to_the_search_of_the_provider(
     manager: SkillManager, provider: Provider
 ) -> None:
     provider.replies = [said("Done.")]
-    tools = agents_tools(manager, include="kit", defer="kit.add")
+    tools = agents_tools(manager, include="demo", defer="demo.add")
 
     await run(provider, [*tools, ToolSearchTool()])
 
     sent = provider.requests[0]["tools"]
-    assert [each.get("name") for each in sent if each.get("defer_loading")] == ["kit__add"]
+    assert [each.get("name") for each in sent if each.get("defer_loading")] == ["demo__add"]
     assert {"type": "tool_search"} in sent
 
 

@@ -44,8 +44,8 @@ def test_messages_calls_tools_side_by_side_and_reads_the_answers_in_order(
 ) -> None:
     provider.replies = [
         reply(
-            ("kit__add", {"a": 2, "b": 3}),
-            ("kit__fail", {}),
+            ("demo__add", {"a": 2, "b": 3}),
+            ("demo__fail", {}),
             ("read", {"file_path": "dot.png"}),
             ("nothing", {}),
         ),
@@ -84,7 +84,7 @@ def test_what_is_sent_has_names_and_schemas_that_anthropic_accepts(
     manager: SkillManager, provider: Provider, client: anthropic.Anthropic
 ) -> None:
     provider.replies = [reply()]
-    tools: Any = anthropic_tools(manager, strict="kit.add")
+    tools: Any = anthropic_tools(manager, strict="demo.add")
 
     with client:
         client.messages.create(
@@ -97,18 +97,18 @@ def test_what_is_sent_has_names_and_schemas_that_anthropic_accepts(
         assert each["input_schema"]["type"] == "object"
         assert {"oneOf", "anyOf", "allOf"}.isdisjoint(each["input_schema"])
         jsonschema_rs.validator_for(each["input_schema"])
-    assert [each["name"] for each in sent if each.get("strict")] == ["kit__add"]
+    assert [each["name"] for each in sent if each.get("strict")] == ["demo__add"]
 
 
 async def test_what_is_awaited_is_the_same(manager: SkillManager) -> None:
-    message = reply(("kit__add", {"a": 2}))
+    message = reply(("demo__add", {"a": 2}))
 
     assert await arun_anthropic_calls(message, manager) == run_anthropic_calls(message, manager)
     assert await arun_anthropic_calls(message["content"], manager) != []
 
 
 def test_many_tools_can_be_deferred(manager: SkillManager) -> None:
-    search, *tools = anthropic_tools(manager, defer=["kit.*"], include="kit")
+    search, *tools = anthropic_tools(manager, defer=["demo.*"], include="demo")
 
     assert search["name"] == "tool_search_tool_bm25"
     assert all(each["defer_loading"] for each in tools)
@@ -120,7 +120,7 @@ def test_a_message_without_calls_needs_no_answer(manager: SkillManager) -> None:
 
 
 def test_tools_of_others_can_be_left_to_them(manager: SkillManager) -> None:
-    message = reply(("theirs", {}), ("kit__add", {"a": 1}))
+    message = reply(("theirs", {}), ("demo__add", {"a": 1}))
 
     (answer,) = run_anthropic_calls(message, manager, unknown="skip")
 

@@ -15,7 +15,7 @@ from skillpouch.integrations.openai import arun_openai_calls, openai_tools, run_
 from skillpouch.policy.approval import Answer, Question
 from tests.integrations.conftest import PIXEL, Provider, WriteSkill
 
-INCLUDE = ["kit", "read"]
+INCLUDE = ["demo", "read"]
 
 
 def chat_reply(*calls: tuple[str, str], text: str | None = None) -> dict[str, Any]:
@@ -68,12 +68,12 @@ def test_chat_completions_calls_tools_side_by_side_and_reads_the_answers_in_orde
 ) -> None:
     provider.replies = [
         chat_reply(
-            ("kit__add", '{"a": 2, "b": 3}'),
-            ("kit__fail", "{}"),
-            ("kit__add", '{"a": "two", "b": null}'),
-            ("kit__add", '{"a": 2, "b": null}'),
+            ("demo__add", '{"a": 2, "b": 3}'),
+            ("demo__fail", "{}"),
+            ("demo__add", '{"a": "two", "b": null}'),
+            ("demo__add", '{"a": 2, "b": null}'),
             ("nothing", "{}"),
-            ("kit__add", "{broken"),
+            ("demo__add", "{broken"),
         ),
         chat_reply(text="Done."),
     ]
@@ -93,13 +93,13 @@ def test_chat_completions_calls_tools_side_by_side_and_reads_the_answers_in_orde
     assert [each["content"].splitlines()[0] for each in answers] == [
         "5",
         "Error: Script execution failed with exit code 4",
-        'Error: invalid arguments for kit.add: a: "two" is not of type "integer"',
+        'Error: invalid arguments for demo.add: a: "two" is not of type "integer"',
         "3",
         "Error: no tool named 'nothing'",
         answers[5]["content"],
     ]
     assert answers[5]["content"].startswith(
-        "Error: the arguments of kit__add are not a JSON object"
+        "Error: the arguments of demo__add are not a JSON object"
     )
     assert "no such page" in answers[1]["content"]
 
@@ -122,21 +122,21 @@ def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
     assert all(each["parameters"]["type"] == "object" for each in sent)
     for each in sent:
         jsonschema_rs.validator_for(each["parameters"])
-    assert by_name["kit__add"]["strict"] is True
-    assert by_name["kit__add"]["parameters"] == {
+    assert by_name["demo__add"]["strict"] is True
+    assert by_name["demo__add"]["parameters"] == {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}},
         "required": ["a", "b"],
         "additionalProperties": False,
     }
-    assert by_name["kit__echo"]["strict"] is False
+    assert by_name["demo__echo"]["strict"] is False
 
 
 async def test_responses_calls_tools_and_shows_images(
     manager: SkillManager, provider: Provider, client: openai.OpenAI
 ) -> None:
     provider.replies = [
-        response_reply(("kit__add", '{"a": 2, "b": 3}'), ("read", '{"file_path": "dot.png"}')),
+        response_reply(("demo__add", '{"a": 2, "b": 3}'), ("read", '{"file_path": "dot.png"}')),
         response_reply(),
     ]
     tools: Any = openai_tools(manager, api="responses", include=INCLUDE)
@@ -148,7 +148,7 @@ async def test_responses_calls_tools_and_shows_images(
         client.responses.create(model="m", input=items, tools=tools)
 
     sent = provider.requests[1]
-    assert sent["tools"][-1]["name"] == "kit__fail"
+    assert sent["tools"][-1]["name"] == "demo__fail"
     data = base64.b64encode(PIXEL).decode()
     assert sent["input"][-2:] == [
         {"type": "function_call_output", "call_id": "call_0", "output": "5"},
@@ -164,7 +164,7 @@ async def test_responses_calls_tools_and_shows_images(
 
 
 def test_in_chat_completions_an_image_follows_the_tool_messages(manager: SkillManager) -> None:
-    reply = chat_reply(("read", '{"file_path": "dot.png"}'), ("kit__add", '{"a": 1}'))
+    reply = chat_reply(("read", '{"file_path": "dot.png"}'), ("demo__add", '{"a": 1}'))
 
     messages = run_openai_calls(reply, manager)
 
@@ -173,7 +173,7 @@ def test_in_chat_completions_an_image_follows_the_tool_messages(manager: SkillMa
 
 
 def test_tools_of_others_can_be_left_to_them(manager: SkillManager) -> None:
-    reply = chat_reply(("theirs", "{}"), ("kit__add", '{"a": 1}'))
+    reply = chat_reply(("theirs", "{}"), ("demo__add", '{"a": 1}'))
 
     messages = run_openai_calls(reply, manager, unknown="skip")
 
@@ -181,13 +181,13 @@ def test_tools_of_others_can_be_left_to_them(manager: SkillManager) -> None:
 
 
 def test_many_tools_can_be_deferred_in_responses_only(manager: SkillManager) -> None:
-    tools = openai_tools(manager, api="responses", defer="kit", include=INCLUDE)
+    tools = openai_tools(manager, api="responses", defer="demo", include=INCLUDE)
 
     deferred = [each.get("name") for each in tools if each.get("defer_loading")]
-    assert deferred == ["kit__add", "kit__echo", "kit__fail"]
+    assert deferred == ["demo__add", "demo__echo", "demo__fail"]
     assert tools[-1] == {"type": "tool_search"}
     with pytest.raises(ValueError, match="say api='responses'"):
-        openai_tools(manager, defer="kit")
+        openai_tools(manager, defer="demo")
 
 
 def test_a_function_needs_no_manager() -> None:
@@ -215,16 +215,16 @@ def test_a_model_calls_only_what_it_was_offered(
     front = "name: mine\ndescription: For people.\ndisable-model-invocation: true\n"
     write_skill("mine", front=front, files={"scripts/hi.sh": "#!/bin/bash\n# Hi\necho hi\n"})
     manager.discover()
-    reply = chat_reply(("mine__hi", "{}"), ("kit__fail", "{}"), ("kit__add", '{"a": 1}'))
+    reply = chat_reply(("mine__hi", "{}"), ("demo__fail", "{}"), ("demo__add", '{"a": 1}'))
 
-    messages = run_openai_calls(reply, manager, include="kit.add")
+    messages = run_openai_calls(reply, manager, include="demo.add")
 
     assert [each["content"].splitlines()[0] for each in messages] == [
         "Error: no tool named 'mine__hi'",
-        "Error: no tool named 'kit__fail'",
+        "Error: no tool named 'demo__fail'",
         "2",
     ]
-    assert run_openai_calls(reply, manager, exclude="kit", unknown="skip") == []
+    assert run_openai_calls(reply, manager, exclude="demo", unknown="skip") == []
 
 
 def test_a_tool_that_an_agent_defined_is_offered_to_it(tmp_path: Path) -> None:

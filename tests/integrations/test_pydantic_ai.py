@@ -57,10 +57,10 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
     manager: SkillManager,
 ) -> None:
     turn = [
-        ("kit__add", {"a": 2, "b": 3}),
-        ("kit__fail", {}),
-        ("kit__add", {"a": "two"}),
-        ("kit__add", "{broken"),
+        ("demo__add", {"a": 2, "b": 3}),
+        ("demo__fail", {}),
+        ("demo__add", {"a": "two"}),
+        ("demo__add", "{broken"),
         ("read", {"file_path": "dot.png"}),
     ]
     agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(manager)])
@@ -74,7 +74,7 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
     assert failed.outcome == "failed"
     assert (refused.outcome, broken.outcome) == ("retried", "retried")
     assert str(refused.content).startswith(
-        'invalid arguments for kit.add: a: "two" is not of type "integer"'
+        'invalid arguments for demo.add: a: "two" is not of type "integer"'
     )
     assert shown.content == [
         "dot.png: image/png, 32 bytes",
@@ -85,14 +85,14 @@ async def test_calls_of_one_turn_are_answered_in_order_and_failures_are_told(
 async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written_down(
     manager: SkillManager,
 ) -> None:
-    turn = [("kit__add", {"a": 2}), ("read", {"file_path": "dot.png"})]
+    turn = [("demo__add", {"a": 2}), ("read", {"file_path": "dot.png"})]
     agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(manager)])
 
     ran = await agent.run("Go.")
 
     result = returned(ran.all_messages())[0].metadata
     assert isinstance(result, ToolResult)
-    assert (result.tool, result.structured, result.exit_code) == ("kit.add", 3, 0)
+    assert (result.tool, result.structured, result.exit_code) == ("demo.add", 3, 0)
     written = ModelMessagesTypeAdapter.dump_json(ran.all_messages())
     read = returned(ModelMessagesTypeAdapter.validate_json(written))
     assert (read[0].content, read[0].metadata["structured"]) == ("3", 3)
@@ -101,18 +101,18 @@ async def test_a_program_gets_the_whole_result_and_a_conversation_can_be_written
 async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
     manager: SkillManager,
 ) -> None:
-    model = TestModel(call_tools=["kit__add", "kit__echo"])
-    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="kit")])
+    model = TestModel(call_tools=["demo__add", "demo__echo"])
+    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="demo")])
 
     ran = await agent.run("Go.")
 
     assert model.last_model_request_parameters is not None
     shown = model.last_model_request_parameters.function_tools
-    assert [each.name for each in shown] == ["kit__add", "kit__echo", "kit__fail"]
+    assert [each.name for each in shown] == ["demo__add", "demo__echo", "demo__fail"]
     assert [each.metadata and each.metadata["id"] for each in shown] == [
-        "kit.add",
-        "kit.echo",
-        "kit.fail",
+        "demo.add",
+        "demo.echo",
+        "demo.fail",
     ]
     assert [each.outcome for each in returned(ran.all_messages())] == ["success", "success"]
 
@@ -120,12 +120,12 @@ async def test_the_model_that_calls_everything_is_given_schemas_it_can_fill(
 async def test_wrong_arguments_end_a_run_only_after_the_retries_it_was_given(
     manager: SkillManager,
 ) -> None:
-    wrong = [("kit__add", {"a": "two"})]
+    wrong = [("demo__add", {"a": "two"})]
     patient = Agent(scripted(wrong, wrong), toolsets=[SkillpouchToolset(manager, max_retries=2)])
     strict = Agent(scripted(wrong, wrong), toolsets=[SkillpouchToolset(manager, max_retries=1)])
 
     assert (await patient.run("Go.")).output == "Done."
-    with pytest.raises(UnexpectedModelBehavior, match="kit__add"):
+    with pytest.raises(UnexpectedModelBehavior, match="demo__add"):
         await strict.run("Go.")
 
 
@@ -150,7 +150,7 @@ async def test_a_skill_that_is_added_during_a_run_is_there_at_the_next_step(
 
 async def test_skills_are_listed_where_an_agent_can_activate_them(manager: SkillManager) -> None:
     finding = SkillManager(*manager.roots, disclosure=True)
-    turn = [("activate_skill", {"name": "kit"})]
+    turn = [("activate_skill", {"name": "demo"})]
     agent = Agent(scripted(turn), toolsets=[SkillpouchToolset(finding)])
     unaware = Agent(scripted(), toolsets=[SkillpouchToolset(manager)])
 
@@ -158,14 +158,14 @@ async def test_skills_are_listed_where_an_agent_can_activate_them(manager: Skill
     other = await unaware.run("Go.")
 
     (activated,) = returned(ran.all_messages())
-    assert '<skill_content name="kit">' in str(activated.content)
-    assert "<name>kit</name>" in (instructions(ran.all_messages()) or "")
+    assert '<skill_content name="demo">' in str(activated.content)
+    assert "<name>demo</name>" in (instructions(ran.all_messages()) or "")
     assert instructions(other.all_messages()) is None
 
 
 async def test_tools_keep_working_under_another_name(manager: SkillManager) -> None:
-    toolset = SkillpouchToolset(manager, include="kit.add").prefixed("my")
-    agent = Agent(scripted([("my_kit__add", {"a": 1})]), toolsets=[toolset])
+    toolset = SkillpouchToolset(manager, include="demo.add").prefixed("my")
+    agent = Agent(scripted([("my_demo__add", {"a": 1})]), toolsets=[toolset])
 
     ran = await agent.run("Go.")
 
@@ -174,12 +174,12 @@ async def test_tools_keep_working_under_another_name(manager: SkillManager) -> N
 
 async def test_deferred_tools_are_found_by_searching(manager: SkillManager) -> None:
     model = TestModel(call_tools=[])
-    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="kit", defer="kit.add")])
+    agent = Agent(model, toolsets=[SkillpouchToolset(manager, include="demo", defer="demo.add")])
 
     await agent.run("Go.")
 
     assert model.last_model_request_parameters is not None
     shown = model.last_model_request_parameters.function_tools
     deferred = {each.name for each in shown if each.defer_loading}
-    assert deferred == {"kit__add"}
+    assert deferred == {"demo__add"}
     assert "search_tools" in {each.name for each in shown}

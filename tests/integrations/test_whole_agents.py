@@ -22,11 +22,11 @@ WriteSkill = Callable[..., Path]
 Agent = Callable[[list[Tool], Provider], None]
 
 TURNS: list[tuple[str, dict[str, Any]]] = [
-    ("activate_skill", {"name": "kit"}),
-    ("kit__fail", {}),
-    ("kit__add", {"a": 2, "b": 3}),
-    ("kit__drop", {}),
-    ("script", {"commands": "for n in 1 2; do kit.add --a $n --b 10; done | jq -s add"}),
+    ("activate_skill", {"name": "demo"}),
+    ("demo__fail", {}),
+    ("demo__add", {"a": 2, "b": 3}),
+    ("demo__drop", {}),
+    ("script", {"commands": "for n in 1 2; do demo.add --a $n --b 10; done | jq -s add"}),
 ]
 
 
@@ -46,9 +46,9 @@ def tools(write_skill: WriteSkill, tmp_path: Path, asked: list[str]) -> Iterator
         "scripts/fail.sh": FAIL,
         "scripts/drop.sh": "#!/bin/bash\n# Drop all\necho dropped\n",
     }
-    root = write_skill("kit", body="Use `add`.\n", files=files).parent
+    root = write_skill("demo", body="Use `add`.\n", files=files).parent
     (tmp_path / "work").mkdir()
-    policy = Policy(rules=[Rule(verdict="ask", tools=["kit.drop"])])
+    policy = Policy(rules=[Rule(verdict="ask", tools=["demo.drop"])])
     manager = SkillManager(
         root, workspace=tmp_path / "work", policy=policy, approver=approver, disclosure=True
     )
@@ -119,4 +119,4 @@ def test_an_agent_goes_all_the_way_over_the_client_of_its_provider(
     assert "Use `add`." in activated
     assert "no such page" in failed
     assert (added, dropped, scripted) == ("5", "dropped", "23")
-    assert asked == ["kit.drop"]
+    assert asked == ["demo.drop"]

@@ -38,8 +38,8 @@ import os
 def main(word: str = "") -> str:
     return word + os.environ["TELL_KEY"]
 '''
-FRONT = """name: kit
-description: Does kit.
+FRONT = """name: demo
+description: Does demo.
 metadata:
   skillpouch:
     requires:
@@ -57,7 +57,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def manager(write_skill: WriteSkill, work: Path) -> SkillManager:
     files = {"scripts/count.py": COUNT, "scripts/fail.sh": FAIL}
-    return SkillManager(write_skill("kit", files=files).parent, workspace=work, builtins=True)
+    return SkillManager(write_skill("demo", files=files).parent, workspace=work, builtins=True)
 
 
 def without_timings(result: ToolResult) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_a_replayed_call_gives_the_same_and_runs_nothing(
     manager: SkillManager, work: Path, tmp_path: Path
 ) -> None:
     (work / "dot.png").write_bytes(PIXEL)
-    asked = [("count", {"step": 2}), ("kit.fail", None), ("read", {"file_path": "dot.png"})]
+    asked = [("count", {"step": 2}), ("demo.fail", None), ("read", {"file_path": "dot.png"})]
     file = tmp_path / "calls.json"
 
     with cassette(file):
@@ -103,7 +103,7 @@ def test_the_same_call_is_answered_as_often_as_it_was_recorded_in_its_order(
 
     assert (values, played.unused) == ([{"now": 1}, {"now": 2}], [])
 
-    assert 'kit.count with {"step": 1} was recorded 2 times and is called once more' in str(
+    assert 'demo.count with {"step": 1} was recorded 2 times and is called once more' in str(
         missed.value
     )
 
@@ -117,8 +117,8 @@ def test_a_miss_says_what_is_there_and_what_to_do(manager: SkillManager, tmp_pat
         manager.call("count", {"step": 2})
 
     assert str(missed.value) == (
-        f'{file}: no recorded call of kit.count with {{"step": 2}}\n'
-        'hint: kit.count was recorded with {"step": 1}; '
+        f'{file}: no recorded call of demo.count with {{"step": 2}}\n'
+        'hint: demo.count was recorded with {"step": 1}; '
         'delete the file, or say mode="record" once, to record it again'
     )
 
@@ -229,7 +229,7 @@ async def test_calls_side_by_side_each_get_their_own_answer(
 def test_no_secret_that_a_call_was_given_is_in_a_cassette(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    root = write_skill("kit", front=FRONT, files={"scripts/tell.py": TELL}).parent
+    root = write_skill("demo", front=FRONT, files={"scripts/tell.py": TELL}).parent
     manager = SkillManager(
         root, policy=Policy.trusting(), secrets=lambda *_: "correct-horse-battery"
     )
@@ -246,7 +246,7 @@ def test_no_secret_that_a_call_was_given_is_in_a_cassette(
 
 
 def test_a_replay_needs_no_secret(write_skill: WriteSkill, tmp_path: Path) -> None:
-    root = write_skill("kit", front=FRONT, files={"scripts/tell.py": TELL}).parent
+    root = write_skill("demo", front=FRONT, files={"scripts/tell.py": TELL}).parent
     file = tmp_path / "calls.json"
     with cassette(file):
         SkillManager(root, policy=Policy.trusting(), secrets=lambda *_: "one-two-three").call(
@@ -280,7 +280,7 @@ def test_what_is_recorded_can_be_read(manager: SkillManager, tmp_path: Path) -> 
     written = json.loads(file.read_text())
     (call,) = written["calls"]
     assert (written["format"], written["version"]) == ("skillpouch-cassette", 1)
-    assert (call["tool"], call["arguments"]) == ("kit.count", {"step": 2})
+    assert (call["tool"], call["arguments"]) == ("demo.count", {"step": 2})
     assert call["result"]["structured"] == {"now": 2}
     assert file.stat().st_mode & 0o777 == 0o644
 
