@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from skillpouch import SkillpouchError, SkillManager
+from skillpouch import SkillManager, SkillpouchError
 
 EXAMPLES = Path(__file__).parent / "skills"
 
