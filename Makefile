@@ -16,11 +16,11 @@ GENERATOR_VERSION := 1.71.2
 # Programs that tests compare with, the interpreters of scripts above all: command=package
 INTERPRETERS := node=nodejs npm=npm ruby=ruby perl=perl bash=bash rg=ripgrep
 
-.PHONY: all lint types test docs reference fast demo bench wheel extras programs clients generator gencode interpreters clean help
+.PHONY: all lint types test test-all exhaustive fast docs reference demo bench wheel extras programs clients generator gencode interpreters clean help
 all: lint types test docs
 
 help:  ## show what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -74,17 +74,19 @@ lint: $(READY)  ## ruff: rules and format
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
-test: $(READY) $(PROGRAMS) $(CLIENTS) $(GENERATOR) interpreters  ## every test
-	$(BIN)/pytest -n auto
+# What a test costs is said by its markers: see CONTRIBUTING.md, "Tests".
+FETCHED := $(PROGRAMS) $(CLIENTS) $(GENERATOR)
 
-# Left out of `make fast`: what starts many processes, or tries very many inputs.
-THOROUGH := properties escapes execution backends cli provision/packages provision/programs journal \
-  malicious builtins/workspace builtins/authoring net/http test_examples.py test_docs.py \
-  test_executor_ends.py integrations entry_points compatibility shell sessions discovery/text_skills \
-  discovery/watching servers mcp_client testing test_executor_load.py discovery/test_index_damage.py
+test: $(READY) $(FETCHED) interpreters  ## every behaviour once
+	$(BIN)/pytest -n auto -m "not exhaustive"
+
+test-all: test exhaustive extras  ## make test, then everything that it leaves out
+
+exhaustive: $(READY) $(FETCHED) interpreters  ## further tiers, all combinations, long runs
+	$(BIN)/pytest -n auto -m exhaustive
 
 fast: $(READY)  ## the quick tests, in under a minute
-	$(BIN)/pytest -q -n auto -m "not slow" $(addprefix --ignore tests/,$(THOROUGH))
+	$(BIN)/pytest -q -n auto -m "not slow and not exhaustive"
 
 docs: $(READY)  ## build the pages, strictly
 	$(BIN)/zensical build --clean --strict

@@ -15,6 +15,8 @@ import pytest
 
 from skillpouch.declarations.strict_yaml import load
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 # Frameworks whose pins exclude ours; tests/recipes runs these pages where they are installed.
@@ -38,7 +40,6 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)  # frameworks take long to import on a busy machine
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_python_of_a_page_runs(page: Path, workplace: Path) -> None:
@@ -51,11 +52,10 @@ def test_the_python_of_a_page_runs(page: Path, workplace: Path) -> None:
     assert ran.returncode == 0, ran.stderr.decode()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_commands_of_a_page_run(page: Path, workplace: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
 
     for words in commands(page):
         line = shlex.join(words)

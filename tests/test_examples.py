@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parent.parent / "examples" / "skills"
 HOMES = sorted(page.parent for page in EXAMPLES.rglob("SKILL.md"))
 

@@ -18,6 +18,8 @@ from skillpouch.errors import NoPlaceError
 from skillpouch.journal.reading import JournalReader, Query
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 SCRIPTS = {
     "scripts/echo.sh": "cat\n",

@@ -1,4 +1,4 @@
-"""Ten thousand calls, and a host that is killed: right answers, nothing kept, nothing left."""
+"""Thousands of calls, and a host that is killed: right answers, nothing kept, nothing left."""
 
 import asyncio
 import gc
@@ -14,6 +14,9 @@ import pytest
 
 from skillpouch import SkillManager
 from tests.conftest import WriteSkill
+from tests.effort import few_or_many
+
+pytestmark = pytest.mark.slow
 
 SCRIPTS = {
     "scripts/words.sh": 'printf "%s" "$1"\n',
@@ -78,15 +81,15 @@ def usage() -> tuple[int, int, int]:
     return resident, len(os.listdir("/proc/self/fd")), descendants()  # noqa: PTH208
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_ten_thousand_calls_from_64_tasks_are_all_right_and_leave_nothing(
-    manager: SkillManager,
+@few_or_many("calls", 1_000, 10_000)
+async def test_thousands_of_calls_from_64_tasks_are_all_right_and_leave_nothing(
+    manager: SkillManager, calls: int
 ) -> None:
     assert await run_all(manager, 1_000) == []
     resident, descriptors, processes = usage()
 
-    assert await run_all(manager, 10_000) == []
+    assert await run_all(manager, calls) == []
 
     after = usage()
     assert after[0] < resident + 8 * 1024 * 1024
@@ -120,7 +123,6 @@ def carriers() -> Callable[[str], list[int]]:
     return find
 
 
-@pytest.mark.slow
 @pytest.mark.promise("proc-8")
 async def test_a_host_killed_in_the_middle_of_a_call_leaves_no_child_alive(
     write_skill: WriteSkill, tmp_path: Path, carriers: Callable[[str], list[int]]
@@ -156,7 +158,6 @@ print([getattr(result, "stdout", result) for result in asyncio.run(main())])
 """
 
 
-@pytest.mark.slow
 def test_a_process_with_few_descriptors_answers_many_calls_at_once(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:

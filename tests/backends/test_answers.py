@@ -11,6 +11,8 @@ from skillpouch import Limits, SkillManager, ToolResult
 from skillpouch.json_values import NO_VALUE, json_value
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., ToolResult]
 
 

@@ -10,6 +10,8 @@ from skillpouch import SkillManager, ToolResult
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 AWKWARD = [
     "",

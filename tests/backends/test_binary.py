@@ -17,6 +17,8 @@ from skillpouch.trust.errors import UngrantedError
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 SHOW = '#!/bin/sh\nprintf "[%s]" "$@"\n'
 

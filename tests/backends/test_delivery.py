@@ -10,6 +10,8 @@ import pytest
 from skillpouch import SkillManager, ToolResult
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 
 

@@ -23,6 +23,8 @@ from tests.backends.conftest import Download
 from tests.conftest import WriteSkill
 from tests.net.http.conftest import LOCAL
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 
 

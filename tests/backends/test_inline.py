@@ -13,6 +13,8 @@ from skillpouch.errors import CommandStartError, InterpreterMissingError
 from skillpouch.tools import InlineScript, Tool
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 TEXTS = {
     "bash": 'echo "$TOOL_ARG_A_B $(cat)"',

@@ -15,6 +15,8 @@ from skillpouch import SkillManager
 from skillpouch.errors import InterpreterMissingError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 
 # What a process of its own says: which programs there are is found once per process.

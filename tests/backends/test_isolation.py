@@ -14,6 +14,8 @@ from skillpouch.errors import UnsafeScriptError
 from skillpouch.provision.interpreters import find_program, homes_of
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 SAY = {"scripts/say.sh": "# Say.\necho good\n"}
 
 

@@ -13,6 +13,8 @@ from skillpouch import SkillManager
 from skillpouch.errors import CallDeniedError, SkillpouchError, UnsafeScriptError, WorkspaceError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 
 

@@ -10,6 +10,8 @@ import pytest
 from skillpouch import SkillManager
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 MakeManager = Callable[..., SkillManager]
 ENVIRONMENT = "import json, os\nprint(json.dumps(dict(os.environ)))\n"
 HANDLER = "import os\ndef handler(args):\n    return {'args': args, 'env': dict(os.environ)}\n"

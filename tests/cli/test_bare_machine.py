@@ -18,6 +18,8 @@ from skillpouch.trust.grants import Grants
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["skillpouch"]  # a fixture
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +45,6 @@ def run_demo(path: str | Path, home: str | Path) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.slow
 def test_the_demo_does_its_main_job_where_only_python_is_installed(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -65,7 +66,6 @@ def test_the_demo_does_its_main_job_where_only_python_is_installed(tmp_path: Pat
         assert f"    not ready: {reason}\n" in ran.stdout
 
 
-@pytest.mark.slow
 def test_the_demo_says_in_plain_words_that_home_cannot_be_written() -> None:
     ran = run_demo(os.environ["PATH"], NOT_WRITABLE)
 

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 GREET = (
     '"""Greet."""\nimport argparse\np = argparse.ArgumentParser()\np.add_argument("who")\n'
     'p.add_argument("--times", type=int, default=1)\na = p.parse_args()\n'
@@ -189,7 +191,6 @@ def test_a_call_that_is_not_made_is_json_for_whoever_asked_for_json(
     assert ran.json["hint"] in ran.err
 
 
-@pytest.mark.slow
 @pytest.mark.promise("limit-8")
 def test_a_person_at_a_terminal_gives_more_time(
     skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path

@@ -5,6 +5,8 @@ import pytest
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 
 def test_check_counts_every_skill_file_shadowed_ones_too(
     skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path

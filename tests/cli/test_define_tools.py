@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.conftest import Skillpouch
 
+pytestmark = pytest.mark.slow
+
 DEFINE = (
     *("call", "define_tool", "--define-tools", "name=count_words"),
     *("description=Count words", 'parameters={"text": {"type": "string"}}'),
@@ -20,7 +22,6 @@ def test_they_are_off_unless_asked_for(skillpouch: Skillpouch) -> None:
     assert "off unless it is asked for: --define-tools" in ran.err
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_saved_tool_is_called_checked_and_removed(skillpouch: Skillpouch, tmp_path: Path) -> None:
     assert skillpouch(*DEFINE, "persistent=true").code == 0
@@ -33,7 +34,6 @@ def test_a_saved_tool_is_called_checked_and_removed(skillpouch: Skillpouch, tmp_
     assert not (tmp_path / "skills" / "count-words").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_name_that_is_taken_is_exit_1(skillpouch: Skillpouch) -> None:
     assert skillpouch(*DEFINE, "persistent=true").code == 0

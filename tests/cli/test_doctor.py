@@ -1,4 +1,8 @@
+import pytest
+
 from tests.cli.conftest import Skillpouch
+
+pytestmark = pytest.mark.slow
 
 
 def test_doctor_tries_each_protection_and_says_what_happened(skillpouch: Skillpouch) -> None:

@@ -19,6 +19,8 @@ from skillpouch.journal.records import Finished, Started
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def journal() -> Iterator[Journal]:

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 GREET = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("who")\np.parse_args()\n'
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.cli.conftest import Skillpouch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("language", ["python", "javascript", "shell"])
 def test_a_new_skill_passes_a_strict_check_and_has_a_typed_tool(

@@ -3,7 +3,11 @@
 from base64 import b64decode
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Skillpouch
+
+pytestmark = pytest.mark.slow
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 

@@ -16,6 +16,8 @@ from tests.backends.conftest import Download, certificate, download
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["certificate", "download"]
 PATIENCE_SECONDS = 60.0
 
@@ -61,7 +63,6 @@ def on_terminal(words: list[str], keys: bytes) -> tuple[int, str]:
     return child.wait(PATIENCE_SECONDS), shown
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_bar_is_shown_and_the_question_has_the_terminal_to_itself(
     write_skill: WriteSkill, download: Download

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def skills(write_skill: WriteSkill) -> Path:

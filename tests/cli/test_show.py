@@ -1,5 +1,9 @@
+import pytest
+
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = (
     '"""Greet somebody."""\nimport argparse, os\np = argparse.ArgumentParser()\n'

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 STEPS = [
     *("start Skillpouch", "read the skills", "find the tool", "check the arguments"),
     *("find its packages", "prepare", "look at the machine", "wait for a process"),

@@ -15,6 +15,8 @@ from tests.cli.conftest import Ran, Skillpouch
 from tests.conftest import WriteSkill
 from tests.test_promises import TRAP, watched
 
+pytestmark = pytest.mark.slow
+
 FRONT = (
     "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    secrets: [API_KEY]\n"
     "    hosts: [api.example.com]\n"

@@ -23,6 +23,8 @@ from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
 from skillpouch.untrusted_files import stamp_of
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path], object]
 
 PRINTS_ANSWERS = """

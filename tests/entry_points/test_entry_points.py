@@ -17,6 +17,8 @@ from skillpouch.integrations.langchain import create_langchain_tools
 from skillpouch.integrations.openai import run_openai_calls
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
 PDF = "skills/pdf-extractor/assets/sample.pdf"
 GOOD: dict[str, Any] = {
@@ -213,7 +215,6 @@ def test_every_example_tool_is_in_the_table(manager: SkillManager) -> None:
     assert tools == GOOD.keys() | {tool for tool, _ in BAD.values()} & tools | LEFT_OUT
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("tool", GOOD)
 def test_every_door_gives_the_same_answer(manager: SkillManager, tool: str) -> None:
@@ -258,7 +259,6 @@ def test_every_door_refuses_what_a_tool_did_not_promise(
 ODD = {"number": "1e999", "levels": "[" * 300 + "]" * 300, "both": '{"n": [-1e999]}'}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", ODD)
 def test_a_value_that_few_can_read_is_text_at_every_door(
@@ -274,7 +274,6 @@ def test_a_value_that_few_can_read_is_text_at_every_door(
     assert answers == dict.fromkeys(answers, (False, ODD[case]))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", BAD)
 def test_every_door_tells_the_same_trouble(manager: SkillManager, case: str) -> None:

@@ -1,5 +1,6 @@
 """Hosts in processes of their own, each with a layer really taken away."""
 
+import fcntl
 import functools
 import json
 import os
@@ -66,14 +67,21 @@ def hosts() -> Iterator[Hosts]:
 
 
 @pytest.fixture(scope="session")
-def said_in(hosts: Hosts) -> Callable[[str], Said]:
-    """What every attempt said on a tier; the tier's host runs once for all tests."""
+def said_in(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Said]:
+    """What every attempt said on a tier; the tier's host runs once for all tests and workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which all workers of this run have in common
 
     @functools.cache
     def said(tier: str) -> Said:
-        host = hosts.start(tier)
-        output, _ = host.communicate(timeout=120)
-        result: Said = json.loads(output)
+        kept = folder / f"said-{tier}.json"
+        with kept.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                output, _ = hosts.start(tier).communicate(timeout=120)
+                kept.write_bytes(output)
+        result: Said = json.loads(kept.read_bytes())
         return result
 
     return said

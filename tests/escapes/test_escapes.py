@@ -9,21 +9,36 @@ from tests.escapes.attacks import EVERYTHING, METADATA, PRIVILEGES
 
 SaidIn = Callable[[str], dict[str, Any]]
 
-pytestmark = [pytest.mark.escape, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.escape, pytest.mark.timeout(120)]
 
 COLD = ("full", "user", "no-landlock", "no-users", "user-masked")
 WARM = tuple(f"{tier}+warm" for tier in COLD)
 WITH_MOUNTS = (*COLD, *WARM)
 WITHOUT_NAMESPACES = ("container", "user-container")
 TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
+# Every way to confine once: by mounts, in a process that was forked, and without namespaces.
+MAIN = ("full", "full+warm", "container")
 
 
 def every(attempts: dict[str, tuple[str, str]], tiers: tuple[str, ...]) -> list[Any]:
     return [
-        pytest.param(tier, name, marks=pytest.mark.promise(promise), id=f"{tier}: {name}")
+        pytest.param(
+            tier,
+            name,
+            marks=[pytest.mark.promise(promise), *on(tier)],
+            id=f"{tier}: {name}",
+        )
         for tier in tiers
         for name, (promise, _) in attempts.items()
     ]
+
+
+def on(tier: str) -> list[pytest.MarkDecorator]:
+    return [] if tier in MAIN else [pytest.mark.exhaustive]
+
+
+def each(tiers: tuple[str, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("tier", [pytest.param(tier, marks=on(tier)) for tier in tiers])
 
 
 ON_EVERY_TIER = {name: what for name, what in EVERYTHING.items() if name not in METADATA}
@@ -41,13 +56,13 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
     assert said_in(tier)[name].startswith("denied ")
 
 
-@pytest.mark.parametrize("tier", WITH_MOUNTS)
+@each(WITH_MOUNTS)
 @pytest.mark.promise("fs-3")
 def test_the_devices_of_the_machine_are_as_they_were(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["devices"] == []
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("proc-9")
 def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn, tier: str) -> None:
     refused = {name: said_in(tier)[name] for name, (to, _) in PRIVILEGES.items() if to == "proc-9"}
@@ -58,13 +73,13 @@ def test_a_call_into_the_kernel_is_refused_and_not_merely_wrong(said_in: SaidIn,
     assert set(refused.values()) == allowed
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("net-1")
 def test_nothing_outside_was_reached_as_seen_from_outside(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["reached"] == []
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("proc-1")
 @pytest.mark.promise("proc-2")
 def test_daemons_that_hop_are_dead_when_the_call_returns(said_in: SaidIn, tier: str) -> None:
@@ -80,7 +95,7 @@ def test_daemons_that_hop_are_dead_when_the_call_returns(said_in: SaidIn, tier: 
     assert said_in(tier)["daemon at the timeout"] == at_the_timeout
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("limit-3")
 def test_two_gigabytes_are_not_to_be_had(said_in: SaidIn, tier: str) -> None:
     ended = said_in(tier)["allocation"]
@@ -88,13 +103,13 @@ def test_two_gigabytes_are_not_to_be_had(said_in: SaidIn, tier: str) -> None:
     assert ended == {"outcome": "failed", "code": None, "said": "", "alive": []}
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("limit-5")
 def test_a_file_cannot_grow_without_end(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["large file"]["said"] == ""
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("limit-2")
 def test_endless_output_ends(said_in: SaidIn, tier: str) -> None:
     ended = said_in(tier)["endless output"]
@@ -102,7 +117,7 @@ def test_endless_output_ends(said_in: SaidIn, tier: str) -> None:
     assert (ended["outcome"], ended["code"], ended["alive"]) == ("killed", "output_limit", [])
 
 
-@pytest.mark.parametrize("tier", WITH_MOUNTS)
+@each(WITH_MOUNTS)
 @pytest.mark.promise("limit-4")
 def test_a_fork_bomb_stays_below_its_limit(said_in: SaidIn, tier: str) -> None:
     ended = said_in(tier)["fork bomb"]
@@ -113,13 +128,13 @@ def test_a_fork_bomb_stays_below_its_limit(said_in: SaidIn, tier: str) -> None:
     assert 100 < int(ended["said"]) < 128
 
 
-@pytest.mark.parametrize("tier", WITHOUT_NAMESPACES)
+@each(WITHOUT_NAMESPACES)
 def test_where_processes_are_not_limited_the_result_says_so(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["protections"]["processes"] == "none"
     assert said_in(tier)["fork bomb"]["alive"] == []
 
 
-@pytest.mark.parametrize("tier", WARM)
+@each(WARM)
 @pytest.mark.promise("warm-1")
 def test_every_attempt_of_a_warm_tier_was_really_forked(said_in: SaidIn, tier: str) -> None:
     assert {tuple(path) for path in said_in(tier)["paths"]} == {(True, "")}
@@ -127,14 +142,17 @@ def test_every_attempt_of_a_warm_tier_was_really_forked(said_in: SaidIn, tier: s
 
 def test_each_tier_names_what_protected_it(said_in: SaidIn) -> None:
     full = said_in("full")["protections"]
-    bare = said_in("no-landlock")["protections"]
     container = said_in("container")["protections"]
 
     assert full["fs"].startswith("romount+landlock")
     assert (full["net"], full["tree"]) == ("netns+seccomp", "pidns")
-    assert bare["fs"] == "romount"
     assert container["fs"].startswith("landlock")
     assert (container["net"], container["tree"]) == ("seccomp", "subreaper")
+
+
+@pytest.mark.exhaustive
+def test_a_tier_without_landlock_names_what_is_left(said_in: SaidIn) -> None:
+    assert said_in("no-landlock")["protections"]["fs"] == "romount"
 
 
 @pytest.mark.promise("fs-4")
@@ -142,7 +160,7 @@ def test_with_nothing_to_protect_files_nothing_runs(said_in: SaidIn) -> None:
     assert said_in("old-container") == {"refused": ["fs"]}
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@each(TIERS)
 @pytest.mark.promise("proc-8")
 def test_a_host_killed_outright_leaves_nothing_running(hosts: Any, tier: str) -> None:
     host = hosts.start(tier, "hang")

@@ -13,6 +13,7 @@ from tests.escapes.preloads import HOSTILE, REACHING_OUT, hostile, reaching_out
 from tests.execution.warm_calls import Skill, below, until, with_module
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.escape,
     pytest.mark.timeout(240),
     pytest.mark.usefixtures("no_other_processes"),

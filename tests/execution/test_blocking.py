@@ -14,6 +14,8 @@ from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.runtime.loop_thread import run_blocking
 
+pytestmark = pytest.mark.slow
+
 Survivors = Callable[[], list[str]]
 
 

@@ -11,6 +11,8 @@ from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 
+pytestmark = pytest.mark.slow
+
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
 

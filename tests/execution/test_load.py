@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch.execution.engine import Engine
+from tests.effort import few_or_many
 from tests.execution.load import Storm, descriptors, resident_kib
 from tests.execution.warm_calls import (
     Skill,
@@ -28,19 +29,21 @@ def new_skill(folder: Path) -> Skill:
 
 
 @pytest.mark.promise("warm-6")
+@few_or_many("calls", 640, 3_200)
 async def test_while_everything_is_killed_at_random_each_call_is_right_or_said_to_be_lost(
-    tmp_path: Path,
+    tmp_path: Path, calls: int
 ) -> None:
     skill, others = new_skill(tmp_path), set(below())
+    often = 0.3 * min(1, calls / 2_000)  # enough to meet every sort of process
     async with Engine(grace_seconds=0.2) as engine:
-        await Storm(skill, engine, 1).rage(640, 64, kill_every=0.3)
+        await Storm(skill, engine, 1).rage(max(192, calls // 5), 64, kill_every=often)
         before = resident_kib(), descriptors()
         storm = Storm(skill, engine, 2)
-        await storm.rage(3200, 64, kill_every=0.3)
+        await storm.rage(calls, 64, kill_every=often)
         after = resident_kib(), descriptors()
 
     assert storm.wrong == []
-    assert sum(storm.became.values()) == 3200
+    assert sum(storm.became.values()) == calls
     assert set(storm.killed) == {"prefork", "sandbox", "child", "zygote"}
     assert set(below()) <= others
     assert after[0] - before[0] < 8192
@@ -68,12 +71,13 @@ async def test_a_burst_of_sleeping_calls_makes_slots_and_idleness_ends_them(
         assert (await warm(script)).stdout.text == "up\n"
 
 
-async def test_a_hundred_scripts_called_once_each_are_all_let_go(tmp_path: Path) -> None:
+@few_or_many("scripts", 24, 100)
+async def test_many_scripts_called_once_each_are_all_let_go(tmp_path: Path, scripts: int) -> None:
     skill, others = new_skill(tmp_path), set(below())
     async with Engine(idle_seconds=1) as engine:
         warm = skill.caller(engine)
         most = 0
-        for number in range(100):
+        for number in range(scripts):
             ended = await warm(f"import json\nprint({number})", name=f"s{number}")
             assert (ended.stdout.text, ended.warm) == (f"{number}\n", True)
             most = max(most, len(prefork_servers()))

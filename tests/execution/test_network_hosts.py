@@ -28,6 +28,7 @@ RUNNERS = Path(str(runners.__file__)).parent
 URLLIB = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(120),
     pytest.mark.skipif(not probe().namespaces, reason="needs a network of its own"),
     pytest.mark.skipif(not Path(PYTHON).exists(), reason="needs a Python of the system"),

@@ -14,6 +14,8 @@ from skillpouch.execution.engine import Engine
 from skillpouch.limits import Limits
 from tests.sessions.conftest import say
 
+pytestmark = pytest.mark.slow
+
 
 def wait_for(file: Path, seconds: float = 100, *, background: bool = False) -> Command:
     return Command(
@@ -151,7 +153,6 @@ async def test_what_runs_in_the_background_takes_no_place_of_a_call(tmp_path: Pa
         assert [(await job).outcome for job in jobs] == ["ok", "ok"]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("sess-4")
 async def test_jobs_of_many_sessions_hold_up_no_other() -> None:
@@ -169,7 +170,6 @@ async def test_jobs_of_many_sessions_hold_up_no_other() -> None:
         await sessions.destroy_session(f"s{number}")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("sess-4")
 async def test_a_session_with_as_many_skills_as_there_are_processes_holds_up_no_other() -> None:

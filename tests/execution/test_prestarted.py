@@ -18,6 +18,8 @@ from skillpouch.execution.engine import Engine
 from skillpouch.limits import Limits
 from tests.execution.warm_calls import until, zygotes
 
+pytestmark = pytest.mark.slow
+
 READY = "printf r >&4; "
 HEAR = READY + "IFS= read -r job <&4 || exit 0; "
 END = "printf '%d\\n' {} >&4; read -r _ <&4"

@@ -11,6 +11,8 @@ import pytest
 
 from skillpouch.execution.command import Ended
 
+pytestmark = pytest.mark.slow
+
 Bash = Callable[..., Awaitable[Ended]]
 
 
@@ -81,7 +83,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.slow
 def test_the_fork_handlers_of_the_hosts_libraries_write_into_no_output(workspace: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", HOST, workspace], capture_output=True, check=False)
 

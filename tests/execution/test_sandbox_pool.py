@@ -18,6 +18,8 @@ from skillpouch.execution.zygote_client import OpenedPaths, ZygoteClient, probe
 from skillpouch.limits import Limits
 from tests.execution.test_zygotes import until
 
+pytestmark = pytest.mark.slow
+
 WAIT = "printf r >&4; read -r job <&4; printf '0\\n' >&4; read -r _ <&4"
 
 

@@ -8,6 +8,8 @@ import pytest
 from skillpouch.execution.command import Ended
 from skillpouch.execution.engine import Engine
 
+pytestmark = pytest.mark.slow
+
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
 
@@ -185,7 +187,6 @@ async def test_interpreters_run(
     assert ended.stdout.text.strip() in {"[1]", "[ true, 1 ]", "perl", "ruby"}
 
 
-@pytest.mark.slow
 async def test_processor_time_can_be_limited(bash: Bash) -> None:
     ended = await bash("while :; do :; done", limits={"cpu_seconds": 1})
 

@@ -17,7 +17,7 @@ from skillpouch.execution.engine import Engine
 from skillpouch.secrets.redaction import Redactor
 from tests.execution.warm_calls import Skill, Warm, sandboxes, until, waiting_children
 
-pytestmark = [pytest.mark.escape, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.escape, pytest.mark.timeout(60)]
 
 either_path = pytest.mark.parametrize("path", ["warm", "cold"])
 

@@ -10,6 +10,8 @@ from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine
 from skillpouch.limits import Limits
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def unknown_system() -> AsyncIterator[Engine]:

@@ -27,7 +27,7 @@ from tests.execution.warm_calls import (
     zygotes,
 )
 
-pytestmark = [pytest.mark.escape, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.escape, pytest.mark.timeout(240)]
 
 MARK = "import ctypes, os, signal, sys, time\nctypes.CDLL(None).prctl(15, sys.argv[1].encode())\n"
 # Daemons in sessions of their own: one that sleeps, one that is stopped, one that hops.

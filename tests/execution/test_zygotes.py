@@ -15,8 +15,11 @@ from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
+from tests.effort import few_or_many
 from tests.execution.warm_calls import zygotes
 from tests.swaps import ROUNDS, swapped
+
+pytestmark = pytest.mark.slow
 
 Bash = Callable[..., Awaitable[Ended]]
 Survivors = Callable[[], list[str]]
@@ -255,10 +258,10 @@ def _run_in_child(workspace: Path) -> int:
         return 98
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_ten_thousand_calls_leave_memory_descriptors_and_processes_flat(
-    workspace: Path,
+@few_or_many("calls_each", 20, 126)
+async def test_thousands_of_calls_leave_memory_descriptors_and_processes_flat(
+    workspace: Path, calls_each: int
 ) -> None:
     async with Engine(most_running=64) as engine:
         confinement = Confinement(workspace=workspace)
@@ -274,7 +277,7 @@ async def test_ten_thousand_calls_leave_memory_descriptors_and_processes_flat(
 
         await asyncio.gather(*(calls(task, 30) for task in range(64)))
         before = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
-        await asyncio.gather(*(calls(task, 126) for task in range(64)))
+        await asyncio.gather(*(calls(task, calls_each) for task in range(64)))
         after = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
 
     assert after[0] - before[0] < 4096
@@ -337,7 +340,6 @@ async def test_words_that_no_program_can_be_given_are_refused(
         await engine.run(command, Confinement(workspace=workspace))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_while_zygotes_are_killed_every_call_is_right_or_said_to_be_lost(
     bash: Bash, survivors: Survivors
@@ -410,7 +412,6 @@ async def test_a_cancelled_call_with_long_output_leaves_no_descriptor_open(bash:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.promise("call-6")
 @pytest.mark.parametrize("namespaces", [True, False], ids=["mounts", "landlock"])

@@ -15,6 +15,8 @@ from skillpouch.integrations.agents import agents_tools
 from tests.integrations.conftest import PIXEL, Provider
 from tests.integrations.test_openai import response_reply
 
+pytestmark = pytest.mark.slow
+
 INCLUDE = ["demo", "read"]
 
 

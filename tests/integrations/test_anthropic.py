@@ -16,6 +16,8 @@ from skillpouch.integrations.anthropic import (
 )
 from tests.integrations.conftest import PIXEL, Provider
 
+pytestmark = pytest.mark.slow
+
 
 def reply(*calls: tuple[str, dict[str, Any]], text: str = "Let me see.") -> dict[str, Any]:
     blocks = [

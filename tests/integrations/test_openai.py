@@ -15,6 +15,8 @@ from skillpouch.integrations.openai import arun_openai_calls, openai_tools, run_
 from skillpouch.policy.approval import Answer, Question
 from tests.integrations.conftest import PIXEL, Provider, WriteSkill
 
+pytestmark = pytest.mark.slow
+
 INCLUDE = ["demo", "read"]
 
 

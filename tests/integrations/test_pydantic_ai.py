@@ -25,6 +25,8 @@ from skillpouch.integrations.pydantic_ai import SkillpouchToolset
 from skillpouch.results import ToolResult
 from tests.integrations.conftest import PIXEL
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 

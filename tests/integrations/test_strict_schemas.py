@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema, without_nulls
 
+pytestmark = pytest.mark.slow
+
 
 def an_object(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
     return {

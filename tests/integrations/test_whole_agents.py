@@ -18,6 +18,8 @@ from tests.integrations.conftest import ADD, FAIL, Provider
 from tests.integrations.test_anthropic import reply as anthropic_reply
 from tests.integrations.test_openai import chat_reply, response_reply
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 Agent = Callable[[list[Tool], Provider], None]
 

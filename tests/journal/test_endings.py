@@ -8,6 +8,8 @@ from skillpouch.journal.records import Finished
 from skillpouch.results import ChangedFile, ToolResult
 from skillpouch.secrets.redaction import Redactor, redact_result
 
+pytestmark = pytest.mark.slow
+
 REDACTOR = Redactor({"KEY": "hunter2hunter2"})
 
 

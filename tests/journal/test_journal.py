@@ -20,6 +20,8 @@ from skillpouch.journal.retention import Retention, keep_small
 from skillpouch.journal.store import FILE_NAME, NoSuchCallError
 from tests.journal.conftest import ReadAll
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.promise("jour-1")
 def test_a_call_is_on_record_before_it_runs_and_whole_when_it_has_ended(

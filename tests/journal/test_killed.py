@@ -16,6 +16,8 @@ from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Finished, Started
 from tests.journal.conftest import ReadAll
 
+pytestmark = pytest.mark.slow
+
 # Prints the name of each call when its result may be given away; eight threads at once.
 HOST = """
 import os, sys, threading
@@ -38,7 +40,6 @@ os.write(1, b"all\\n")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.promise("jour-2")
 def test_no_call_that_was_answered_is_lost_or_doubled_by_kill_9(directory: Path) -> None:

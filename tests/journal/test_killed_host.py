@@ -15,6 +15,8 @@ from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 # Eight calls at a time, each named by its argument and printed when its result is there.
 HOST = """
 import asyncio, os, sys
@@ -36,7 +38,6 @@ CALLS = 2_000
 ROUNDS = 10
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("jour-2")
 @pytest.mark.promise("jour-3")
@@ -63,7 +64,6 @@ def test_every_call_whose_result_was_returned_is_on_record_once_and_finished(
     assert all(entry.content == name for name, entry in finished.items())
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.promise("jour-1")
 def test_hosts_at_the_same_time_share_one_journal(write_skill: WriteSkill, tmp_path: Path) -> None:

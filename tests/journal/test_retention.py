@@ -3,10 +3,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.records import Finished, Started
 from skillpouch.journal.retention import Retention, keep_small, prune
 from tests.journal.conftest import ReadAll
+
+pytestmark = pytest.mark.slow
 
 DAY_NS = 24 * 3600 * 10**9
 

@@ -17,6 +17,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+pytestmark = pytest.mark.slow
+
 FACTS = SpanFacts(name="greet", description="Greet.", call_id="7", arguments={"who": "Ada"})
 # A process has one provider, set once.
 EXPORTER = InMemorySpanExporter()

@@ -16,6 +16,8 @@ from skillpouch.journal.records import Finished, Started
 from skillpouch.journal.store import JournalError, JournalWarning
 from tests.journal.conftest import ReadAll
 
+pytestmark = pytest.mark.slow
+
 
 def call(journal: Journal, name: str = "t") -> None:
     journal.ended(journal.started(Started(tool=name)), Finished(outcome="ok", content="c" * 3000))

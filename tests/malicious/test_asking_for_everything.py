@@ -13,6 +13,8 @@ from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.policy import Answer, Policy, Question, Rule
 from tests.malicious.conftest import Grant, MakeManager
 
+pytestmark = pytest.mark.slow
+
 GREEDY = """metadata:
   skillpouch:
     secrets: [API_KEY, AWS_SECRET_ACCESS_KEY]

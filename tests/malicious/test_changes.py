@@ -14,6 +14,8 @@ from skillpouch.trust.errors import SkillChangedError
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
+pytestmark = pytest.mark.slow
+
 SHOW = {
     "scripts/show.py": "import os, helper\nprint(helper.WORD, os.environ.get('API_KEY'))\n",
     "scripts/helper.py": "WORD = 'as granted'\n",

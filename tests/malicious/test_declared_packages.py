@@ -20,7 +20,7 @@ from tests.provision.packages.conftest import script_at
 from tests.provision.packages.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
 from tests.provision.packages.registry import Registry
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("with_uv")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.usefixtures("with_uv")]
 
 BLOCK = '# /// script\n# dependencies = ["quokka>=1,<3"]\n# ///\n'
 USE = '"""Use it."""\nimport quokka\n\nprint(quokka.VERSION)\n'
@@ -140,7 +140,6 @@ def test_the_question_names_the_package_its_version_and_its_file(
     assert registry.asked == []
 
 
-@pytest.mark.slow
 @pytest.mark.promise("call-1")
 @pytest.mark.parametrize("by", ["approver", "grant", "name alone", "trusting"])
 @pytest.mark.parametrize("form", ["script block", "requirements.txt", "inline"])

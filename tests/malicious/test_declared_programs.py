@@ -15,6 +15,8 @@ from tests.malicious.conftest import SECRET, MakeManager
 from tests.malicious.declared import dialled, front
 from tests.net.http.conftest import Serve, serve
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["dialled", "serve"]
 SHOW = '#!/bin/sh\nprintf "[%s]" "$@"\n'
 

@@ -21,6 +21,8 @@ from tests.malicious.declared import dialled, front, http
 from tests.net.http.conftest import LOCAL, Serve, serve
 from tests.net.http.servers import Seen, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["dialled", "serve"]
 
 

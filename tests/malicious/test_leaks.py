@@ -25,7 +25,7 @@ from skillpouch.secrets.encoded_forms import forms_of
 from skillpouch.secrets.redaction import Redactor
 from tests.malicious.conftest import SECRET, Grant, MakeManager
 
-pytestmark = pytest.mark.promise("call-4")
+pytestmark = [pytest.mark.slow, pytest.mark.promise("call-4")]
 
 # Every way in which a tool may say it; `s` is the secret.
 SAY = """
@@ -124,7 +124,6 @@ def kept_in(state: Path) -> list[bytes]:
     return [path.read_bytes() for path in state.rglob("*") if path.is_file()]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_no_result_no_record_and_no_log_holds_a_granted_secret(
     manager: SkillManager, state: Path, workspace: Path, caplog: pytest.LogCaptureFixture
@@ -167,7 +166,6 @@ def test_what_invoke_raises_does_not_say_it(name: str, manager: SkillManager) ->
     assert "[redacted API_KEY]" in str(error)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("before", [1985, 1990, 1995, 2000, 2003])
 def test_output_that_is_cut_inside_the_secret_shows_no_half_of_it(
@@ -186,7 +184,6 @@ def test_output_that_is_cut_inside_the_secret_shows_no_half_of_it(
         assert [half for half in halves if half in everything] == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("extra", [[], ["--json", "--timings"]], ids=["text", "json"])
 def test_the_command_line_does_not_print_it(
@@ -330,7 +327,6 @@ def pieces_of(value: Any) -> set[str]:
     return {text[at : at + 12] for text in texts for at in range(len(text) - 11)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("indent", [None, 2], ids=["one line", "many lines"])
 def test_no_piece_of_a_json_key_is_shown_by_tools_that_print_their_environment(
     indent: int | None, manager_of: MakeManager, grant: Grant, state: Path

@@ -11,6 +11,8 @@ from tests.malicious.conftest import MakeManager
 from tests.net.http.conftest import LOCAL, Serve, serve
 from tests.net.http.servers import reply
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["serve"]
 SAID = "q7Xw-said-by-somebody-0Zt"
 KEY = "k3Yb-key-of-the-user-9Vm"

@@ -21,6 +21,8 @@ from skillpouch.policy import Answer, Condition, Equals, LimitRule, Present, Que
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
+pytestmark = pytest.mark.slow
+
 RUN = {
     "scripts/run.py": "def main(n: int = 0, force: bool = False) -> str:\n"
     "    open('ran', 'a').write('x')\n    return f'{n} {force}'\n",

@@ -13,7 +13,7 @@ from skillpouch.errors import CallDeniedError, PolicyFileError
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import Grant, MakeManager
 
-pytestmark = pytest.mark.promise("grant-2")
+pytestmark = [pytest.mark.slow, pytest.mark.promise("grant-2")]
 
 SHOW = {"scripts/show.py": "import os\nprint(os.environ.get('API_KEY'))\n"}
 ASKS = "metadata: {skillpouch: {secrets: [API_KEY]}}\n"

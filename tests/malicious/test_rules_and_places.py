@@ -11,6 +11,8 @@ from skillpouch.policy.loading import parse_user_policy
 from skillpouch.policy.rules import RuleError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 FRONT = "name: github\ndescription: d\nmetadata: {skillpouch: {secrets: [GITHUB_TOKEN]}}\n"
 SHOW = {"scripts/issues.py": "import os\nprint(os.environ['GITHUB_TOKEN'])\n"}
 TOKEN = "t0ken-of-the-user"

@@ -21,7 +21,7 @@ from tests.malicious.conftest import Grant, MakeManager
 from tests.swaps import ROUNDS, swapped
 
 # Long enough for SKILLPOUCH_RACE_ROUNDS=5000.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 READ = "print(open('inputs/key').read())\n"
 WRITE = "open('inputs/marker', 'w').write('mine')\n"
@@ -44,7 +44,6 @@ def said_in(manager: SkillManager, tool: str) -> tuple[str, str]:
     return result.outcome, result.content
 
 
-@pytest.mark.slow
 @pytest.mark.promise("call-6")
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
@@ -71,7 +70,6 @@ def test_a_folder_somebody_said_yes_to_never_becomes_another_one(
     assert outcome == "ok"
 
 
-@pytest.mark.slow
 @pytest.mark.promise("grant-5")
 def test_what_one_skill_may_write_does_not_move_what_another_may_read(
     manager_of: MakeManager, grant: Grant, tmp_path: Path, outside: Path
@@ -141,7 +139,6 @@ def test_a_file_of_a_skill_is_never_read_through_a_link_that_leaves_it(
     assert read_inside(file, str(home), 100).data == b"harmless"
 
 
-@pytest.mark.slow
 @pytest.mark.promise("def-2")
 @pytest.mark.parametrize("part", ["skills", "skills/.skillpouch", "skills/.skillpouch/drafts"])
 def test_a_skill_that_is_saved_never_lands_outside(
@@ -233,7 +230,6 @@ def written_in(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in files}
 
 
-@pytest.mark.slow
 @pytest.mark.promise("fs-5")
 def test_calls_that_run_at_once_swap_nothing_that_others_run_later(
     workspace: Path, later: dict[str, str]
@@ -257,7 +253,6 @@ def test_calls_that_run_at_once_swap_nothing_that_others_run_later(
     assert written_in(workspace) == later
 
 
-@pytest.mark.slow
 @pytest.mark.promise("fs-5")
 @pytest.mark.parametrize("tool", ["write", "bash"])
 def test_a_folder_that_turns_into_a_link_lets_no_call_write_what_others_run_later(
@@ -281,7 +276,6 @@ def test_a_folder_that_turns_into_a_link_lets_no_call_write_what_others_run_late
     assert written_in(workspace) == later
 
 
-@pytest.mark.slow
 @pytest.mark.promise("fs-5")
 def test_what_others_run_later_never_leads_a_call_out_of_the_workspace(
     workspace: Path, later: dict[str, str], outside: Path
@@ -302,7 +296,6 @@ def test_what_others_run_later_never_leads_a_call_out_of_the_workspace(
     assert later.keys() <= written_in(workspace).keys()
 
 
-@pytest.mark.slow
 @pytest.mark.promise("fs-5")
 def test_a_call_that_swaps_a_link_to_what_others_run_later_says_so(
     workspace: Path, later: dict[str, str]

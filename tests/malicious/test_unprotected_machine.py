@@ -18,6 +18,8 @@ from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.trust.grants import Grants
 from tests.malicious.conftest import MakeManager
 
+pytestmark = pytest.mark.slow
+
 RUN = {"scripts/run.sh": "echo ran; touch ran\n"}
 
 

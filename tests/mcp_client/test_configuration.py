@@ -16,6 +16,8 @@ from skillpouch.needs import Need
 from skillpouch.policy.loading import parse_project
 from skillpouch.policy.project import McpAddress, McpEntry, McpProgram
 
+pytestmark = pytest.mark.slow
+
 BOTH = """
 [[mcp]]
 name = "files"

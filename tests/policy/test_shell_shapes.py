@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.policy import CommandTest
+from tests.effort import few_or_many
 
 REFUSED = CommandTest("rm *")
 
@@ -495,14 +496,14 @@ _PIECES = [
         "!",
     ),
 ]
-_EXAMPLES = 1_500
 _LOUD_RM = '#!/bin/sh\necho ran >>"$MARK"\n'
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("pol-11")
-def test_no_generated_text_runs_a_refused_command_unseen(tmp_path: Path) -> None:
+@few_or_many("examples", 300, 1_500)
+def test_no_generated_text_runs_a_refused_command_unseen(tmp_path: Path, examples: int) -> None:
     programs, mark, folder = tmp_path / "bin", tmp_path / "mark", tmp_path / "work"
     programs.mkdir()
     folder.mkdir()
@@ -510,7 +511,7 @@ def test_no_generated_text_runs_a_refused_command_unseen(tmp_path: Path) -> None
     (programs / "rm").chmod(0o755)
     variables = {"PATH": f"{programs}:/usr/bin:/bin", "MARK": str(mark)}
 
-    @settings(deadline=None, max_examples=_EXAMPLES, database=None)
+    @settings(deadline=None, max_examples=examples, database=None)
     @given(st.lists(st.sampled_from(_PIECES), min_size=2, max_size=14))
     def tried(pieces: list[str]) -> None:
         text = "".join(pieces)

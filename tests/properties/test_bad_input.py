@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from skillpouch import SkillManager, ToolRegistry
 from skillpouch.tools import Script, Stub, Tool, wire_name
 
+pytestmark = pytest.mark.slow
+
 SKILL = b"---\nname: victim\ndescription: Suffers.\ntools:\n  - name: own\n---\n\nRun it.\n"
 FILES = {
     "SKILL.md": SKILL,

@@ -2,6 +2,7 @@ import json
 import re
 import string
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from skillpouch.checks.report import find_hidden_text, find_shadowed_modules
 from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
 from skillpouch.text import clean
+
+pytestmark = pytest.mark.slow
 
 without_deadline = settings(deadline=None)
 

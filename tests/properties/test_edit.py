@@ -2,12 +2,15 @@
 
 import codecs
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from skillpouch.builtins.workspace.edit import apply, find_changes, short_diff
 from skillpouch.builtins.workspace.read import StoredText
 from skillpouch.errors import ToolFaultError
+
+pytestmark = pytest.mark.slow
 
 _text = st.text(alphabet="ab \n\té漢\r", max_size=12)
 _plain = st.text(alphabet="ab \n\té漢", max_size=12)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from skillpouch.shell.flags import FlagError, Flags, read_flags
 from skillpouch.shell.prompt import system_prompt
 from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_page
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,3}(_[a-z]{1,3})?", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

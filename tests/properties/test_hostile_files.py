@@ -13,6 +13,8 @@ import pytest
 
 from skillpouch import SkillManager
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[[Path], object]
 
 SKILL = "---\nname: {name}\ndescription: It helps.\n---\n\nDo it.\n"

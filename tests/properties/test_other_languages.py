@@ -10,6 +10,8 @@ from skillpouch.signatures.shebang import Language, read_shebang
 from skillpouch.signatures.signature import Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES: tuple[Language, ...] = ("shell", "javascript", "typescript", "ruby", "perl")
 MEGABYTE = 1_000_000
 PIECES = r"""

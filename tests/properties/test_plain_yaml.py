@@ -1,8 +1,11 @@
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillpouch.declarations.frontmatter import read_plain
 from skillpouch.declarations.strict_yaml import YamlError, load
+
+pytestmark = pytest.mark.slow
 
 _CHARACTERS = st.sampled_from("ab1 0.-:#'\"[]{},&*!|>%@`\\~=?xe+_éT\n\t\u2028\x85")
 _KEYS = st.sampled_from(["name", "description", "a", "b-c", "null", "on", "_x", "1", "Ä", ""])

@@ -31,6 +31,8 @@ from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Mode
 from skillpouch.tools import Effect
 
+pytestmark = pytest.mark.slow
+
 OFTEN = settings(deadline=None, max_examples=100)
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -4,12 +4,15 @@ import argparse
 import keyword
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.signatures.argv import words
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Signature
+
+pytestmark = pytest.mark.slow
 
 # Pieces that make text look like a script, so that readers are reached and not only the parser.
 PIECES = st.sampled_from(

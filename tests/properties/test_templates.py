@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from skillpouch.templates import (
     TextTemplate,
     UrlTemplate,
 )
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("a", "b-c", "D_1")
 # What values hold when somebody means harm, among what they hold otherwise.

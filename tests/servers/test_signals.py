@@ -9,6 +9,8 @@ import pytest
 
 from tests.servers.processes import signal_other_thread
 
+pytestmark = pytest.mark.slow
+
 # Raise it to try more often.
 ROUNDS = int(os.environ.get("SKILLPOUCH_SIGNAL_ROUNDS", "10"))
 SERVES = """
@@ -31,7 +33,6 @@ for _ in range(int(sys.argv[1])):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.promise("stop-1")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_every_signal_stops_a_server(number: signal.Signals) -> None:

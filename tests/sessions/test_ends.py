@@ -13,6 +13,8 @@ from skillpouch.sessions import SessionEndedError, UnknownSessionError
 from tests.runtime.test_removal import nest
 from tests.sessions.conftest import data, files, processes_in, say, state
 
+pytestmark = pytest.mark.slow
+
 
 def rows() -> dict[str, int]:
     with closing(sqlite3.connect(state() / "sessions.sqlite3")) as connection:

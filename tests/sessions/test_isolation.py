@@ -9,10 +9,11 @@ from skillpouch import SessionManager
 from skillpouch.errors import UnknownToolError
 from tests.sessions.conftest import say
 
+pytestmark = pytest.mark.slow
+
 WAYS = 64
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("sess-1")
 async def test_the_right_tool_every_time_under_sixty_four_calls(sessions: SessionManager) -> None:
@@ -32,7 +33,6 @@ async def test_the_right_tool_every_time_under_sixty_four_calls(sessions: Sessio
     assert {content for name, content in answers if name == "b"} == {f"b {where['b']}"}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.promise("sess-1")
 async def test_what_one_removes_changes_and_destroys_never_touches_the_other(
@@ -69,7 +69,6 @@ async def test_what_one_removes_changes_and_destroys_never_touches_the_other(
     assert await sessions.list_sessions() == ["steady"]
 
 
-@pytest.mark.slow
 async def test_one_session_used_and_left_by_many_at_once_ends_as_one_of_them_left_it(
     sessions: SessionManager,
 ) -> None:

@@ -10,6 +10,8 @@ from skillpouch import Policy, SessionManager
 from skillpouch.sessions import SessionPolicyError, UnknownSessionError
 from tests.sessions.conftest import files, say, state
 
+pytestmark = pytest.mark.slow
+
 # Begins sessions, one after the other, each with a skill; prints each that is complete.
 HOST = """
 import asyncio, sys
@@ -41,7 +43,6 @@ async def test_a_session_goes_on_where_it_was() -> None:
     await after.close()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.promise("sess-3")
 async def test_no_session_that_was_begun_is_lost_by_kill_9() -> None:

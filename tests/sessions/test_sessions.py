@@ -23,6 +23,8 @@ from skillpouch.sessions.errors import SessionNameError
 from tests.conftest import WriteSkill
 from tests.sessions.conftest import files, say, state
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_skill_is_used_and_removed(sessions: SessionManager) -> None:
     session = await sessions.create_session()

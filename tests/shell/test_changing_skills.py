@@ -15,6 +15,8 @@ from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.responses import ToolResponse
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 DEFINE = """\
 pouch.define_tool --name twice --description 'Twice a number.' \\
   --parameters '{"n": {"type": "integer"}}' --code 'return args["n"] * 2'"""

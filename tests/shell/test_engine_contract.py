@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from bashkit import Bash, BashError, BuiltinContext, BuiltinResult, ExecutionProfile, FileSystem
 
+pytestmark = pytest.mark.slow
+
 
 async def tool(context: BuiltinContext) -> BuiltinResult:
     return BuiltinResult(f"{context.name} {context.argv} {context.stdin!r}\n")

@@ -17,7 +17,7 @@ from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.script_run import notes_on, refusal_of
 from tests.conftest import WriteSkill
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PARAMETERS = {
     "type": "object",

@@ -16,6 +16,8 @@ from skillpouch.runtime.timers import clocks_stopped
 from skillpouch.shell.builder import ScriptedToolBuilder
 from skillpouch.shell.inproc_engine import InprocEngine
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 

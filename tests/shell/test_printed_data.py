@@ -12,6 +12,8 @@ from skillpouch.shell.builder import EngineKind
 from tests.conftest import WriteSkill
 from tests.net.http.servers import Server, reply
 
+pytestmark = pytest.mark.slow
+
 TRUSTING = Policy(mode="trusting", rules=[Rule(verdict="allow", needs=["host"], path="/")])
 NOISY = """\
 def handler(args):

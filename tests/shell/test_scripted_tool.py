@@ -30,6 +30,8 @@ from skillpouch.shell.errors import CommandNameError, StateTokenError, ToolError
 from skillpouch.shell.limits import ExecutionLimits
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 INTEGER = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 ENGINES: tuple[EngineKind, ...] = ("worker", "inproc")
 
@@ -244,7 +246,6 @@ async def test_an_analysis_runs_nothing_and_says_what_would(tool: ScriptedTool) 
     assert wrong.error.startswith("parse error")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.promise("script-4")
 async def test_the_clock_stops_while_somebody_is_asked() -> None:

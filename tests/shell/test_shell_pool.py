@@ -15,6 +15,8 @@ from skillpouch import ScriptedTool, ToolArgs, ToolDef
 from skillpouch.shell.builder import EngineKind
 from tests.shell.test_engine_contract import LOOK, MESS
 
+pytestmark = pytest.mark.slow
+
 ENGINES: list[EngineKind] = ["inproc", "worker"]
 
 

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from skillpouch import SkillManager
 from skillpouch.shell.skill_commands import files_of
 from tests.conftest import WriteSkill
+
+pytestmark = pytest.mark.slow
 
 
 def descriptors() -> int:

@@ -18,6 +18,8 @@ from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done,
 from skillpouch.shell.worker_engine import WorkerEngine
 from skillpouch.shell.worker_pool import Workers
 
+pytestmark = pytest.mark.slow
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -17,6 +17,8 @@ from skillpouch.integrations.openai import run_openai_calls
 from skillpouch.testing import CassetteError, CassetteMissError, cassette
 from skillpouch.testing.cassette import CassetteFileError, CassetteSecretError, read_cassette
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 24
 

@@ -9,6 +9,8 @@ from skillpouch import Policy
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.testing import run_tool
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "skills"
 

@@ -11,6 +11,8 @@ from tests.backends.node.cases import FOREVER, FS, handler
 from tests.backends.node.conftest import NewManager
 from tests.backends.node.test_same import facts
 
+pytestmark = pytest.mark.slow
+
 SEEN = handler(
     "const own = Object.entries(process.env).filter(([name]) => name.startsWith('TOOL_'));",
     "return [args, Object.fromEntries(own), globalThis.seen, (globalThis.seen = true)];",

@@ -13,6 +13,8 @@ from skillpouch import SkillManager
 from tests.backends.node.cases import handler
 from tests.backends.node.conftest import NewManager
 
+pytestmark = pytest.mark.slow
+
 WHO = {"who.mjs": handler("return process.pid;")}
 
 
@@ -44,7 +46,6 @@ def test_calls_that_follow_each_other_at_once_each_have_a_fresh_node(
     assert {(each.outcome, each.structured, each.warm) for each in results} == {("ok", 1, True)}
 
 
-@pytest.mark.slow
 async def test_fifty_calls_at_once_each_get_their_own_answer(manager_of: NewManager) -> None:
     manager = manager_of({"n.mjs": handler("return Number(process.env.TOOL_ARGS.length);")})
 
@@ -69,7 +70,6 @@ def test_a_node_that_was_killed_while_it_waited_is_replaced(manager_of: NewManag
         assert result.warm or result.cold_because == "the process that waited for it had ended"
 
 
-@pytest.mark.slow
 async def test_calls_are_answered_while_waiting_nodes_are_killed(manager_of: NewManager) -> None:
     manager = manager_of({"slow.mjs": handler("return args;")})
     folder = workspace_of(manager)
@@ -92,7 +92,6 @@ async def test_calls_are_answered_while_waiting_nodes_are_killed(manager_of: New
     assert sum(each.outcome == "ok" for each in results) > 20
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_two_hundred_calls_leave_memory_descriptors_and_processes_flat(
     manager_of: NewManager,

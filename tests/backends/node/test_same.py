@@ -9,6 +9,8 @@ from skillpouch import Limits, SkillManager, ToolResult
 from tests.backends.node.cases import FS, SAME, handler
 from tests.backends.node.conftest import NewManager
 
+pytestmark = pytest.mark.slow
+
 _PROCESS_ID = re.compile(r"\(node:\d+\)")
 
 

@@ -13,6 +13,8 @@ from skillpouch.policy import Policy, Rule
 from tests.conftest import WriteSkill
 from tests.discovery.text_skills.test_folders import texts
 
+pytestmark = pytest.mark.slow
+
 COUNT = {
     "name": "count_words",
     "description": "Count the words of a text",

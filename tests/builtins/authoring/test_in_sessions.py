@@ -9,6 +9,8 @@ from skillpouch.checks.report import check_skills
 from skillpouch.errors import UnknownToolError
 from tests.sessions.conftest import say, state
 
+pytestmark = pytest.mark.slow
+
 SHOUT: dict[str, Any] = {
     "name": "shout",
     "description": "Say it in capital letters",

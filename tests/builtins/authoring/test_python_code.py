@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from skillpouch.builtins.authoring.request import NotPythonError, python_module
 
+pytestmark = pytest.mark.slow
+
 MULTILINE = '''text = """first
   second
 \tthird"""
@@ -118,7 +120,6 @@ _LINES = st.lists(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @settings(deadline=None, max_examples=150)
 @given(_LINES)
@@ -134,7 +135,6 @@ def test_any_lines_are_one_function_or_refused(lines: list[str]) -> None:
     assert handler.name == "handler"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @settings(deadline=None, max_examples=100)
 @given(st.text())

@@ -15,6 +15,8 @@ from skillpouch.builtins.authoring.request import (
 )
 from skillpouch.errors import ToolFaultError
 
+pytestmark = pytest.mark.slow
+
 CODE = "return {'count': len(args['text'].split())}"
 
 
@@ -122,7 +124,6 @@ _JSON = st.recursive(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 @settings(deadline=None, max_examples=100)
 @given(_JSON)

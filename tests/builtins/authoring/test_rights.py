@@ -7,6 +7,8 @@ import pytest
 
 from skillpouch import Policy, SkillManager
 
+pytestmark = pytest.mark.slow
+
 READ_SECRET = {
     "python": "import os\nreturn os.environ.get('API_KEY', 'none')",
     "javascript": "return process.env.API_KEY ?? 'none';",

@@ -19,6 +19,8 @@ from skillpouch.policy.policy import limits_of
 from skillpouch.policy.project import Project
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_command_runs_confined_in_the_workspace(use: Use, workspace: Path) -> None:
     result = use("bash", command="pwd; echo oops >&2; touch made; exit 3")
@@ -248,7 +250,6 @@ if sys.argv[2] == "forgotten":
 
 
 @pytest.mark.promise("tool-4")
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "exit", "forgotten"])
 def test_no_job_outlives_its_host_or_its_session(end: str, workspace: Path) -> None:
     words = [sys.executable, "-c", _HOST, str(workspace), end]
@@ -272,7 +273,6 @@ _SECOND = LimitRule(values={"timeout_seconds": 1}, tools=["bash"])
 _PROJECT = Project(limits=(LimitRule(values={"timeout_seconds": 1}),))
 
 
-@pytest.mark.slow
 @pytest.mark.promise("job-1")
 @pytest.mark.parametrize(
     ("limits", "policy", "timeout", "arguments"),

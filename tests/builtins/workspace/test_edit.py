@@ -6,6 +6,8 @@ import pytest
 from skillpouch.errors import InvalidArgumentsError
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_place_is_changed_and_shown(use: Use, workspace: Path) -> None:
     (workspace / "f").write_text("".join(f"line {n}\n" for n in range(1, 10)))

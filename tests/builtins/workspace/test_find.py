@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from skillpouch.builtins.workspace.search.patterns import PathPattern, PatternError
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def tree(workspace: Path) -> Path:

@@ -16,6 +16,8 @@ from skillpouch.errors import ToolFaultError
 from skillpouch.limits import Limits
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 RIPGREP = shutil.which("rg") or ""
 GREP = next(tool for tool in built_in_tools() if tool.name == "grep")
 ENGINES = [
@@ -208,7 +210,6 @@ async def test_a_name_that_is_no_text_is_shown(grep: Grep, workspace: Path) -> N
     assert (await grep("hit")).text == "na\\xffme:1:hit"
 
 
-@pytest.mark.slow
 async def test_a_catastrophic_expression_ends_in_time(workspace: Path) -> None:
     (workspace / "f").write_text("a" * 40 + "b\n")
     call = call_of(workspace, {"pattern": "^(a+)+$"}, timeout_seconds=1.0)

@@ -10,6 +10,9 @@ import pytest
 from skillpouch.builtins.workspace.grep import search_with
 from skillpouch.errors import ToolFaultError
 from tests.builtins.workspace.test_grep import call_of
+from tests.effort import all_but_exhaustive
+
+pytestmark = pytest.mark.slow
 
 RIPGREP = shutil.which("rg") or ""
 WORDS = ["foo", "bar", "Foo", "x1", "_y", "é", "ß", "漢字", "a.b", "(z)", "", " ", "\t", "\r"]
@@ -75,10 +78,9 @@ async def ask(workspace: Path, question: dict[str, Any], program: str) -> Any:
     return answer.text, answer.structured
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not RIPGREP, reason="ripgrep is not installed: apt install ripgrep")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", all_but_exhaustive(range(12), {0, 1, 2}))
 async def test_both_engines_find_the_same(seed: int, workspace: Path) -> None:
     chance = random.Random(seed)
     make_tree(workspace, chance)

@@ -7,6 +7,8 @@ import pytest
 from skillpouch.errors import SkillpouchError
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["environments", "programs"])
 def kept(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -11,6 +11,8 @@ from skillpouch.errors import BuiltInNameError
 from skillpouch.registry.registry import WORKSPACE_NAMES
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 ORDER = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
 
 

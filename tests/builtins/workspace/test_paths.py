@@ -14,6 +14,8 @@ from skillpouch.untrusted_files import find_place
 from skillpouch.workspace.files import WorkspaceFiles
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 PATH_TOOLS = [
     ("read", "file_path", {}),
     ("write", "file_path", {"content": "x"}),
@@ -122,7 +124,6 @@ while True:
 
 
 @pytest.mark.promise("tool-1")
-@pytest.mark.slow
 def test_a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere(
     workspace: Path, outside: Path
 ) -> None:

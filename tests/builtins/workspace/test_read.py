@@ -5,6 +5,8 @@ import pytest
 from skillpouch.results import Attachment
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 
 

@@ -16,6 +16,8 @@ from skillpouch.policy.policy import Policy
 from skillpouch.workspace import read_only
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 FILES = [".git/hooks/pre-commit", ".git/config", ".envrc", ".mcp.json", ".claude/settings.json"]
 MORE = [
     ".vscode/tasks.json",

@@ -13,6 +13,8 @@ from skillpouch.results import ChangedFile
 from skillpouch.workspace.files import WorkspaceFiles
 from tests.builtins.workspace.conftest import Use
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_new_file_and_its_folders_are_made(use: Use, workspace: Path) -> None:
     result = use("write", file_path="a/b/c.txt", content="Grüße\n")

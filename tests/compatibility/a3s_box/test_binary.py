@@ -13,6 +13,8 @@ from tests.backends.conftest import Download, certificate, download
 from tests.conftest import WriteSkill
 from tests.net.http.conftest import LOCAL
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["certificate", "download"]
 
 MY_BINARY = """\

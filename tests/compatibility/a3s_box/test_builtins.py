@@ -8,6 +8,8 @@ from skillpouch import SkillManager
 from skillpouch.errors import OutsideWorkspaceError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 SEVEN = {
     "bash": "Execute shell commands",
     "read": "Read file contents",

@@ -11,6 +11,8 @@ from tests.conftest import WriteSkill
 from tests.net.http.conftest import LOCAL
 from tests.net.http.servers import Seen, Server, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 WEATHER = """\
 name: weather
 description: Weather.

@@ -10,6 +10,8 @@ from skillpouch import SkillManager
 from skillpouch.errors import InvalidArgumentsError
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 PROCESS = """\
 name: processing
 description: Process.

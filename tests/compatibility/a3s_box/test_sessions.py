@@ -8,6 +8,8 @@ from skillpouch import SessionManager, SkillManager, ToolExecutor
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
 
+pytestmark = pytest.mark.slow
+
 BUILT_INS = ["bash", "read", "write", "edit", "grep", "glob", "ls"]
 
 # "Script Tools", with the frontmatter of "SKILL.md Format" around it.

@@ -9,6 +9,8 @@ from skillpouch import ScriptedTool, SkillpouchError, ToolArgs, ToolDef
 from skillpouch.shell.limits import ExecutionLimits
 from tests.compatibility.bashkit.shop import schema, shop
 
+pytestmark = pytest.mark.slow
+
 # "Example output", to the letter.
 SYSTEM_PROMPT = """\
 # api_name

@@ -11,7 +11,7 @@ from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.limits import ExecutionLimits
 from tests.compatibility.bashkit.shop import schema, shop
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

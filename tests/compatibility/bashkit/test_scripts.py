@@ -9,7 +9,7 @@ import pytest
 from skillpouch import ScriptedTool, ToolArgs, ToolDef
 from tests.compatibility.bashkit.shop import Engine, schema, shop
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(params=["worker", "inproc"], scope="module")

@@ -12,7 +12,7 @@ from skillpouch import Policy, ScriptedTool, SkillManager
 from skillpouch.policy import Question, Rule
 from tests.conftest import WriteSkill
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 GREET = '''\
 """Greet somebody."""

@@ -9,6 +9,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.errors import CallDeniedError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 PYTHON = """def handler(args):

@@ -8,6 +8,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.errors import UnknownToolError
 
+pytestmark = pytest.mark.slow
+
 # §6, "Examples": the bodies of the two handlers.
 PYTHON_BODY = """text = args.get("text", "")
 words = text.split()

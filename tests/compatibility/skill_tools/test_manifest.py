@@ -9,6 +9,8 @@ import pytest
 
 from skillpouch import SkillManager, Tool
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 SKILL_MD = "---\nname: count-words\ndescription: Counts words\n---\nUse `count_words`.\n"

@@ -14,6 +14,8 @@ import pytest
 
 from skillpouch import SkillManager
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 COUNT_WORDS_MD = "---\nname: count-words\ndescription: Counts words\n---\nUse `count_words`.\n"

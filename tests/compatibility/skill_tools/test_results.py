@@ -10,6 +10,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.errors import ScriptExecutionError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 FAILING = {

@@ -10,6 +10,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.errors import InvalidArgumentsError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 # §6, "JavaScript Convention" and "Examples", to the letter but for the logic left open there.

@@ -19,6 +19,8 @@ from skillpouch.discovery.text_skills.folders import (
 )
 from skillpouch.environment import state_directory
 
+pytestmark = pytest.mark.slow
+
 FILES = {"SKILL.md": "---\nname: a\n---\n", "scripts/run.py": "print('é')\r\n"}
 
 # Keeps a text and says where; what it prints next is "gone" when it has let it go.

@@ -13,6 +13,8 @@ from skillpouch.errors import UnknownToolError
 from tests.discovery.text_skills.test_folders import texts
 from tests.sessions.conftest import say
 
+pytestmark = pytest.mark.slow
+
 
 def skill(name: str = "words", said: str = "one", extra: str = "") -> str:
     return f"""---

@@ -11,7 +11,7 @@ from skillpouch.skills import Skill
 from skillpouch.trust.grants import Grants
 from tests.discovery.watching import skills
 
-pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # longer than what is waited for
 KEY = Need(kind="secret", value="API_KEY")
 TELL = '"""Tell."""\nimport os\n\n\ndef handler(args):\n    return "API_KEY" in os.environ\n'
 

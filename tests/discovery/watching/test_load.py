@@ -13,6 +13,8 @@ from skillpouch import SkillManager
 from skillpouch.discovery.watching.listening import Changes
 from tests.discovery.watching import skills
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from skillpouch.problems import Problem
 
@@ -77,13 +79,17 @@ class Storm:
             assert self.heard.wait_for(fact, SECONDS), "an edit was not noticed"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 # Looking takes longer than being told: as many edits again would only take more time.
 @pytest.mark.parametrize(
     ("polling", "edits", "calls_wanted"),
-    [(True, 125, 500), (False, 500, 2_000)],
-    ids=["polling", "events"],
+    [
+        (True, 50, 200),
+        (False, 100, 400),
+        pytest.param(True, 125, 500, marks=pytest.mark.exhaustive),
+        pytest.param(False, 500, 2_000, marks=pytest.mark.exhaustive),
+    ],
+    ids=["polling", "events", "polling for long", "events for long"],
 )
 async def test_edits_during_calls_give_no_wrong_version_and_lose_no_tool(
     tmp_path: Path, polling: bool, edits: int, calls_wanted: int

@@ -18,7 +18,7 @@ from tests.discovery.watching import skills
 if TYPE_CHECKING:
     from skillpouch.discovery.watching.watcher import SkillWatcher
 
-pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # longer than what is waited for
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from skillpouch.discovery.watching.watcher import AlreadyWatchedError
 from skillpouch.errors import MissingExtraError
 from tests.discovery.watching import skills
 
-pytestmark = pytest.mark.timeout(180)  # longer than what is waited for
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # longer than what is waited for
 SECONDS = 60.0
 DEMO = Names(skills=("demo",), tools=("demo.say",))
 WAYS = pytest.mark.parametrize("polling", [True, False], ids=["polling", "events"])
@@ -249,7 +249,6 @@ def _wait_for(file: Path) -> None:
     raise AssertionError(f"{file} never came")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_is_left_behind_after_watching(root: Path, tmp_path: Path) -> None:
     program = (
@@ -303,7 +302,6 @@ def test_old_versions_are_removed_when_nobody_runs_them(root: Path) -> None:
         assert digest_of(folders[-1]) == digest_of(root / "demo")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @WAYS
 def test_a_skill_that_never_keeps_still_is_served_all_the_same(root: Path, polling: bool) -> None:
@@ -348,7 +346,6 @@ with manager.watch(heard.put, polling=False):
 """
 
 
-@pytest.mark.slow
 def test_a_watcher_polls_when_inotify_is_used_up(root: Path) -> None:
     # In a user namespace the number of instances can be set (user_namespaces(7)), for it alone.
     limit = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" -c "$1" "$2"'

@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.execution.preforked.ways import Ways
+
+pytestmark = pytest.mark.slow
 
 
 def rewrite(file: Path, text: str) -> None:

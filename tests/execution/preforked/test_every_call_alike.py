@@ -9,6 +9,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.results import ToolResult
 
+pytestmark = pytest.mark.slow
+
 CALLS = 7  # lessons end with the third, pages are noted in the fourth and used from the fifth on
 Calls = Callable[..., list[ToolResult]]
 

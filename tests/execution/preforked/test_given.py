@@ -5,6 +5,8 @@ import pytest
 from skillpouch.execution.command import Ended
 from tests.execution.preforked.ways import EXTRA, Given, Ways
 
+pytestmark = pytest.mark.slow
+
 READS = "import sys\ndata = sys.stdin.buffer.read()\nprint(len(data), hash(data) and data[:9])\n"
 LOOKS = """
 import os, select, stat, sys

@@ -6,6 +6,8 @@ import pytest
 
 from tests.execution.preforked.ways import Given, Ways
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = Given(installed=True)
 FAILED = "its imports fail before the call, as those that start threads do"
 

@@ -9,6 +9,8 @@ from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.recipe import find_python
 from tests.execution.warm_calls import Skill
 
+pytestmark = pytest.mark.slow
+
 LOOKS = """
 import sys
 print(*sys.version_info[:2], sep=".")

@@ -8,6 +8,8 @@ import pytest
 
 from skillpouch import SkillManager
 
+pytestmark = pytest.mark.slow
+
 # In a process of its own: it forks, and what it counts is the whole process.
 PRELUDE = """
 import os, resource

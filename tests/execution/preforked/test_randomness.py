@@ -4,6 +4,8 @@ import pytest
 
 from tests.execution.preforked.ways import Given, Ways
 
+pytestmark = pytest.mark.slow
+
 CALLS = 4
 CASES = {
     "random": "import random\nprint(random.random())\n",

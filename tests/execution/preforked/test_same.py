@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.effort import all_but_exhaustive
 from tests.execution.preforked.cases import (
     endings,
     errors,
@@ -18,11 +19,15 @@ from tests.execution.preforked.cases import (
 from tests.execution.preforked.exceptions import ALWAYS_COLD, DIFFERENT, NOT_BARE
 from tests.execution.preforked.ways import Ways, merged
 
+pytestmark = pytest.mark.slow
+
 TABLES = (
     *(endings, last_words, errors, hooks, streams, texts),
     *(interpreter, library, processes, threads, surroundings),
 )
 CASES = merged(*(table.CASES for table in TABLES))
+# Some of each table; `make test-all` compares every case with a bare Python.
+FIRST = {name for table in TABLES for name in list(table.CASES)[::4]}
 SIBLINGS = {**last_words.SIBLINGS, **errors.SIBLINGS, **interpreter.SIBLINGS}
 
 
@@ -39,7 +44,9 @@ def test_a_warm_call_gives_what_a_fresh_python_gives(ways: Ways, name: str) -> N
         assert [ways.warm(script) for _ in range(3)] == [cold] * 3
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_BARE])
+@pytest.mark.parametrize(
+    "name", all_but_exhaustive((name for name in CASES if name not in NOT_BARE), FIRST)
+)
 def test_a_confined_call_gives_what_a_bare_python_gives(ways: Ways, name: str) -> None:
     script = ways.write(name, CASES[name], SIBLINGS)
 

@@ -13,6 +13,8 @@ from skillpouch.execution.proxy.allowlist import Allowlist
 from skillpouch.execution.proxy.connection import Connection
 from skillpouch.execution.proxy.dialer import Dialer
 
+pytestmark = pytest.mark.slow
+
 GRANTED = Allowlist(hosts=("example.com", "10.0.0.1"), skill="weather")
 
 

@@ -20,6 +20,8 @@ from skillpouch.errors import (
 )
 from skillpouch.integrations.langchain import SkillpouchTool, get_skill_tools
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 FAILS = 'echo "half of it"\necho "Error: Invalid PDF format" >&2\nexit 3\n'

@@ -11,6 +11,8 @@ from skillpouch import SkillManager
 from skillpouch.integrations.langchain import create_langchain_tools
 from skillpouch.tools import is_wire_name, skill_wire_name
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 

@@ -20,6 +20,8 @@ from skillpouch.integrations.langchain import (
 )
 from skillpouch.policy.approval import Answer, Question
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples" / "skills"

@@ -15,6 +15,8 @@ from skillpouch import ScriptedTool, SkillManager
 from skillpouch.integrations.langchain import SkillpouchMiddleware, create_langchain_tools
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 FINDING = ["activate_skill", "read_skill_file", "search_tools"]

@@ -16,6 +16,8 @@ from skillpouch.policy.approval import Question
 from skillpouch.policy.rules import Rule
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 CONFIG: Any = {"configurable": {"thread_id": "one"}}

@@ -13,6 +13,8 @@ from skillpouch.results import HttpAnswer
 from tests.net.http.conftest import Call, Serve
 from tests.net.http.servers import Seen, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * 1024
 
 

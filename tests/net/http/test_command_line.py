@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.net.http.conftest import MakeManager, Serve
 from tests.net.http.servers import reply
+
+pytestmark = pytest.mark.slow
 
 
 def skillpouch(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

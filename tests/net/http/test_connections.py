@@ -13,6 +13,8 @@ from skillpouch.net.http.pools import pool_for
 from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import reply
 
+pytestmark = pytest.mark.slow
+
 
 async def test_the_second_call_uses_the_connection_of_the_first(
     serve: Serve, manager_of: MakeManager

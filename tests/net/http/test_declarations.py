@@ -6,6 +6,8 @@ import pytest
 
 from tests.net.http.conftest import MakeManager
 
+pytestmark = pytest.mark.slow
+
 URL = "https://api.example.com/v1"
 NAMES = ("a", "audio_file", "file", "file_path", "name", "path")
 

@@ -14,6 +14,8 @@ from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import reply
 from tests.net.test_addresses import INSIDE
 
+pytestmark = pytest.mark.slow
+
 
 class Recorder(httpcore2.AsyncMockBackend):
     """Dials nothing: it notes what would have been dialled; some addresses do not answer."""

@@ -10,6 +10,8 @@ from skillpouch.net.http.exchange import retry_delay
 from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import Seen, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 HOSTS = "name: demo\ndescription: d\n"
 
 

@@ -17,6 +17,8 @@ from skillpouch.net.http.request import Filling, make_request
 from skillpouch.tools import Http
 from tests.net.http.conftest import Call, MakeManager, Serve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "get", "Put"])
 def test_every_method_arrives_however_it_is_spelt(method: str, serve: Serve, call: Call) -> None:

@@ -13,6 +13,8 @@ from skillpouch.trust.errors import UngrantedError
 from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import Seen, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 KEY = "hunter2/secret+key"
 
 

@@ -16,6 +16,8 @@ from skillpouch.results import ToolResult
 from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import Seen, Writer
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nConnection: close\r\n\r\n"
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -17,6 +17,8 @@ from skillpouch.net.http.request import UploadError, open_upload
 from tests.net.http.conftest import Call, MakeManager, Serve
 from tests.net.http.servers import Seen, Writer, reply
 
+pytestmark = pytest.mark.slow
+
 WHISPER = {"file": {"path": "${audio_file}"}, "model": "whisper-1"}
 
 

@@ -11,6 +11,8 @@ from skillpouch.provision.packages.configuration import (
     uv_settings,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_installer_sees_its_own_variables_only(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {

@@ -16,6 +16,8 @@ from tests.conftest import WriteSkill
 from tests.provision.packages.conftest import installed, script_at
 from tests.provision.packages.registry import Registry
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["skillpouch"]  # a fixture of the command line's tests
 
 DAY = 86_400

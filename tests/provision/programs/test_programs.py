@@ -21,6 +21,8 @@ from skillpouch.provision.programs.programs import open_programs, program_for
 from skillpouch.trust.errors import DownloadError, HashDiffersError, PinNeededError, UngrantedError
 from tests.provision.programs.conftest import MakeTerms, Server
 
+pytestmark = pytest.mark.slow
+
 
 def left_over() -> list[Path]:
     root = programs_directory()
@@ -341,7 +343,6 @@ print(asyncio.run(program_for(wanted, Terms(skill="demo", opener=opener))))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.promise("get-3")
 async def test_after_a_kill_in_the_middle_nothing_counts_and_the_next_call_goes_on(
     server: Server,
@@ -371,7 +372,6 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.slow
 async def test_two_processes_at_once_fetch_once(server: Server) -> None:
     server.body = b"x" * 3_000_000
     words = [sys.executable, "-c", PROCESS, server.host, server.digest]

@@ -7,6 +7,8 @@ import pytest
 from skillpouch.provision.programs.fetching import Wanted, for_platform, this_platform, wanted_for
 from skillpouch.trust.errors import DownloadError
 
+pytestmark = pytest.mark.slow
+
 HASH = "ab" * 32
 
 

@@ -24,6 +24,8 @@ from tests.servers.grpc.serving import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 SLOW = pb.ExecuteToolRequest(tool="demo.slow", call_id="mine")
 
 

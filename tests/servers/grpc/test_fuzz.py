@@ -17,6 +17,8 @@ from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, listening
 
+pytestmark = pytest.mark.slow
+
 METHODS = pb.DESCRIPTOR.services_by_name["Skillpouch"].methods_by_name
 EXPECTED = {
     grpc.StatusCode.OK,
@@ -55,7 +57,6 @@ async def send(channel: Any, method: str, data: bytes) -> tuple[Any, str]:
 
 
 @pytest.mark.promise("grpc-5")
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_any_bytes_get_an_answer_or_an_error_and_the_server_lives(
     new_server: NewServer,

@@ -17,6 +17,8 @@ from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, listening, refusal
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-enough-length"
 
 

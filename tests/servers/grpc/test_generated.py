@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 PYTHON = REPOSITORY / "build/generator/bin/python"
 HOME = Path("skillpouch/servers/grpc/v1")

@@ -13,9 +13,12 @@ import pytest
 
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.servers.grpc.v1.skillpouch_pb2_grpc import SkillpouchStub
+from tests.effort import few_or_many
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, listening, running_in, until
 from tests.servers.processes import lineage
+
+pytestmark = pytest.mark.slow
 
 AT_ONCE = 64
 
@@ -34,18 +37,19 @@ async def all_right(stub: Any, numbers: Iterator[int]) -> list[int]:
     return wrong
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_two_thousand_calls_at_once_are_answered_rightly(new_server: NewServer) -> None:
+@few_or_many("calls", 400, 2_000)
+async def test_thousands_of_calls_at_once_are_answered_rightly(
+    new_server: NewServer, calls: int
+) -> None:
     server = new_server(most_running_per_session=AT_ONCE)
     async with connected(server) as stub:
-        wrong = await all_right(stub, iter(range(2_000)))
+        wrong = await all_right(stub, iter(range(calls)))
 
     assert wrong == []
-    assert 'skillpouch_calls_total{outcome="ok"} 2000\n' in server.metrics.text()
+    assert f'skillpouch_calls_total{{outcome="ok"}} {calls}\n' in server.metrics.text()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_killed_zygote_loses_its_call_and_every_other_call_is_answered(
     new_server: NewServer, workspace: Path
@@ -72,7 +76,6 @@ async def test_a_killed_zygote_loses_its_call_and_every_other_call_is_answered(
     assert running_in(workspace) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_clients_that_come_and_leave_in_the_middle_leave_nothing(
     new_server: NewServer, workspace: Path

@@ -19,6 +19,8 @@ from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import PATIENCE_SECONDS, listening
 from tests.servers.grpc.test_sessions import SHOUT
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 CLIENTS = REPOSITORY / "build/clients"
 PROTO = Path(str(v1.__file__)).with_name("skillpouch.proto")

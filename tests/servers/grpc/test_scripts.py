@@ -24,6 +24,8 @@ from tests.servers.processes import lineage, processes_with
 
 pytest.importorskip("bashkit")
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_script_calls_the_tools_of_its_session(new_server: NewServer) -> None:
     async with connected(new_server()) as stub:
@@ -94,7 +96,6 @@ async def test_a_killed_worker_loses_its_script_and_the_next_one_is_answered(
     assert (after.status, after.stdout) == ("ok", "again\n")
 
 
-@pytest.mark.slow
 async def test_a_client_of_the_command_makes_a_tool_and_calls_it(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
     words = ("serve", "grpc", "--listen", "127.0.0.1:0", "--root", "skills", "--define-tools")

@@ -3,10 +3,13 @@
 import json
 
 import grpc
+import pytest
 
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from tests.servers.grpc.conftest import NewServer
 from tests.servers.grpc.serving import call, connected, refusal
+
+pytestmark = pytest.mark.slow
 
 SHOUT = """---
 name: shouting

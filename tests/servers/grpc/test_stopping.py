@@ -22,6 +22,8 @@ from tests.conftest import WriteSkill
 from tests.servers.grpc.serving import PATIENCE_SECONDS, call, refusal, running_in, until
 from tests.servers.processes import signal_other_thread
 
+pytestmark = pytest.mark.slow
+
 WAITS = """
 import os, pathlib, subprocess, time, zlib
 subprocess.Popen(["sleep", str(10**6 + zlib.crc32(os.getcwd().encode()))])

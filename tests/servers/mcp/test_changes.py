@@ -4,12 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.client.client import Client
 from mcp.client.subscriptions import ToolsListChanged
 
 from skillpouch.servers.mcp import McpServer
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import PATIENCE_SECONDS, listening
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_client_that_shook_hands_is_told_that_tools_changed(

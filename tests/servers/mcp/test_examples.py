@@ -17,6 +17,8 @@ from tests.servers.mcp.example_calls import CALLS, EXAMPLES, fill
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 from tests.servers.mcp.test_tools import text_of
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 CLIENTS = REPOSITORY / "build/clients"
 PROGRAM = Path(__file__).with_name("node_client.mjs")
@@ -42,7 +44,6 @@ def calls_by_name(workspace: Path) -> dict[str, Any]:
     return {manager.get_tool(name).name: arguments for name, arguments in CALLS.items()}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_python_client_calls_every_example_tool_over_stdio(
@@ -59,7 +60,6 @@ async def test_the_python_client_calls_every_example_tool_over_stdio(
     assert answers == expected
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_python_client_calls_every_example_tool_over_http(
@@ -79,7 +79,6 @@ async def test_the_python_client_calls_every_example_tool_over_http(
     assert answers == expected
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("client", "transport"),

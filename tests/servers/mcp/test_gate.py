@@ -17,6 +17,8 @@ from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import listening
 from tests.servers.mcp.test_tools import text_of
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-enough-length"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}

@@ -16,6 +16,8 @@ from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, listening
 from tests.servers.mcp.test_tools import text_of
 
+pytestmark = pytest.mark.slow
+
 
 async def until(fact: Callable[[], object]) -> None:
     """Wait for something to be so."""

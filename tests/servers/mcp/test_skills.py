@@ -15,6 +15,8 @@ from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 
+pytestmark = pytest.mark.slow
+
 
 class AnyParams(RequestParams, extra="allow"):
     pass

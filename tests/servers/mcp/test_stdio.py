@@ -19,6 +19,8 @@ from tests.servers.mcp.test_running import is_slow_running, until
 from tests.servers.mcp.test_tools import text_of
 from tests.servers.processes import signal_other_thread
 
+pytestmark = pytest.mark.slow
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

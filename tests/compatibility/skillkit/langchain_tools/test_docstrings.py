@@ -14,6 +14,8 @@ from skillpouch import SkillManager
 from skillpouch.scripts import extract_docstring
 from skillpouch.skills import ScriptMetadata
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 PYTHON_LINE_COMMENT = "# Extract text from PDF file\ndef extract():\n    pass\n"

@@ -1,5 +1,7 @@
 """Seed 000 §5.4: the errors of scripts, their facts, their texts and their tree."""
 
+import pytest
+
 from skillpouch import SkillpouchError
 from skillpouch.errors import (
     CallDeniedError,
@@ -9,6 +11,8 @@ from skillpouch.errors import (
     SkillNotFoundError,
     ToolRestrictionError,
 )
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_failed_script_has_an_exit_code_and_keeps_its_stderr() -> None:

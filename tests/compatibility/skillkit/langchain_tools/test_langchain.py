@@ -22,6 +22,8 @@ from skillpouch.errors import (
 )
 from skillpouch.integrations.langchain import RawJsonInput, SkillInput, create_langchain_tools
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 READS_STDIN = "import json\nimport sys\n\nprint(json.dumps(json.load(sys.stdin)))\n"

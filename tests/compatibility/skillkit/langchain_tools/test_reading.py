@@ -13,6 +13,8 @@ import pytest
 from skillpouch import SkillManager
 from skillpouch.scripts import generate_script_tool_name
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 READS_STDIN = "import json\nimport sys\n\nprint(json.load(sys.stdin))\n"

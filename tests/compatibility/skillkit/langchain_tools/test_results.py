@@ -18,6 +18,8 @@ from skillpouch.errors import (
     ToolRestrictionError,
 )
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 SUCCEEDS = 'print("Extracted text from document...")\n'

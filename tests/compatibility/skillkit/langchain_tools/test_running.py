@@ -13,6 +13,8 @@ import pytest
 from skillpouch import Limits, SkillManager
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 # Untyped on purpose: reads all of its stdin and says it back, byte for byte.

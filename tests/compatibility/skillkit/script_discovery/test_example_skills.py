@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
 from skillpouch import SkillManager
+
+pytestmark = pytest.mark.slow
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 

@@ -10,6 +10,8 @@ from skillpouch import SkillManager
 from skillpouch.errors import SkillInvocationError
 from skillpouch.integrations.langchain import create_langchain_tools, get_skill_tools
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 SKILL_MD = "---\nname: my-skill\ndescription: Mine\n---\nUse the scripts.\n"

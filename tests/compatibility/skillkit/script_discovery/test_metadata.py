@@ -7,6 +7,8 @@ import pytest
 
 from skillpouch import SkillManager, Tool
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 PRINTS = "print('done')\n"

@@ -14,6 +14,8 @@ import pytest
 from skillpouch import SkillManager, Tool
 from skillpouch.errors import SkillNotFoundError
 
+pytestmark = pytest.mark.slow
+
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
 PRINTS = "print('done')\n"

@@ -10,6 +10,8 @@ import pytest
 from skillpouch import SkillManager, Tool
 from skillpouch.errors import CallDeniedError, SkillInvocationError, SkillpouchError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 LEAVES_A_TRACE = "#!/bin/bash\ntouch ran\n"

@@ -9,6 +9,8 @@ import pytest
 from skillpouch import Limits, SkillManager, Tool
 from skillpouch.errors import SkillInvocationError
 
+pytestmark = pytest.mark.slow
+
 WriteSkill = Callable[..., Path]
 
 # AC-3, to the letter.
