@@ -259,3 +259,29 @@ def test_nothing_names_a_machine() -> None:
 
 def _text(name: str) -> str:
     return (REPOSITORY / name).read_text()
+
+
+def test_calling_a_script_loads_no_more_than_it_uses(tmp_path: Path) -> None:
+    scripts = tmp_path / "skills/demo/scripts"
+    scripts.mkdir(parents=True)
+    (scripts.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Demo.\n---\n")
+    (scripts / "hello.py").write_text('"""Say hello."""\nprint("hello")\n')
+    words = ["call", "demo.hello", "--root", "skills", "--workspace", "."]
+    command = [sys.executable, "-X", "importtime", "-m", "skillpouch", *words]
+
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)  # fills the index
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+
+    loaded = set(re.findall(r"\| +(skillpouch[\w.]*)$", ran.stderr.decode(), re.MULTILINE))
+    assert ran.stdout == b"hello\n"
+    assert len(loaded) <= 170
+    assert not {name for name in loaded if name.startswith("skillpouch.net.http")}
+
+
+def test_the_help_of_the_command_line_names_every_command() -> None:
+    from skillpouch.cli import _COMMANDS, cli
+
+    for name, said in _COMMANDS.items():
+        command = cli.commands.get(name) or cli.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        assert command.get_short_help_str(200).split()[0] == said.split()[0]

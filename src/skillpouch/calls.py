@@ -8,8 +8,7 @@ from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.limits import Limits
-from skillpouch.results import Captured, Stream, ToolResult
-from skillpouch.runtime.timers import Stopwatch
+from skillpouch.results import Captured, Stopwatch, Stream, ToolResult
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import Tool
 

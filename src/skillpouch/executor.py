@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from skillpouch.arguments import check_arguments, check_output
-from skillpouch.backends.binary import run_binary
-from skillpouch.backends.function import run_function
-from skillpouch.backends.http import run_http
-from skillpouch.backends.inline import forget_skill, run_inline
-from skillpouch.backends.script import run_script
-from skillpouch.builtins.workspace.running import built_in_tools, run_built_in
+from skillpouch.backends import backend_of
+from skillpouch.backends.exchange_folder import forget_skill
+from skillpouch.builtins.own_tools import workspace_tools
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
 from skillpouch.controls import Controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.errors import (
     InvalidArgumentsError,
-    NotRunnableError,
     SandboxFailedError,
     SandboxUnavailableError,
     SkillpouchError,
@@ -32,19 +28,15 @@ from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.policy import Policy, limits_of, time_note
 from skillpouch.registry.overlay import ToolOverlay, ToolSource
 from skillpouch.registry.registry import ToolRegistry
-from skillpouch.results import ToolResult
+from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
-from skillpouch.runtime.timers import Stopwatch
 from skillpouch.secrets.redaction import redact_result
 from skillpouch.tools import (
     Binary,
-    BuiltIn,
     Function,
     Hosted,
     Http,
-    InlineScript,
-    Script,
     Tool,
     definition_of,
 )
@@ -95,7 +87,7 @@ class ToolExecutor(Shared):
         self._source = _source_of(tools, self)
         if builtins:
             # Over the source, not in it: others may use that one, too.
-            self._source = ToolOverlay(self._source, built_in_tools(), caller=self)
+            self._source = ToolOverlay(self._source, workspace_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
@@ -218,7 +210,7 @@ class ToolExecutor(Shared):
             # Whom to ask about a program that nobody has named the hash of.
             call = replace(call, vouch=partial(self._controls.permits.vouch, call))
         try:
-            return await _run(call)
+            return await backend_of(call.tool).run(call)
         except SandboxFailedError:
             # A machine that can protect: the consent is not for it, and a tool may be to blame.
             raise
@@ -229,7 +221,8 @@ class ToolExecutor(Shared):
                 raise
             # The consent says that it may be done; a rule can still say that it may not.
             await permits.permit(replace(call, terms=replace(call.terms, sandbox="off")))
-            return await _run(replace(call, given=replace(call.given, unconfined=True)))
+            unconfined = replace(call, given=replace(call.given, unconfined=True))
+            return await backend_of(call.tool).run(unconfined)
 
     def execute_sync(
         self,
@@ -331,26 +324,6 @@ def _told_what_runs(
     changed = (file.path for file in result.files if file.change != "deleted")
     made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
     return result.with_run_later(made)
-
-
-async def _run(call: ToolCall) -> ToolResult:  # noqa: PLR0911 - one for each kind
-    match call.tool.runs:
-        case Script() as script:
-            return await run_script(call, script)
-        case InlineScript() as inline:
-            return await run_inline(call, inline)
-        case Binary() as binary:
-            return await run_binary(call, binary)
-        case Http() as http:
-            return await run_http(call, http)
-        case Function() as function:
-            return await run_function(call, function)
-        case Hosted() as hosted:
-            return await hosted.run(call)
-        case BuiltIn() as built_in:
-            return await run_built_in(call, built_in)
-        case _:
-            raise NotRunnableError(call.tool.id, call.tool.kind, call.tool.skill)
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolOverlay:

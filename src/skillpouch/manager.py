@@ -1,16 +1,14 @@
 """SkillManager, the front door: roots in, skills and typed tools out."""
 
-import asyncio
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from skillpouch.arguments import script_arguments
 from skillpouch.builtins.disclosure.activation import activate
-from skillpouch.builtins.disclosure.tools import disclosure_tools
 from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
 from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
@@ -27,7 +25,7 @@ from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
     from skillpouch.calls import OnOutput, OnProgress
-    from skillpouch.declarations.skill_tools import SkillTools
+    from skillpouch.discovery.catalogue import Catalogue
     from skillpouch.discovery.watching.listening import OnChange
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.executor import ToolExecutor
@@ -36,6 +34,9 @@ if TYPE_CHECKING:
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
     from skillpouch.secrets.sources import Secrets
+    from skillpouch.tools import SkillTools
+
+_T = TypeVar("_T")
 
 
 class SkillManager:
@@ -88,14 +89,11 @@ class SkillManager:
                     sandbox=sandbox,
                     workspace=None if workspace is None else Path(workspace),
                 ),
-                disclosure=disclosure_tools,
+                disclosure=_disclosure_tools,
             ),
         )
         self.source = ToolOverlay(self._library, caller=caller)
-        self._library.own = (
-            *(workspace_tools() if builtins else ()),
-            *(authoring_tools(self) if define_tools else ()),
-        )
+        self._library.own = lru_cache(partial(_own_tools, builtins, self if define_tools else None))
         self._library.discloses = disclosure
         self._executor_of = partial(
             _executor,
@@ -138,7 +136,7 @@ class SkillManager:
 
     async def adiscover(self) -> None:
         """Do what `discover` does, without blocking the event loop."""
-        await asyncio.to_thread(self.discover)
+        await _in_thread(self.discover)
 
     @overload
     def list_skills(self, include_qualified: Literal[False] = False) -> list[Skill]: ...
@@ -165,7 +163,7 @@ class SkillManager:
 
     async def ainvoke_skill(self, name: str, arguments: str = "") -> str:
         """Do what `invoke_skill` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.invoke_skill, name, arguments)
+        return await _in_thread(self.invoke_skill, name, arguments)
 
     def get_skill_tools(self, name: str) -> list[Tool]:
         """Return the tools of one skill, in order; its scripts are read when first asked for."""
@@ -232,8 +230,8 @@ class SkillManager:
         timeout: float | None = None,
     ) -> ToolResult:
         """Do what `execute_skill_script` does, without blocking the event loop."""
-        catalogue = await asyncio.to_thread(lambda: self._library.current)
-        tool = await asyncio.to_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
+        catalogue = await _in_thread(lambda: self._library.current)
+        tool = await _in_thread(catalogue.tool_of_script, skill_name, os.fspath(script_path))
         return await self.acall(tool.id, script_arguments(tool, arguments), timeout=timeout)
 
     def watch(
@@ -319,11 +317,32 @@ def _absolute(root: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
 
 
+def _own_tools(builtins: bool, author: SkillManager | None) -> tuple[Tool, ...]:
+    tools = workspace_tools() if builtins else []
+    return (*tools, *(authoring_tools(author) if author else ()))
+
+
+async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
+    # Here, so that listing skills does not load an event loop.
+    from asyncio import to_thread
+
+    return await to_thread(function, *arguments)
+
+
 def _with_asks(skill: Skill, read: "SkillTools") -> "SkillTools":
     # Here, so that a start with everything in the index does not load what reads declarations.
     from skillpouch.trust.call_needs import with_asks
 
     return with_asks(skill, read)
+
+
+def _disclosure_tools(
+    skills: Mapping[str, Skill], served: "Callable[[], Catalogue]"
+) -> Iterable[Tool]:
+    # Here, for the same reason.
+    from skillpouch.builtins.disclosure.tools import disclosure_tools
+
+    return disclosure_tools(skills, served)
 
 
 def _runs_typescript() -> bool:

@@ -1,5 +1,6 @@
 """What a call gave: outcome, content for a model, value for a program, and what protected it."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -8,12 +9,13 @@ from typing import Any, Literal
 
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
 from skillpouch.json_values import json_text
-from skillpouch.runtime.timers import Timings
 from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 Change = Literal["created", "modified", "deleted"]
 _MOST_NAMED = 20  # of what runs later; `run_later` has all
+
+Timings = tuple[tuple[str, float], ...]  # what was done, and the milliseconds it took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,3 +194,26 @@ class Captured:
     @property
     def text(self) -> str:
         return self.data.decode("utf-8", "replace")
+
+
+class Stopwatch:
+    """Runs from the moment it is made; each lap ends where the next begins."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self._laps: list[tuple[str, float]] = []
+
+    def lap(self, what: str) -> None:
+        now = time.perf_counter()
+        self._laps.append((what, now - self._last))
+        self._last = now
+
+    def split(self, what: str, parts: tuple[tuple[str, float], ...]) -> None:
+        """End a lap of which some seconds were spent on these parts."""
+        self.lap(what)
+        whole = self._laps.pop()[1]
+        self._laps += [*parts, (what, whole - sum(seconds for _, seconds in parts))]
+
+    @property
+    def timings(self) -> Timings:
+        return tuple([(what, round(seconds * 1000, 3)) for what, seconds in self._laps])

@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from skillpouch.errors import UnboundToolError
 from skillpouch.needs import Need
+from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared, SharedCall, memoize_by_id
 from skillpouch.signatures.argv import ArgvPlan
@@ -446,3 +447,12 @@ def definition_of(tool: Tool) -> dict[str, Any]:
 def bind(tool: Tool, caller: Caller) -> None:
     """Give a tool the one who runs it. Only who registers a tool may do so, and does so once."""
     object.__setattr__(tool, "caller", caller)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTools:
+    """The tools of a skill and what was noticed; `stamps` tell when to read them again."""
+
+    tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+    stamps: dict[str, str]  # by path inside the skill

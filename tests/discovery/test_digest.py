@@ -229,7 +229,7 @@ def test_a_new_discovery_sees_the_new_digest(write_skill: WriteSkill) -> None:
 
 AS_NOBODY = """
 import json, os, sys
-import skillpouch.discovery.digest
+import skillpouch.declarations.skill_md, skillpouch.discovery.digest  # later out of sight
 from skillpouch import SkillpouchError, SkillManager
 if os.geteuid() == 0:
     os.setgroups([])

@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.runtime.timers import Stopwatch
+from skillpouch.results import Stopwatch
 
 
 @pytest.fixture

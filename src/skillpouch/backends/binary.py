@@ -137,15 +137,20 @@ def fill_for(call: ToolCall, fill: Callable[[Mapping[str, Any], Mapping[str, str
         raise InvalidArgumentsError(call.tool.id, [str(error)], usage=error.hint) from None
 
 
-async def run_binary(call: ToolCall, binary: Binary) -> ToolResult:
-    """Run it with the words of its template, or without one with its arguments as JSON on stdin."""
-    words = None
-    if binary.args_template is not None:
-        template = _template(binary.args_template, _dashed(call.tool.input_schema))
-        words = tuple(fill_for(call, template.fill))
-    file = await _file(call, binary)
-    program = Program(argv=(str(file),), visible=visible_for(file))
-    return await run_program(call, program, delivery_of_declared(call, words))
+class BinaryBackend:
+    """Runs programs that a declaration names."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run it with the words of its template, or without one with JSON on standard input."""
+        binary = call.tool.runs
+        assert isinstance(binary, Binary)
+        words = None
+        if binary.args_template is not None:
+            template = _template(binary.args_template, _dashed(call.tool.input_schema))
+            words = tuple(fill_for(call, template.fill))
+        file = await _file(call, binary)
+        program = Program(argv=(str(file),), visible=visible_for(file))
+        return await run_program(call, program, delivery_of_declared(call, words))
 
 
 async def _file(call: ToolCall, binary: Binary) -> Path:

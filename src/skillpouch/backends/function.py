@@ -17,9 +17,27 @@ from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from skillpouch.results import ToolResult
 from skillpouch.runtime.idle_threads import run_in_idle_thread
 from skillpouch.text import clean
-from skillpouch.tools import Function
+from skillpouch.tools import Function, Hosted
 
 _MOST_CAUSES = 5
+
+
+class FunctionBackend:
+    """Calls Python functions of the host."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        function = call.tool.runs
+        assert isinstance(function, Function)
+        return await run_function(call, function)
+
+
+class HostedBackend:
+    """Hands a call on to whoever made the tool, such as a scripted tool; that keeps its limits."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        hosted = call.tool.runs
+        assert isinstance(hosted, Hosted)
+        return await hosted.run(call)
 
 
 async def run_function(call: ToolCall, function: Function) -> ToolResult:

@@ -237,28 +237,35 @@ def _file_name(media: str) -> str:
     return f"answer{guess_extension(media) or ('.txt' if is_text(media) else '.bin')}"
 
 
-async def run_http(call: ToolCall, http: Http) -> ToolResult:
-    """Send the request of a tool and return what came back.
+class HttpBackend:
+    """Sends requests."""
 
-    Raises when nothing was sent: a value that cannot stand where it is needed, a file that is
-    not sent, a host or an address that was not granted.
-    """
-    from skillpouch.net.http.guard import GrantedHosts
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Send the request of a tool and return what came back.
 
-    granted = GrantedHosts(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
-    try:
-        plan = plan_of(http)
-    except PlanError as error:
-        raise CommandStartError(call.tool.id, str(error), hint="run `skillpouch check`") from None
-    with ExitStack() as files:
-        request = _request(call, plan, files)
-        if not granted.covers(request.url.host):
-            need = Need(kind="host", value=request.url.authority)
-            raise UngrantedError(call.tool.skill, [need])
-        call.watch.lap("prepare")
-        result = await HttpCall(call, plan, granted).run(request)
-    call.watch.lap("read the answer")
-    return result
+        Raises when nothing was sent: a value that cannot stand where it is needed, a file that is
+        not sent, a host or an address that was not granted.
+        """
+        http = call.tool.runs
+        assert isinstance(http, Http)
+        from skillpouch.net.http.guard import GrantedHosts
+
+        granted = GrantedHosts(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
+        try:
+            plan = plan_of(http)
+        except PlanError as error:
+            raise CommandStartError(
+                call.tool.id, str(error), hint="run `skillpouch check`"
+            ) from None
+        with ExitStack() as files:
+            request = _request(call, plan, files)
+            if not granted.covers(request.url.host):
+                need = Need(kind="host", value=request.url.authority)
+                raise UngrantedError(call.tool.skill, [need])
+            call.watch.lap("prepare")
+            result = await HttpCall(call, plan, granted).run(request)
+        call.watch.lap("read the answer")
+        return result
 
 
 def _request(call: ToolCall, plan: Plan, files: ExitStack) -> Request:

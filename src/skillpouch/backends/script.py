@@ -36,26 +36,33 @@ _CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "
 _PYTHON_FOLDER = str(Path(this_python()).parent)
 
 
-async def run_script(call: ToolCall, script: Script) -> ToolResult:
-    """Run a script by its convention and return what it gave."""
-    _refuse_unsafe(call, script)
-    delivery = delivery_of(call, script)
-    packages = await _packages(call, script)
-    program = _program(call, script, packages)
-    folder = exchange_folder(call.tool.place, call.terms.workspace)
-    with argument_file(folder, delivery) as file:
-        found = _environment(call, script, delivery, file)
-        shared = _shared(script, packages) | skill_variables(call)
-        command = _command(call, script, program, delivery, shared, found)
-        before = look_at(call.terms.workspace)
-        programs = (packages.visible if packages else ()) or homes_of(program[0])
-        confinement = confinement_of(call.tool.home, programs, call.terms, folder, Reach.of(call))
-        call.watch.lap("prepare")
-        ended = await run_command(command, confinement, call.on_output)
-        call.watch.split("run", ended.laps)
-        result = result_of(call, ended, before=before)
-    call.watch.lap("read the answer")
-    return result
+class ScriptBackend:
+    """Runs scripts of skills."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run a script by its convention and return what it gave."""
+        script = call.tool.runs
+        assert isinstance(script, Script)
+        _refuse_unsafe(call, script)
+        delivery = delivery_of(call, script)
+        packages = await _packages(call, script)
+        program = _program(call, script, packages)
+        folder = exchange_folder(call.tool.place, call.terms.workspace)
+        with argument_file(folder, delivery) as file:
+            found = _environment(call, script, delivery, file)
+            shared = _shared(script, packages) | skill_variables(call)
+            command = _command(call, script, program, delivery, shared, found)
+            before = look_at(call.terms.workspace)
+            programs = (packages.visible if packages else ()) or homes_of(program[0])
+            confinement = confinement_of(
+                call.tool.home, programs, call.terms, folder, Reach.of(call)
+            )
+            call.watch.lap("prepare")
+            ended = await run_command(command, confinement, call.on_output)
+            call.watch.split("run", ended.laps)
+            result = result_of(call, ended, before=before)
+        call.watch.lap("read the answer")
+        return result
 
 
 async def _packages(call: ToolCall, script: Script) -> Environment | None:

@@ -11,10 +11,21 @@ import skillpouch
 from skillpouch.cli.options import EXIT_WRONG_CALL, exit_code_of
 from skillpouch.errors import SkillpouchError
 
-_COMMANDS = (
-    *("list", "show", "call", "script", "check", "new"),
-    *("trust", "journal", "environments", "doctor", "mcp", "serve"),
-)
+# What each is for, as `--help` shows it: said here so that showing it loads none of them.
+_COMMANDS = {
+    "list": "List skills and their tools.",
+    "show": "Show the skill or tool called NAME: what it takes and runs.",
+    "call": "Run TOOL with arguments, confined: no network, your files out of reach.",
+    "script": "Run TEXT as a bash script whose commands are tools.",
+    "check": "Check the skills below PATHS, or in the usual folders.",
+    "new": "Write a new skill called NAME into `skills/`, or into the folder you name.",
+    "trust": "Show what the skill NAME asks for, and grant it.",
+    "journal": "Show the latest calls, the newest last.",
+    "environments": "List the packages that were installed for skills.",
+    "doctor": "Show the protections that hold on this machine, interpreters, folders.",
+    "mcp": "Show the MCP servers of your mcp.toml, and what they offer.",
+    "serve": "Serve tools and skills to agents, until told to stop.",
+}
 
 
 class _LazyGroup(click.Group):
@@ -22,6 +33,10 @@ class _LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
         return list(_COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name.startswith("-"):

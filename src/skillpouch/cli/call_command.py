@@ -22,8 +22,7 @@ from skillpouch.policy.approval import Approver, Reply
 from skillpouch.policy.policy import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
 from skillpouch.registry.registry import AUTHORING_NAMES
-from skillpouch.results import ToolResult
-from skillpouch.runtime.timers import Stopwatch, Timings
+from skillpouch.results import Stopwatch, Timings, ToolResult
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
 from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool, script_tool_name
+from skillpouch.tools import SkillTools, Tool, script_tool_name
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -214,15 +214,6 @@ def find_script(home: str, written: str) -> str:
         known = " ".join(EXTENSIONS)
         raise CannotReadError("language", f"its extension is not one of {known}")
     return path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillTools:
-    """The tools of a skill and what was noticed; `stamps` tell when to read them again."""
-
-    tools: tuple[Tool, ...]
-    problems: tuple[Problem, ...]
-    stamps: dict[str, Stamp]
 
 
 def read_skill_tools(skill: Skill) -> SkillTools:

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,16 +13,16 @@ from skillpouch.discovery.discovery import Discovered, find_skills
 from skillpouch.discovery.index import Index
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from skillpouch.problems import Problem
-from skillpouch.registry.registry import ToolRegistry, is_built_in
+from skillpouch.registry.registry import BUILT_IN_NAMES, ToolRegistry, is_built_in
 from skillpouch.skills import OWN_FILES, Skill
 from skillpouch.tools import Caller, Script, Tool, bind, in_any_form
 from skillpouch.untrusted_files import follow_links_anew
 
 if TYPE_CHECKING:
-    from skillpouch.declarations.skill_tools import SkillTools
     from skillpouch.discovery.skill_copies import SkillVersion
     from skillpouch.discovery.tool_reading import Complete, ToolReader
     from skillpouch.discovery.watching.watcher import SkillWatcher
+    from skillpouch.tools import SkillTools
     from skillpouch.untrusted_files import Stamp
 
 
@@ -63,7 +63,7 @@ class Catalogue:
         *,
         stages: LaterStages,
         caller: Caller | None = None,
-        own: Iterable[Tool] = (),
+        own: Callable[[], Iterable[Tool]] = tuple,
         versions: "Mapping[str, SkillVersion] | None" = None,
     ) -> None:
         self.skills: dict[str, Skill] = {}
@@ -79,18 +79,23 @@ class Catalogue:
         self._stages = stages
         self._caller = caller
         self._registry = ToolRegistry()
-        self.disclosure: tuple[Tool, ...] = ()
-        for tool in own:
-            self._register(tool, rank=-1)
+        self._disclose: Callable[[], Iterable[Tool]] = tuple
+        self._own = own
         self._versions = versions or {}
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
 
-    def disclose(self, tools: Iterable[Tool]) -> None:
-        """Add the tools by which an agent finds its way among these skills."""
-        self.disclosure = tuple(tools)
-        for tool in self.disclosure:
+    def disclose(self, tools: Callable[[], Iterable[Tool]]) -> None:
+        """Say what makes the tools by which an agent finds its way among these skills."""
+        self._disclose = tools
+
+    @cached_property
+    def disclosure(self) -> tuple[Tool, ...]:
+        """These tools; they and the manager's own are registered when one is first asked for."""
+        made = tuple(self._disclose())
+        for tool in (*made, *self._own()):
             self._register(tool, rank=-1)
+        return made
 
     def skill(self, name: str) -> Skill:
         """Find a skill by its name, its bare name when only one has it, or as it is written."""
@@ -142,12 +147,16 @@ class Catalogue:
 
     def find(self, name: str) -> Tool:
         """Find a tool; read no more skills than that takes."""
+        if name in BUILT_IN_NAMES:
+            _ = self.disclosure
         if not self._registry.has_id(name):
             owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
             self._read(owners)
         # What a name other than an id means is known only when every tool is.
         if not self._registry.has_id(name):
             self._read(self.skills.values())
+        if name not in self._registry:
+            _ = self.disclosure  # whoever hears of an unknown name is shown these, too
         if name in self.skills and name not in self._registry:
             ids = [tool.id for tool in self._tools[name].tools]
             said = f"its tools: {', '.join(ids[:12])}" if ids else "it has no tools"
@@ -262,7 +271,7 @@ class SkillLibrary:
     ) -> None:
         self.roots = tuple(map(str, roots))
         self.index = index
-        self.own: tuple[Tool, ...] = ()
+        self.own: Callable[[], Iterable[Tool]] = tuple
         self.discloses = False  # whether its list begins with what finds skills
         self._caller = caller
         self._named = named
@@ -294,7 +303,7 @@ class SkillLibrary:
 
     def __iter__(self) -> Iterator[Tool]:
         catalogue = self.current
-        yield from self.own
+        yield from self.own()
         if self.discloses:
             yield from catalogue.disclosure
         yield from catalogue.tools_of(catalogue.skills.values())
@@ -347,7 +356,7 @@ class SkillLibrary:
         )
         # They ask for what is served when they are called: a catalogue whose own tools held it
         # would stay, with the copies it serves, until the collector comes by.
-        made.disclose(self._stages.disclosure(made.skills, lambda: self.current))
+        made.disclose(partial(self._stages.disclosure, made.skills, lambda: self.current))
         return made
 
     def publish(self, catalogue: Catalogue) -> None:

@@ -4,9 +4,8 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skillpouch.declarations.skill_md import SkillFile, read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.index import Index, is_settled
 from skillpouch.discovery.walk import Folder, Found, Plugin, Walk
@@ -15,13 +14,16 @@ from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.skills import Skill, SkillMetadata
 from skillpouch.untrusted_files import CannotReadError, Stamp, stamp_of
 
+if TYPE_CHECKING:
+    from skillpouch.declarations.skill_md import SkillFile
+
 # Tuples, not mappings: at a thousand skills their decoding is what a warm start waits for.
 
 
 Record = tuple[Any, ...]
 
 
-def pack_skill_file(file: SkillFile) -> Record:
+def pack_skill_file(file: "SkillFile") -> Record:
     """Make a plain value of a SKILL.md that was read."""
     problems = tuple(pack_problem(problem) for problem in file.problems)
     flags = (file.degraded, file.declarations_lost)
@@ -118,7 +120,7 @@ def _search(root: str, boundaries: Sequence[str], memory: "_Memory") -> Discover
     )
 
 
-def _skill(found: Found, file: SkillFile, root: str) -> Skill:
+def _skill(found: Found, file: "SkillFile", root: str) -> Skill:
     return Skill(
         name=f"{found.plugin}:{file.name}" if found.plugin else file.name,
         description=file.metadata.description,
@@ -175,6 +177,9 @@ class _Memory:
                 self._fresh[found.path] = record
                 return unpack_skill(found, record, self._root)
         self._read_any = True
+        # Here, so that a start with everything in the index does without YAML.
+        from skillpouch.declarations.skill_md import read_skill_md
+
         file = read_skill_md(found.path, found.folder)
         self.stamps[found.path] = file.stamp
         if is_settled(file.stamp):

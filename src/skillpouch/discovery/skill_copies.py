@@ -22,7 +22,7 @@ from skillpouch.tools import Binary, Runs, Script, Tool
 from skillpouch.untrusted_files import folder_below, open_plain
 
 if TYPE_CHECKING:
-    from skillpouch.declarations.skill_tools import SkillTools
+    from skillpouch.tools import SkillTools
 
 
 # Far more than skills have that are edited while they run; a bound against copying a disk.

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
-from skillpouch.declarations.skill_tools import SkillTools, read_skill_tools
 from skillpouch.discovery.index import Index, is_settled
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.needs import Need
@@ -18,7 +17,7 @@ from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.signatures.argv import Argument, Word
 from skillpouch.signatures.signature import Dependencies
 from skillpouch.skills import Skill
-from skillpouch.tools import Binary, Http, InlineScript, Runs, Script, Stub, Tool
+from skillpouch.tools import Binary, Http, InlineScript, Runs, Script, SkillTools, Stub, Tool
 from skillpouch.untrusted_files import Stamp, hold_open, stamp_of
 
 _VARIANTS: dict[str, Callable[..., Runs]] = {
@@ -198,6 +197,9 @@ class _Reading:
             return None  # a file has gone, or the record is not ours: read again
 
     def _read(self, skill: Skill) -> SkillTools:
+        # Here, so that a start with everything in the index loads nothing that reads files.
+        from skillpouch.declarations.skill_tools import read_skill_tools
+
         try:
             with hold_open(str(skill.home)):
                 return self._complete(skill, read_skill_tools(skill))

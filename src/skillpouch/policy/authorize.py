@@ -39,7 +39,6 @@ from skillpouch.trust.errors import (
 from skillpouch.trust.grant import Grant, missing, pin_of, pinned_hash, real_path
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
-from skillpouch.trust.review import changes_between, in_short
 from skillpouch.untrusted_files import is_plain
 
 
@@ -404,6 +403,9 @@ def _with_changes(case: _Case, decision: Decision) -> Decision:
         return decision
     if not any(last.covers(need) for need in case.request.needs):
         return decision
+    # Here: only a skill that changed since it was granted needs it.
+    from skillpouch.trust.review import changes_between, in_short
+
     changes = changes_between(last.manifest, seen.manifest) if last.manifest else ()
     reason = f"it was granted {last.when}, and {in_short(changes)}"
     renew = trust_command(case.tool.skill, (), roots=case.request.roots, renew=True)

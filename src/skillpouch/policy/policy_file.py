@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
 from skillpouch.errors import PolicyFileError
-from skillpouch.policy.command_test import CommandTest
 from skillpouch.policy.conditions import (
     Absent,
     Condition,
@@ -133,11 +132,18 @@ def _true(made: AnyTest) -> Callable[[Any], AnyTest]:
     return make
 
 
+def _command_test(text: str) -> AnyTest:
+    # Here, so that a policy without rules about commands does not load what reads them.
+    from skillpouch.policy.command_test import CommandTest
+
+    return CommandTest(text)
+
+
 _TESTS: dict[str, Callable[[Any], AnyTest]] = {
     "equals": lambda value: Equals(_plain(value)),
     "glob": lambda value: Glob(_text(value)),
     "regex": lambda value: Regex(_text(value)),
-    "command": lambda value: CommandTest(_text(value)),
+    "command": lambda value: _command_test(_text(value)),
     "greater": lambda value: Greater(_number(value)),
     "less": lambda value: Less(_number(value)),
     "present": _true(Present()),

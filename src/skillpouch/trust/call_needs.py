@@ -8,12 +8,11 @@ from pathlib import Path
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, look
 from skillpouch.declarations.skill_md import read_skill_md
-from skillpouch.declarations.skill_tools import SkillTools
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
-from skillpouch.tools import Function, Hosted, Script, Tool
+from skillpouch.tools import Function, Hosted, Script, SkillTools, Tool
 from skillpouch.trust.grant import Grant, is_below, needs_of
 from skillpouch.trust.granted_packages import (
     declared_anywhere,
@@ -21,7 +20,6 @@ from skillpouch.trust.granted_packages import (
     of_one_tool,
 )
 from skillpouch.trust.requested import asks_of
-from skillpouch.trust.requested_packages import package_needs, propose_packages
 from skillpouch.untrusted_files import CannotReadError, Stamp
 
 _MOST_KNOWN = 4096
@@ -112,6 +110,9 @@ def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[st
 def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
     if not isinstance(tool.runs, Script) or tool.runs.language != "python":
         return ()
+    # Here, so that a call about which nobody is asked does not load what reads imports.
+    from skillpouch.trust.requested_packages import package_needs, propose_packages
+
     proposals = propose_packages(skill, [tool])
     return package_needs(each for each in proposals if not _is_there(each.imported))
 

@@ -1,16 +1,17 @@
 """Packages that a script imports and nobody declared: proposals, made from its text alone."""
 
 import ast
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
 from typing import Literal, NamedTuple
 
-from skillpouch.signatures.javascript.statements import imported_modules
-from skillpouch.signatures.javascript.tokens import read_tokens
-from skillpouch.signatures.python.outline import BLOCKS
-from skillpouch.signatures.python.reading import read_python
+from skillpouch.signatures.python.outline import (
+    BLOCKS,
+    UnreadableError,
+    parse_python,
+    with_plain_lines,
+)
 from skillpouch.trust.grant import split_package
 from skillpouch.trust.package_names import (
     SHARED_FOLDERS,
@@ -31,6 +32,10 @@ def javascript_packages(text: str) -> tuple[dict[str, int], tuple[str, ...]]:
         return {}, ()
     packages: dict[str, int] = {}
     own = []
+    # Here, so that a call of a Python script does not load what reads JavaScript.
+    from skillpouch.signatures.javascript.statements import imported_modules
+    from skillpouch.signatures.javascript.tokens import read_tokens
+
     for module in sorted(imported_modules(read_tokens(text))):
         if module.startswith("."):
             own.append(module)
@@ -67,12 +72,10 @@ def python_imports(text: str) -> list[Import]:
 
     Optional is what is tried with `except ImportError`, or only there for type checkers.
     """
-    # It refuses what would keep Python's parser busy for minutes, and finds most scripts simple.
-    if not read_python(text).imports:
+    try:
+        tree = parse_python(with_plain_lines(text))
+    except UnreadableError:
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     found: list[Import] = []
     pending: list[tuple[ast.AST, bool]] = [(tree, False)]
     while pending:

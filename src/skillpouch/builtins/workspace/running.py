@@ -36,16 +36,21 @@ def _made() -> tuple[Tool, ...]:
     return tuple(each.DEFINITION.tool(None) for each in _TOOLS)
 
 
-async def run_built_in(call: ToolCall, built_in: BuiltIn) -> ToolResult:
-    """Run one of Skillpouch's own tools in the workspace of the call."""
-    started = time.monotonic()
-    try:
-        result = await _run(call, built_in)
-    except ToolFaultError as fault:
-        result = _failed(call, fault)
-    if result.duration_ms:
-        return result
-    return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 3))
+class BuiltInBackend:
+    """Runs the built-in tools."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run one of Skillpouch's own tools in the workspace of the call."""
+        built_in = call.tool.runs
+        assert isinstance(built_in, BuiltIn)
+        started = time.monotonic()
+        try:
+            result = await _run(call, built_in)
+        except ToolFaultError as fault:
+            result = _failed(call, fault)
+        if result.duration_ms:
+            return result
+        return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 3))
 
 
 async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:

@@ -10,8 +10,6 @@ from pathlib import Path
 from unicodedata import normalize
 
 from skillpouch.declarations.frontmatter import cut, read_frontmatter
-from skillpouch.declarations.skill_md import read_skill_md
-from skillpouch.declarations.skill_tools import SkillTools, read_skill_tools
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.text_skills.folders import (
     Files,
@@ -27,7 +25,7 @@ from skillpouch.discovery.text_skills.folders import (
 from skillpouch.problems import Problem
 from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import SkillTools, Tool
 from skillpouch.untrusted_files import SKILL_FILE_BYTES, CannotReadError
 
 _NAME = re.compile(r"(?:[\w-]{1,64}:)?[\w-]{1,64}\Z")
@@ -82,6 +80,10 @@ def read_text_skill(home: Path, name: str) -> TextSkill:
 def read_skill_in(home: Path, name: str) -> TextSkill:
     """Read the skill in a folder; raise SkillTextError when nothing of it can be used."""
     path = f"{home}/SKILL.md"
+    # Here, so that an executor without texts does not load what reads them.
+    from skillpouch.declarations.skill_md import read_skill_md
+    from skillpouch.declarations.skill_tools import read_skill_tools
+
     try:
         file = read_skill_md(path, home.name)
     except CannotReadError as error:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from skillpouch.declarations.skill_tools import SkillTools
 from skillpouch.discovery.digest import digest_of
 from skillpouch.discovery.skill_copies import SkillCopies, SkillCopy, SkillVersion
 from skillpouch.discovery.tool_reading import ToolReader
@@ -11,7 +10,7 @@ from skillpouch.discovery.walk import MAX_FOLDERS, PLUGIN_FOLDER, is_skipped_fol
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem
 from skillpouch.skills import Skill
-from skillpouch.tools import Binary, InlineScript, Script
+from skillpouch.tools import Binary, InlineScript, Script, SkillTools
 from skillpouch.untrusted_files import Stamp, stamp_of
 
 Stamps = Mapping[str, Stamp]  # by real path

@@ -1,12 +1,60 @@
 """The outline of a program: its imports, functions, and which of them runs when it is started."""
 
 import ast
+import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillpouch.signatures.python.lines import Lines, Marks
 from skillpouch.signatures.python.values import FunctionNode
+
+# No script a person wrote is larger; a tree of it would fill the memory.
+LONGEST_TEXT = 1_000_000
+# Python's own parser takes minutes over `import a.a.a…`, longer with every part squared.
+_LONGEST_NAME = 1_000
+_DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
+
+
+class UnreadableError(Exception):
+    """A text that is not Python, or would keep its parser busy for minutes."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        self.reason = reason
+        self.line = line
+        super().__init__(reason)
+
+
+def with_plain_lines(text: str) -> str:
+    """Return a text without a byte order mark, each line ended as on Unix."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse_python(text: str) -> ast.Module:
+    """Parse a program; raise UnreadableError for what cannot be parsed, or not in bounded time."""
+    if len(text) > LONGEST_TEXT:
+        raise UnreadableError(f"too long to read: {len(text):,} characters")
+    if _has_endless_name(text):
+        raise UnreadableError(f"a name of more than {_LONGEST_NAME:,} parts")
+    try:
+        with warnings.catch_warnings():
+            # An escape that Python frowns upon is its author's business.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        raise UnreadableError(f"line {line}: not valid Python ({error.msg})", line) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) or "nested too deeply"
+        raise UnreadableError(f"line 1: not valid Python ({reason})", 1) from None
+
+
+def _has_endless_name(text: str) -> bool:
+    if text.count(".") <= _LONGEST_NAME:
+        return False
+    return any(name[0].count(".") > _LONGEST_NAME for name in _DOTTED_NAME.finditer(text))
+
 
 # Where a script looks around itself: variables, its command line, a person's answer.
 _MARKED_WORDS = ("environ", "getenv", "argv", "input(", "getpass(")

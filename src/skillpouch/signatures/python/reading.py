@@ -2,7 +2,6 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,15 @@ from skillpouch.signatures.python.argv import read_argv_positionals
 from skillpouch.signatures.python.click import read_click
 from skillpouch.signatures.python.docstrings import leading_comment, leading_docstring
 from skillpouch.signatures.python.functions import read_handler, read_main
-from skillpouch.signatures.python.outline import Outline, has_entry, outline_of
+from skillpouch.signatures.python.outline import (
+    LONGEST_TEXT,
+    Outline,
+    UnreadableError,
+    has_entry,
+    outline_of,
+    parse_python,
+    with_plain_lines,
+)
 from skillpouch.signatures.python.pep723 import read_dependencies
 from skillpouch.signatures.python.typer import read_typer
 from skillpouch.signatures.python.values import UncertainError
@@ -62,11 +69,6 @@ def _asks(node: ast.Call, outline: Outline) -> bool:
     return outline.dotted(node.func) in _ASKING
 
 
-# No script a person wrote is larger; a tree of it would fill the memory.
-_LONGEST_TEXT = 1_000_000
-# Python's own parser takes minutes over `import a.a.a…`, longer with every part squared.
-_LONGEST_NAME = 1_000
-_DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
 _TESTING = frozenset({"pytest", "unittest"})
 
 # Libraries that make an interface out of a program in ways that cannot be read from it.
@@ -90,36 +92,15 @@ _READERS: tuple[Callable[[Outline], Signature | None], ...] = (
 
 def read_python(text: str, *, filename: str = "") -> Signature:
     """Return what a script says about itself; any text gives an answer, none an exception."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    if len(text) > _LONGEST_TEXT:
-        return _unreadable(text, f"too long to read: {len(text):,} characters", None)
-    if _has_endless_name(text):
-        return _unreadable(text, f"a name of more than {_LONGEST_NAME:,} parts", None)
+    text = with_plain_lines(text)
     try:
-        tree = _parse(text)
-    except SyntaxError as error:
-        line = error.lineno or 1
-        return _unreadable(text, f"line {line}: not valid Python ({error.msg})", line)
-    except (ValueError, RecursionError, MemoryError) as error:
-        reason = str(error) or "nested too deeply"
-        return _unreadable(text, f"line 1: not valid Python ({reason})", 1)
+        tree = parse_python(text)
+    except UnreadableError as error:
+        return _unreadable(text, error.reason, error.line)
     try:
         return _read(text, tree, filename)
     except RecursionError:
         return _unreadable(text, "its definitions are nested too deeply to follow", None)
-
-
-def _has_endless_name(text: str) -> bool:
-    if text.count(".") <= _LONGEST_NAME:
-        return False
-    return any(name[0].count(".") > _LONGEST_NAME for name in _DOTTED_NAME.finditer(text))
-
-
-def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        # An escape that Python frowns upon is its author's business.
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
 
 
 def _read(text: str, tree: ast.Module, filename: str) -> Signature:
@@ -184,7 +165,7 @@ def _description(outline: Outline) -> str:
 
 
 def _unreadable(text: str, reason: str, line: int | None) -> Signature:
-    head = text[:_LONGEST_TEXT]
+    head = text[:LONGEST_TEXT]
     description = first_paragraph(leading_docstring(head)) or leading_comment(head)
     return Signature(
         reader="comments",
