@@ -124,7 +124,7 @@ def why_not_started(command: Command, number: int) -> str:
     """Say what kept a program from starting; of a variable only its name, which is no secret."""
     wrong = [name for name, value in command.env.items() if not _can_be_set(name, value)]
     if number == errno.EINVAL and wrong:
-        said = "a zero byte, half a character, or a name that is none"
+        said = "a zero byte, a lone surrogate, or an invalid name"
         return f"the variable {wrong[0]!r} cannot be set: it holds {said}"
     return os.strerror(number)
 

@@ -83,7 +83,7 @@ class JobChannel:
         """
         env, known = command.env, self._env
         if any(not name or "=" in name for name in env.keys() - known.keys()):
-            raise ValueError("a name that is none")
+            raise ValueError("not the name of a variable")
         changed = {
             _encoded(name): _encoded(value)
             for name, value in env.items()

@@ -114,7 +114,7 @@ class Conversation:
     def say(self, data: bytes) -> None:
         """Write to the program's standard input as soon as it reads."""
         if len(self._pending) + len(data) > _MOST_PENDING:
-            raise BufferError("the program does not read what it is told")
+            raise BufferError("the program does not read its standard input")
         self._pending += data
         if self._loop is not None and self._fd >= 0:
             self._feed()

@@ -11,7 +11,7 @@ from skillpouch.results import ToolResult
 
 pytestmark = pytest.mark.slow
 
-CALLS = 7  # lessons end with the third, pages are noted in the fourth and used from the fifth on
+CALLS = 7  # hints end with the third, pages are noted in the fourth and used from the fifth on
 Calls = Callable[..., list[ToolResult]]
 
 

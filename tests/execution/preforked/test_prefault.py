@@ -66,7 +66,7 @@ def test_nothing_is_noted_that_nobody_wants() -> None:
 def test_a_note_that_is_nonsense_harms_nobody(note: bytes) -> None:
     known, faults = run(
         "pages.want()\n"
-        f"pages._board[:{len(note)}] = {note!r}\n"
+        f"pages._shared[:{len(note)}] = {note!r}\n"
         "pages.learn()\n"
         "print(int(pages.known), faults_of(pages.make_ready))\n"
     )
@@ -79,7 +79,7 @@ def test_more_memory_than_a_call_should_touch_is_not_made_ready() -> None:
     (known,) = run(
         "pages.want()\n"
         "note = b'4096 1000000000000 23'\n"
-        "pages._board[:len(note)] = note\n"
+        "pages._shared[:len(note)] = note\n"
         "pages.learn()\n"
         "print(int(pages.known))\n"
     )

@@ -43,7 +43,7 @@ def c_call(name: str, *numbers: int) -> Callable[[], int] | None:
 
 
 def _address(name: str) -> int:
-    found: int = _C.dlsym(_C.dlopen(None, 0), name)
+    found: int = _C.dlsym(_C.dlopen(None, 0), name)  # None: what is loaded already
     return found
 
 

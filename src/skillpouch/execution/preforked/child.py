@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from skillpouch.execution.preforked.variables import Variables
 
 
-_ANSWER = 3
+_ANSWER = 3  # the descriptor of the answer file: a program that a call starts does not get it
 
 
 def take_streams(fds: list[int], *, feeds: bool) -> None:
-    """Put descriptors in their places; the interpreter's own streams are on pipes."""
+    """Put descriptors in their places, where the interpreter's own streams already look."""
     for place, fd in enumerate(fds):
         dup2(fd, place, place < _ANSWER)
     for fd in fds:
@@ -62,6 +62,7 @@ def start_afresh(argv: list[str], environment: dict[bytes, bytes], given: int) -
     """Become a Python that has loaded nothing: what was loaded here is not this call's."""
     for fd in range(given):
         os.set_inheritable(fd, True)
+    # The interpreter ignores both, and ignored signals stay ignored through an exec, signal(7).
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
     os.execve(argv[0], argv, environment)  # noqa: S606 - confined like everything here
@@ -83,10 +84,12 @@ def forget_parent() -> None:
         logging._startTime = time.time_ns() if in_ns else time.time()
 
 
-# How long a child waits for its call before it gets ready for one.
+# How long a child waits for its call before it gets ready for one. The first is longer than a host
+# takes to send the next of several calls; the second is for a host that has many calls waiting, and
+# sends the next as soon as it gets the processor.
 _MOMENT_SECONDS = 0.004
-_IN_A_CROWD_SECONDS = 0.1  # the next call is there as soon as the host comes to sending it
-_REHEARSALS = 20  # until the interpreter has specialised what it runs
+_IN_A_CROWD_SECONDS = 0.1
+_REHEARSALS = 20  # more often than an interpreter runs code before it specialises it, PEP 659
 
 
 class Child:
@@ -127,8 +130,8 @@ class Child:
 
     def serve(self) -> Program:
         """Wait for a call; return what is to be run for it."""
-        closerange(CONTROL, FIRST_FREE)
-        setsid()
+        closerange(CONTROL, FIRST_FREE)  # a call must not talk to the sandbox as its server does
+        setsid()  # as a program that was started afresh
         if self._pages.wanted:
             self._pages.watch()
         self.begin(self._jobs)

@@ -1,7 +1,8 @@
 """The first file of a prefork server: loads what a script imports, then forks a child per call.
 
 It is confined like the calls themselves, and trusted as little. A script runs on the frame of this
-file, the only one below its own; warnings pass over files of this name, as over those that import.
+file, the only one below its own. The name is a trick: `warnings` skips frames of files whose names
+hold "importlib" and "_bootstrap", so a warning points at the same line as in a fresh interpreter.
 """
 
 from __future__ import annotations

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
     Range = tuple[int, int, int]  # the first address, bytes, what to ask for
 
-_BOARD_BYTES = 128 * 1024
+_SHARED_BYTES = 128 * 1024  # for the most ranges, of three numbers each
 _MOST_RANGES = 4_096
 _MOST_COPIED, _MOST_MAPPED = 16 << 20, 128 << 20  # bytes: what a call touches, and no more
 _PAGE = mmap.PAGESIZE
-_LARGEST = 1 << 28  # of what is looked at: to look takes memory, too
-_PRESENT, _ALONE = 1 << 63, 1 << 56  # bits of a page's entry
-_FOR_READING, _FOR_WRITING = 22, 23  # MADV_POPULATE_READ and _WRITE, since Linux 5.14
+_LARGEST = 1 << 28  # bytes of one mapping: an entry of eight bytes is read for each page
+# Bits of a page's entry, proc_pid_pagemap(5): it is in memory, and (since Linux 4.2) mapped by no
+# other process, so the child has written to it. Both can be read without privileges.
+_PRESENT, _ALONE = 1 << 63, 1 << 56
+# MADV_POPULATE_READ and _WRITE, madvise(2), since Linux 5.14; an older kernel answers EINVAL, and
+# calls are merely slower.
+_FOR_READING, _FOR_WRITING = 22, 23
 _madvise = c_function("madvise")
 
 
@@ -34,7 +38,7 @@ class Pages:
     """Shared by a prefork server and the one child that notes."""
 
     def __init__(self) -> None:
-        self._board: mmap.mmap | None = None
+        self._shared: mmap.mmap | None = None
         self._ranges: list[Range] = []
         self.wanted = False  # whether the next child notes what it touches
 
@@ -44,11 +48,14 @@ class Pages:
 
     def want(self) -> None:
         """In the prefork server: have the next child note."""
-        self._board = mmap.mmap(-1, _BOARD_BYTES)
+        self._shared = mmap.mmap(-1, _SHARED_BYTES)
         self.wanted = True
 
     def watch(self) -> None:
-        """In the child that notes, before its call: it must not be heard by hooks of the script."""
+        """In the child that notes, before its call: stop when the script adds an audit hook.
+
+        What is done to note would be reported to that hook as if the script had done it.
+        """
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, _arguments: object) -> None:
@@ -62,23 +69,23 @@ class Pages:
 
     def note(self) -> None:
         """In a child, at its very end: leave what it touched."""
-        if not self.wanted or not _madvise or self._board is None:
+        if not self.wanted or not _madvise or self._shared is None:
             return
         try:
             text = b"".join(b"%d %d %d\n" % each for each in _touched())
         except BaseException:
             return  # there is no /proc here, or no memory left: a note is worth no trouble
-        if len(text) <= _BOARD_BYTES:
-            self._board[: len(text)] = text
+        if len(text) <= _SHARED_BYTES:
+            self._shared[: len(text)] = text
 
     def learn(self) -> None:
         """In the prefork server: take over what the last child noted."""
-        if self._board is None:
+        if self._shared is None:
             return
         self.wanted = False
-        lines = self._board[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
-        self._board.close()
-        self._board = None
+        lines = self._shared[:].rstrip(b"\0").split(b"\n")[:_MOST_RANGES]
+        self._shared.close()
+        self._shared = None
         try:
             ranges = [_range(*line.split()) for line in lines if line]
         except (TypeError, ValueError):
@@ -125,7 +132,10 @@ def _touched() -> Iterator[Range]:
 
 
 def _mappings() -> Iterator[tuple[int, int, bool]]:
-    """Yield what is private to a process: where it begins and ends, and whether it is written."""
+    """Yield what is private to a process: where it begins and ends, and whether it is written.
+
+    Read to the end before anything is done with it: the list changes with every mapping.
+    """
     file = open_file("/proc/self/maps", O_RDONLY)
     try:
         text = b""
@@ -136,6 +146,7 @@ def _mappings() -> Iterator[tuple[int, int, bool]]:
     for line in text.splitlines():
         place, permissions, *_ = line.split(None, 5)
         start, _, end = place.partition(b"-")
+        # Pages of the kernel's own, which cannot be populated.
         is_kernels = line.endswith((b"[vvar]", b"[vvar_vclock]", b"[vdso]", b"[vsyscall]"))
         size = int(end, 16) - int(start, 16)
         if permissions[:1] != b"r" or permissions[3:] != b"p" or is_kernels or size > _LARGEST:

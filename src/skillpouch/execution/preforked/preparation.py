@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _ONLY_AST = 0x400  # of compile(): `import ast` would load re and enum into every child
+# Beyond these, calls import for themselves: reading ahead must not take longer than it saves.
 _MOST_FILES = 64
 _LARGEST_FILE = 2_000_000
 # What runs whenever the script does; other functions may never be called.
@@ -110,8 +111,8 @@ def _asks_for_main(test: Any) -> bool:
     return getattr(getattr(test, "left", None), "id", "") == "__name__"
 
 
-def traces() -> list[Any]:
-    """Return what can be compared before and after."""
+def import_effects() -> list[Any]:
+    """Return what an import may change besides `sys.modules`, to be compared before and after."""
     logging = sys.modules.get("logging")
     return [
         atexit._ncallbacks(),
@@ -140,8 +141,8 @@ def keeps_random_numbers() -> bool:
 
 
 _OUTPUT = 1
-_PIPE_BYTES = 1 << 20  # more than a pipe holds
-_LOOKED_AT = 256  # descriptors: an import that opens one gets the lowest number
+_PIPE_BYTES = 1 << 20  # a pipe holds 64 KiB, pipe(7)
+_LOOKED_AT = 256  # descriptors: whoever opens one gets the lowest free number, open(2)
 
 
 class Preparation:
@@ -179,9 +180,9 @@ class Preparation:
         read = self._variables.count_read()
         if self._load([(name, ()) for name in names if name not in others]):
             return False
-        before = traces()
+        before = import_effects()
         failed = self._load([(name, ()) for name in others])
-        return not failed and (traces(), self._variables.count_read()) == (before, read)
+        return not failed and (import_effects(), self._variables.count_read()) == (before, read)
 
     def _load(self, imports: list[tuple[str, tuple[str, ...]]]) -> int:
         self._variables.watch()
@@ -201,8 +202,8 @@ class Preparation:
 def _import(name: str, members: tuple[str, ...]) -> bool:
     """Load a module or see that there is none; whether nothing is left half loaded.
 
-    No thread can be started here: the kernel refuses them to a process whose children are born
-    into another process table.
+    No thread can be started here: the threads of a process share a PID namespace, so clone(2) fails
+    after setns(2) has sent its children to another, pid_namespaces(7). A fork would lose them.
     """
     try:
         __import__(name, {}, {}, members, 0)

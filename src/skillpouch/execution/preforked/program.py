@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from skillpouch.execution.preforked.import_hints import Lessons
+    from skillpouch.execution.preforked.import_hints import ImportHints
     from skillpouch.execution.preforked.prefault import Pages
 
 
@@ -66,14 +66,14 @@ class Program:
         compiled: Compiled,
         runner: str,
         started_by: tuple[str, ...],
-        lessons: Lessons,
+        hints: ImportHints,
         pages: Pages,
     ) -> None:
         self._compiled = compiled
         self._started_by = started_by  # the first words of every command
         self.all_words: list[str] = getattr(sys, "orig_argv", [])  # since 3.10
         self._runner = runner  # calls functions of a script, and is given its code
-        self._lessons = lessons
+        self._hints = hints
         self._pages = pages
         self._has_own_path = not getattr(sys.flags, "safe_path", sys.flags.isolated)
         sys.path.insert(0, _PLACE)
@@ -135,7 +135,7 @@ class Program:
 
     def end(self) -> None:
         """Say what went wrong and do what was put off until now."""
-        self._lessons.write()
+        self._hints.write()
         interpreter_exit.flush_quietly()
         error, self.error = self.error, None
         self._status = interpreter_exit.finish(status_of(error))
@@ -147,7 +147,7 @@ class Program:
             interpreter_exit.forget_added(self.module, self._runner_names)
         self.module = {}
         self._runner_module = None
-        interpreter_exit.let_go(self._lessons.known)
+        interpreter_exit.let_go(self._hints.known)
 
     def leave(self) -> None:
         interpreter_exit.write_out()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+# Descriptors, as zygote/serve.py puts them in their places.
 JOBS = 3  # calls, from the host
-CONTROL = 4  # its sandbox
-PRINTED = 5  # what an import has printed
+CONTROL = 4  # the socket to its sandbox
+PRINTED = 5  # the other end of its own standard output and error
 FIRST_FREE = 6
 
-
+# Numbers, because a sandbox passes nothing else on: what a prefork server says is not trusted.
 SHADOWED, FAILED, HAS_PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
 VARIABLES, RANDOM, CRASHED = 7, 8, 9
 

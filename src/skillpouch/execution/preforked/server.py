@@ -7,7 +7,7 @@ import os
 import sys
 
 from skillpouch.execution.preforked.child import Child
-from skillpouch.execution.preforked.import_hints import Lessons
+from skillpouch.execution.preforked.import_hints import ImportHints
 from skillpouch.execution.preforked.prefault import Pages
 from skillpouch.execution.preforked.preparation import Preparation
 from skillpouch.execution.preforked.program import Program
@@ -31,16 +31,14 @@ class PreforkServer:
         fresh: frozenset[str],
     ) -> None:
         self._control = control
-        self._lessons = Lessons()
+        self._hints = ImportHints()
         self._pages = Pages()
         variables = Variables()
         self._preparation = Preparation(wanted, fresh, variables)
         compiled = self._preparation.compiled
         self._runner: str = wanted["runner"]
         self._script: str = wanted["files"][-1]
-        self._program = Program(
-            compiled, self._runner, wanted["program"], self._lessons, self._pages
-        )
+        self._program = Program(compiled, self._runner, wanted["program"], self._hints, self._pages)
         self._child = Child(jobs, variables, self._program, self._pages)
         # A child leaves this frame: to take all of it apart would copy the memory that it is in.
         self._program.keeps = self
@@ -51,6 +49,7 @@ class PreforkServer:
         if ineligible:
             self._control.send(wire.INELIGIBLE + b" %d" % ineligible)
             return None
+        # os.wait4 imports it for its result; a script that did not must not find it loaded.
         hidden = "" if "resource" in sys.modules else "resource"
         self._program.prepare(self._script, hidden)
         self._child.rehearse(self._runner)
@@ -66,24 +65,28 @@ class PreforkServer:
 
     def _learn(self) -> None:
         """Take over what the child that ended has seen."""
-        if self._lessons.are_over:
+        if self._hints.are_over:
             self._pages.learn()
             return
-        if self._lessons.learn(self._preparation.load_more):
+        if self._hints.learn(self._preparation.load_more):
             self._settle()
-        if not self._lessons.left:
+        if not self._hints.left:
             # What is loaded now stays as it is: the next call touches what all will touch.
             self._pages.want()
 
     def _settle(self) -> None:
-        """Set apart what is there, so that what a call has made can be told from it."""
-        self._lessons.begin(self._program.hidden)
+        """Set apart what is there, so that what a call has made can be told from it.
+
+        The collector never visits what is frozen, so a child does not write to it, and the kernel
+        need not copy its pages.
+        """
+        self._hints.begin(self._program.hidden)
         gc.collect()
         gc.freeze()
 
     def _fork(self) -> int:
         self._child.expect()
-        self._lessons.expect()
+        self._hints.expect()
         gc.freeze()
         return os.fork()
 
@@ -93,4 +96,4 @@ class PreforkServer:
         times = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
         code = os.waitstatus_to_exitcode(status)
         self._control.send(wire.ENDED + b" %d %d %d %d" % (code, *times, usage.ru_maxrss))
-        return bool(self._control.recv(16))
+        return bool(self._control.recv(16))  # wire.NEXT, or nothing when the sandbox has ended

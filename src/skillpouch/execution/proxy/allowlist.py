@@ -8,7 +8,7 @@ from skillpouch.errors import PortableError
 from skillpouch.execution.command import Command
 from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name
 
-_WEB = (80, 443)
+_WEB = (80, 443)  # a host without a port covers both, so a hint leaves them out
 
 
 class RefusedHostError(PortableError):
@@ -44,7 +44,7 @@ class Allowlist:
         there = Host(address, asked.port, is_address=True)
         if not self._covers(there):
             name = _as_granted(there)
-            why = f"{asked.name} leads to {address}, of this machine or its network"
+            why = f"{asked.name} resolves to {address}, an address of this machine or its network"
             raise RefusedHostError(name, f"{why}; to allow it, run: {self._command(name)}")
 
     def _covers(self, asked: Host) -> bool:
@@ -61,14 +61,16 @@ def _as_granted(host: Host) -> str:
     return str(replace(host, port=None) if host.port in _WEB else host)
 
 
-PROXY_PORT = 3128  # of the sandbox's own loopback: nothing else is there
+# Of the sandbox's own loopback, where nothing else listens: any would do. This is the usual one of
+# proxies, which people recognise in a variable.
+PROXY_PORT = 3128
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _NAMES = ("http_proxy", "https_proxy", "all_proxy")
 _SET = {
     **{name: _PROXY for lower in _NAMES for name in (lower, lower.upper())},
     "NODE_USE_ENV_PROXY": "1",  # Node looks at the others only where this is set
 }
-# Exceptions would lead nowhere: there is no other way out.
+# Hosts that are not to go through the proxy could not be reached: there is no other way out.
 _UNSET = ("no_proxy", "NO_PROXY")
 
 

@@ -11,13 +11,15 @@ from skillpouch.execution.proxy.allowlist import Allowlist, RefusedHostError
 from skillpouch.execution.proxy.dialer import Dialer, UnreachableError
 from skillpouch.net.hosts import Host, HostError, read_host
 
+# A size in hexadecimal digits and extensions, RFC 9112, 7.1. Fifteen digits are less than 2**63:
+# nobody behind this proxy can read the number as a smaller one.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\Z")
 _LONGEST_LINE = 4_096
-_MOST_TRAILERS = 64
+_MOST_TRAILERS = 64  # read and dropped, as RFC 9110, 6.5.1 allows
 
 
 class ChunkError(ValueError):
-    """What should be a chunk is none."""
+    """The body is not a sequence of chunks."""
 
 
 class CountedBody:
@@ -70,6 +72,7 @@ class ChunkedBody:
             return b""
         self._line = b""
         if not line.endswith(b"\r"):
+            # A server might take a bare line feed for an end where this proxy does not.
             raise ChunkError("a line between chunks ends without a return")
         self._read_line(line[:-1], passed)
         return data
@@ -79,7 +82,7 @@ class ChunkedBody:
             self._read_trailer(line, passed)
         elif self._left:
             if line:
-                raise ChunkError("a chunk is longer than it said")
+                raise ChunkError("a chunk is longer than its size says")
             self._left = 0
             passed += b"\r\n"
         else:
@@ -99,7 +102,7 @@ class ChunkedBody:
     def _read_trailer(self, line: bytes, passed: bytearray) -> None:
         self._trailers += 1
         if self._trailers > _MOST_TRAILERS:
-            raise ChunkError("there is too much behind the last chunk")
+            raise ChunkError("there is too much after the last chunk")
         if not line:
             passed += b"\r\n"
             self.is_done = True
@@ -135,7 +138,7 @@ async def _copy(source: socket.socket, sink: socket.socket, idle: asyncio.Timeou
     while count := await loop.sock_recv_into(source, buffer):
         await loop.sock_sendall(sink, view[:count])
         idle.reschedule(loop.time() + _IDLE_SECONDS)
-        # Where both sides are quick nothing above waits, and everybody else would.
+        # Where both sides are quick nothing above waits: let other tasks of the loop have a turn.
         await asyncio.sleep(0)
     sink.shutdown(socket.SHUT_WR)
 
@@ -159,12 +162,14 @@ async def _send_body(
         await asyncio.sleep(0)
 
 
+# Stricter than RFC 9112 on purpose: what two readers could understand in two ways is refused, so no
+# request can be hidden from this proxy in another (11.2, request smuggling).
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.([01])\Z")
 _ABSOLUTE = re.compile(r"http://([^/?#\\@]+)(/[^#]*|\?[^#]*)?\Z", re.IGNORECASE)
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)\Z")
-_LENGTH = re.compile(rb"[0-9]{1,18}\Z")
+_LENGTH = re.compile(rb"[0-9]{1,18}\Z")  # less than 2**63
 _HTTP_PORT = 80
-# They concern one connection; the length of the body is written anew.
+# They concern one connection, RFC 9110, 7.6.1; host and length of the body are written anew.
 _NOT_PASSED_ON = frozenset(
     {
         *(b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"upgrade"),
@@ -286,7 +291,7 @@ def _values(headers: Headers, wanted: bytes) -> list[bytes]:
 
 
 _LONGEST_HEAD = 65_536
-_HEAD_SECONDS = 20.0  # for all of it: one that drips is not waited for
+_HEAD_SECONDS = 20.0  # for all of it, however slowly it drips: a place is taken meanwhile
 
 # How long, and for how much, an answer waits for a program that is still sending.
 _LINGER_SECONDS = 1.0
@@ -321,7 +326,7 @@ class Connection:
         try:
             await self._answer()
         except* (OSError, ChunkError):
-            # Either side has gone, has been silent for too long, or sends what is no chunk.
+            # Either side has gone, was silent for too long, or sent a body that cannot be read.
             self.close()
         finally:
             self.close()
@@ -395,7 +400,11 @@ class Connection:
             await self._drop_rest()
 
     async def _drop_rest(self) -> None:
-        """Read what is still being sent: closing on it would take the answer back."""
+        """Read what is still being sent.
+
+        To close a socket with unread data resets the connection, and the answer may be lost with
+        it, RFC 9112, 9.6.
+        """
         dropped = 0
         while dropped < _LINGER_BYTES:
             piece = await self._loop.sock_recv(self._client, _PIECE_BYTES)

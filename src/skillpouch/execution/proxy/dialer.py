@@ -13,15 +13,19 @@ from skillpouch.net.hosts import Host
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 
+# For each of them; resolvers and programs themselves give up after five to thirty seconds.
 _LOOK_UP_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
 _MOST_LOOK_UPS = 16  # a name server may keep each waiting, and a thread cannot be cancelled
-_MOST_ADDRESSES = 8
+_MOST_ADDRESSES = 8  # that are tried one after another, each for as long as above
 _MOST_CONNECTIONS = 512
 
 
 def most_connections() -> int:
-    """Return how many connections tools may have in all: each holds two descriptors of ours."""
+    """Return how many connections tools may have in all.
+
+    Each holds two descriptors of this process; an eighth leaves three quarters to the host.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(4, min(_MOST_CONNECTIONS, soft // 8))
 
@@ -112,6 +116,7 @@ async def connect_to(address: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
+        # What arrives is passed on at once: to wait for more would only add to both ends' delays.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(sock, (address, port))
     except BaseException:

@@ -10,12 +10,13 @@ from skillpouch.execution.proxy.dialer import Dialer
 
 _MOST_CONNECTIONS = 32  # of one call at a time; more wait
 _MOST_LOOK_UPS = 2  # of one call at a time: a slow name server is not to keep others waiting
-_MOST_WAITING = 256  # more than the kernel lets wait to be accepted
+_MOST_WAITING = 256  # more than wait to be accepted: namespaces.py listens with 128
 _MOST_REFUSED = 64  # that a result can name
-# A program that does nothing but connect must not keep this loop from everything else.
+# A program that does nothing but connect must not keep this loop from everything else: at most so
+# many are accepted in so long, then a pause of the same length.
 _MOST_AT_ONCE = 100
 _PAUSE_SECONDS = 0.1
-_CROWDED_SECONDS = 0.02
+_CROWDED_SECONDS = 0.02  # until somebody may have closed a connection
 
 
 class ProxyListener:

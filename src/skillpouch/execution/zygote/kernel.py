@@ -6,30 +6,38 @@ import ctypes
 import os
 import struct
 
+# None is the C library that this interpreter already uses: no file has to be found.
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
+# CLONE_NEW…, clone(2) and unshare(2).
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 
+# MS_…, mount(2), and MOUNT_ATTR_…, mount_setattr(2): the first four are the same numbers.
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 
+# prctl(2).
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
+# open(2), open_tree(2), move_mount(2), umount2(2).
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 1, 4, 0x40
 _MNT_DETACH = 2
-_LAST_CAPABILITY = 63
+_LAST_CAPABILITY = 63  # the last that the two words of a set can hold, capget(2)
+# SECBIT_NOROOT and SECBIT_NOROOT_LOCKED, capabilities(7): user 0 gains nothing by an exec.
 _NOROOT_AND_LOCKED = 3
-_CAPABILITY_VERSION = 0x20080522
+_CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3, since Linux 2.6.26
 
-# Calls newer than 2019 have one number on every architecture.
+# Calls since Linux 5.1 have one number on every architecture we know. open_tree and move_mount came
+# with Linux 5.2, mount_setattr with 5.12: without them the trial of namespaces fails, and the host
+# plans without this layer.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
-_IOPRIO_PROCESS = 1
+_IOPRIO_PROCESS = 1  # IOPRIO_WHO_PROCESS, ioprio_get(2)
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, ioctl_iflags(2)
 
 
@@ -55,23 +63,30 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Only for children of a single-threaded parent: the signal follows the parent's thread."""
-    _prctl(_PR_SET_PDEATHSIG, 9)
+    """Have the kernel kill this process when its parent ends.
+
+    Only for children of a single-threaded parent: the signal follows the thread that forked,
+    PR_SET_PDEATHSIG in prctl(2).
+    """
+    _prctl(_PR_SET_PDEATHSIG, 9)  # SIGKILL
 
 
 def hide_from_peers() -> None:
     """Make this process untraceable and its /proc entries root's.
 
-    After the user map is written, never before: the map is one of those entries.
+    After the user map is written, never before: the map is one of those entries. PR_SET_DUMPABLE
+    in prctl(2); an exec sets it back, so programs are not affected.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends: without this, process 1 would."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def forbid_new_privileges() -> None:
+    """Let no exec give more rights; Landlock and seccomp ask for this of whoever is not root."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -88,6 +103,7 @@ def drop_capabilities() -> None:
         if os.geteuid() == 0 and _effective_capabilities():
             raise
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0), 8)
+    # Two times effective, permitted and inheritable, 32 bits each: all zero.
     _check(_libc.capset(header, ctypes.create_string_buffer(24)), "capset")
 
 
@@ -114,7 +130,7 @@ def enter_cgroup(procs: int) -> None:
 
 
 def control(fd: int, request: int, argument: bytes) -> None:
-    # The module fcntl is out of sight where this is called.
+    # ctypes is loaded by now; the module fcntl may lie where this process can no longer look.
     _check(_libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument), f"ioctl {request:#x}")
 
 
@@ -166,6 +182,7 @@ def set_attributes_at(path: str, attributes: int) -> None:
 
 
 def _mount_setattr(fd: int, path: bytes, flags: int, attributes: int) -> None:
+    # struct mount_attr: to set, to clear, propagation, a user namespace. 32 is its first size.
     value = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, 0), 32)
     syscall(_MOUNT_SETATTR, fd, path, flags, value, 32)
 
@@ -183,7 +200,8 @@ def attach_tree_on(fd: int, target: int) -> None:
 def enter_root(folder: str) -> None:
     """Make `folder` the root and let go of the old one."""
     os.chdir(folder)
-    # The old root is stacked on the new one and detached from there: no folder is needed for it.
+    # The old root is stacked on the new one and detached from there: no folder is needed for it,
+    # pivot_root(2), "pivot_root(\".\", \".\")". MNT_DETACH, because it is still in use.
     syscall(_PIVOT_ROOT[os.uname().machine], b".", b".")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount old root")
     os.chdir("/")

@@ -4,10 +4,12 @@ import sys
 import types
 from _socket import socket
 
-_CONTROL = 3
+_CONTROL = 3  # where the host puts its socket: the first number after the standard streams
 
 
 def _import_only_this_folder() -> None:
+    # Empty packages in place of the real ones: to import skillpouch itself would load modules that
+    # every sandbox would carry, and the zygote starts with -I, so it would not even find it.
     here = __file__.rpartition("/")[0]
     for name, folder in (
         ("skillpouch", ""),

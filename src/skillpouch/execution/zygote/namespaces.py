@@ -13,38 +13,37 @@ from skillpouch.execution.zygote import kernel, wire
 from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
 
 _PLAIN = kernel.MS_NOSUID | kernel.MS_NODEV
-# The machine's own secrets and levers below /proc, which a root without capabilities could open.
+# What shows secrets of the machine, or acts on it, and is open to user 0 even without capabilities.
+# Container runtimes mask much the same files.
 _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "timer_list")
-# Once past this number the kernel gives out no smaller process id, nor takes a smaller maximum.
+# RESERVED_PIDS of the kernel: after a wrap it gives out no smaller process id, and pid_max must be
+# larger. So from here on, a maximum of 300 + N leaves N numbers, and N processes.
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
-_EVERYBODYS = 0o1777
+_EVERYBODYS = 0o1777  # as on any machine: everybody writes, only an owner removes
 _PAGE = 4096
 
 
 def mount_processes(limit: int | None) -> None:
-    """Mount /proc for this process table, in which a tool sees only what it may trace: its own."""
+    """Mount /proc for this process table, in which a tool sees only what it may trace: its own.
+
+    `hidepid=ptraceable` is there since Linux 5.8, a `pid_max` of each namespace since 6.14. The
+    trial finds out whether both hold; `limit` is None where the second does not.
+    """
     quiet = _PLAIN | kernel.MS_NOEXEC
     kernel.mount("proc", "/proc", "proc", quiet, "hidepid=ptraceable")
     if limit is not None:
-        _write_text("/proc/sys/kernel/ns_last_pid", _RESERVED_PIDS - 1)
-        _write_text("/proc/sys/kernel/pid_max", _RESERVED_PIDS + limit)
+        _write("/proc/sys/kernel/ns_last_pid", str(_RESERVED_PIDS - 1))
+        _write("/proc/sys/kernel/pid_max", str(_RESERVED_PIDS + limit))
     for name in _MASKED:
         _mask("/proc/" + name)
+    # Last, for the two numbers above are files of it.
     kernel.set_attributes_at("/proc", kernel.ATTR_RDONLY)
 
 
 def hide_processes() -> None:
     """Cover /proc where a machine lets nobody mount a new one."""
     kernel.mount("tmpfs", "/proc", "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,mode=555")
-
-
-def _write_text(path: str, number: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, b"%d" % number)
-    finally:
-        os.close(fd)
 
 
 def _mask(path: str) -> None:
@@ -71,9 +70,9 @@ def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> Non
         below = [path for path in granted if path.startswith(target + "/")]
         inside = {link: links[link] for link in links if link.startswith(target + "/")}
         trees = [(path, kernel.clone_tree(path), os.path.isdir(path)) for path in below]
-        # As many files as pages: each takes memory of the kernel's, however empty it is.
-        room = "size=%d,nr_inodes=%d,mode=%o" % (size, size // _PAGE + 1, _EVERYBODYS)
-        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, room)
+        # As many files as pages, tmpfs(5): each takes memory of the kernel's, however empty it is.
+        options = "size=%d,nr_inodes=%d,mode=%o" % (size, size // _PAGE + 1, _EVERYBODYS)
+        kernel.mount("tmpfs", target, "tmpfs", _PLAIN, options)
         holders = _mount_holders(target, [*below, *inside])
         for path, tree, folder in sorted(trees):
             make_mount_point(path, folder)
@@ -137,10 +136,9 @@ _ATTRIBUTES = {
     # same, for that is no change to the file.
     "device": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
 }
-_QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 # Where the new root is put together: any folder will do, for all that is granted is open by then.
 _BASE = "/dev"
-_MOST_LINKS = 40  # as the kernel
+_MOST_LINKS = 40  # as the kernel, path_resolution(7)
 _ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OUT_OF_THE_WAY = 64  # a prefork server puts its own descriptors at the lowest numbers
 _STANDARD_STREAMS = (
@@ -152,13 +150,19 @@ _STANDARD_STREAMS = (
 
 
 def leave(user: bool, network: str) -> None:
-    """Move into namespaces of our own; the next child is process 1 of a new process table."""
+    """Move into namespaces of our own; the next child is process 1 of a new process table.
+
+    All in one call: of several flags CLONE_NEWUSER is done first, and gives the rights that the
+    others need, user_namespaces(7).
+    """
     uid, gid = os.getuid(), os.getgid()
     flags = kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWUTS
     flags |= kernel.NEWUSER if user else 0
     flags |= kernel.NEWNET if network != "host" else 0
     kernel.unshare(flags)
     if user:
+        # Without privileges only one's own user and group can be mapped, and the group only after
+        # setgroups(2) was given up for good (since Linux 3.19), user_namespaces(7).
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", "%d %d 1" % (uid, uid))
         _write("/proc/self/gid_map", "%d %d 1" % (gid, gid))
@@ -166,7 +170,10 @@ def leave(user: bool, network: str) -> None:
 
 
 def _limit_watches() -> None:
-    """Leave most of what the user may watch to others: namespaces(7), /proc/sys/user."""
+    """Leave most of what the user may watch to others: namespaces(7), /proc/sys/user.
+
+    What is used here counts for the user outside, too, who has 128 instances by default.
+    """
     for name, most in (("instances", 16), ("watches", 8192)):
         try:
             _write("/proc/sys/user/max_inotify_" + name, str(most))
@@ -246,14 +253,14 @@ class NewRoot:
         return real
 
     def enter(self, base: str) -> None:
-        # The old process table stays below every sandbox's own: a kernel mounts a new one in a user
-        # namespace only where one is already in sight.
+        # The old process table stays below every sandbox's own: in a user namespace a kernel mounts
+        # a new one only where one can already be seen whole (mount_too_revealing, fs/namespace.c).
         self._trees.append(("/proc", kernel.clone_tree("/proc"), True))
-        kernel.mount("tmpfs", base, "tmpfs", _QUIET, "size=1m,mode=755")
+        kernel.mount("tmpfs", base, "tmpfs", _PLAIN, "size=1m,mode=755")
         for target in TEMPORARY:
             os.makedirs(base + target)
         root = os.open(base, _ENTER)
-        for real, tree, folder in sorted(self._trees):
+        for real, tree, folder in sorted(self._trees):  # a folder before what is inside it
             _attach(root, real, tree, folder)
             if not any(real.startswith(path + "/") for path in self.paths):
                 self.paths.append(real)
@@ -354,6 +361,8 @@ def enter_new_root(
     named: list[tuple[str, str]], given: list[tuple[str, str, int]], links: dict[str, str]
 ) -> NewRoot:
     """Enter a root of paths of the system (path, right) and of what the host has opened."""
+    # Otherwise, as root, what is mounted here would appear on the machine, mount_namespaces(7), and
+    # pivot_root(2) would fail.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     root = NewRoot(links)
     for path, right in named:
@@ -364,8 +373,8 @@ def enter_new_root(
     return root
 
 
-_SET_FLAGS = 0x8914  # SIOCSIFFLAGS
-_UP = 1
+_SET_FLAGS = 0x8914  # SIOCSIFFLAGS, netdevice(7)
+_UP = 1  # IFF_UP
 _MOST_WAITING = 128  # connections that nobody has accepted yet
 
 
@@ -388,6 +397,8 @@ def enter(listener_fd: int, port: int) -> None:
 
 
 def _raise_loopback() -> None:
+    """Switch the loopback interface on: in a new network namespace it is there, and down."""
     any_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    # struct ifreq: 16 bytes of name, then a union of 24 that begins with the flags.
     kernel.control(any_socket.fileno(), _SET_FLAGS, struct.pack("16sH22x", b"lo", _UP))
     any_socket.close()

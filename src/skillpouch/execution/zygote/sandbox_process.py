@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # How long a prefork server may take to say how a call ended that is known to be dead.
 _PATIENCE_MS = 2000
-_MOST_NUMBERS = 4
-_CRASHED = 9  # one of the reasons of the prefork server's ineligible.py
+_MOST_NUMBERS = 4  # exit code, microseconds in user and system mode, peak memory
+_CRASHED = 9  # CRASHED of preforked/protocol.py, which is not imported here
 _DO_NOT_WAIT = 0x40  # MSG_DONTWAIT
 
 
@@ -146,6 +146,7 @@ class WarmSandboxProcess:
         if int(message.body) != self._call:
             return True  # it has just ended: late, not wrong
         if message.kind == wire.TERMINATE:
+            # A process that is stopped acts on a signal only when it continues.
             reached = self._tree.signal(signals.TERMINATE)
             self._tree.signal(signals.CONTINUE)
             return reached or self._give_up()
@@ -181,7 +182,9 @@ class SandboxProcess:
         leftovers: OwnFolders | SharedFolder,
         cpu_seconds: int | None,
     ) -> None:
-        # Sealed like its programs, a sandbox uses up the limit too, a little with every call.
+        # RLIMIT_CPU counts for each process by itself, and a sandbox that is sealed like its
+        # programs uses up its own, a little with every call. At half of it the sandbox ends, long
+        # before the kernel would end it during a call.
         self._worn_after = float("inf") if cpu_seconds is None else cpu_seconds / 2
         self._sock = sock
         self._starter = starter
@@ -262,6 +265,7 @@ class SandboxProcess:
             if message.kind == wire.KILL:
                 self._tree.signal(signals.KILL)
             elif message.kind == wire.TERMINATE:
+                # A process that is stopped acts on a signal only when it continues.
                 self._tree.signal(signals.TERMINATE)
                 self._tree.signal(signals.CONTINUE)
         return True
@@ -280,7 +284,7 @@ def _reap_until(pid: int) -> tuple[int, struct_rusage] | None:
             return os.waitstatus_to_exitcode(status), usage
 
 
-_FIRST_PROCESS = 1
+_FIRST_PROCESS = 1  # this process, as its namespace numbers it
 
 
 def make_sandbox(
@@ -294,6 +298,8 @@ def make_sandbox(
 def _in_namespace(
     sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot
 ) -> SandboxProcess:
+    # In this order: mounts need capabilities that the seal takes away; Landlock rules are made of
+    # descriptors that are closed before anything runs; only then is /proc/self no longer needed.
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
     leftovers = _mount_view(config, limits, root)
@@ -320,8 +326,8 @@ def make_warm_sandbox(
         os._exit(0)
     for fd in own:
         os.close(fd)
-    # Outside Landlock: it lets a process signal only its own domain, and the calls that this one
-    # ends live in the prefork server's. It runs nothing itself.
+    # Outside Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, and
+    # the calls that this one ends live in the prefork server's. It runs nothing itself.
     Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
     return WarmSandboxProcess(sock, control, leftovers)

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from skillpouch.execution.zygote.wire import Fields
 
+# getrlimit(2). RLIMIT_DATA and not RLIMIT_AS: since Linux 4.7 it counts private writable mappings,
+# which is what programs use, and not the address space that Node or Go merely reserve.
 _RLIMITS = (
     ("memory_bytes", resource.RLIMIT_DATA),
     ("open_files", resource.RLIMIT_NOFILE),
@@ -18,7 +20,9 @@ _RLIMITS = (
     ("cpu_seconds", resource.RLIMIT_CPU),
     ("user_processes", resource.RLIMIT_NPROC),
 )
-_SHARED_PART = 8  # of the memory limit may be one mapping that is shared
+# RLIMIT_DATA does not count shared mappings; each may have an eighth of the limit, which is enough
+# for locks and counters between processes.
+_SHARED_PART = 8
 
 
 class Seal:
@@ -56,6 +60,13 @@ class Seal:
             self._program = seccomp.assemble(self._machine, table)
 
     def apply(self) -> None:
+        """Apply all of it to this process; what it starts inherits it.
+
+        no_new_privs comes before Landlock and seccomp, which demand it of whoever has no privileges
+        (landlock_restrict_self(2), seccomp(2)). The filter comes last, so that it need not allow
+        what the other steps do.
+        """
+        # A core file would put the memory of a call, secrets included, into its workspace.
         _limit(resource.RLIMIT_CORE, 0)
         for name, which in _RLIMITS:
             if self._limits.get(name) is not None:
@@ -75,4 +86,4 @@ def _limit(which: int, value: int) -> None:
     hard = resource.getrlimit(which)[1]
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
-    resource.setrlimit(which, (value, value))
+    resource.setrlimit(which, (value, value))  # the hard limit too: nobody inside can raise it

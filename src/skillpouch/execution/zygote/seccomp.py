@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     Instruction = tuple[int, int, int, int]
 
 
+# AUDIT_ARCH_…, linux/audit.h: a filter must check it, for numbers differ between architectures.
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# One number on every architecture.
+# Since Linux 5.1 one number on every architecture.
 _COMMON = {
     "pidfd_send_signal": 424,
     "io_uring_setup": 425,
@@ -51,6 +52,7 @@ _NAMES = (
     "listen inotify_init1 fcntl"
 ).split()
 
+# In the order of _NAMES, from asm/unistd_64.h and asm-generic/unistd.h.
 _X86_64 = (
     41, 53, 101, 310, 311, 165, 166, 155, 161,
     272, 308, 56, 250, 248, 249, 321, 298, 323, 246,
@@ -106,9 +108,13 @@ DENIED = (
 ).split()
 
 
+# Classic BPF, linux/filter.h: load a word, jump if equal, if at least, if any bit is set, return.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+# SECCOMP_RET_ALLOW, _KILL_PROCESS (since Linux 4.14) and _ERRNO, seccomp(2).
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _SET_MODE_FILTER = 1
+# Calls of the x32 ABI have the same AUDIT_ARCH and this bit in their numbers: without a check they
+# would pass by every rule, seccomp(2).
 _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
@@ -119,7 +125,7 @@ _TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
 _CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into a terminal for somebody else, ioctl_tty(2)
 _PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1
 _ONESELF = (0,)
 # Set-user-ID and set-group-ID: who runs such a file has the rights of its owner.
@@ -146,7 +152,8 @@ _SET_SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
 
 
 def _argument(index: int) -> int:
-    # The low half of a 64-bit argument, little endian: nearly every value compared is an int.
+    # struct seccomp_data: number, architecture, instruction pointer, arguments from byte 16 on. The
+    # low half of a 64-bit argument, little endian: nearly every value compared is an int.
     return 16 + 8 * index
 
 
@@ -222,7 +229,7 @@ def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
             (_LOAD, 0, 0, _argument(3)),
             (_ANY_BIT, 0, 6, _MAP_ANONYMOUS),
             (_ANY_BIT, 0, 5, _MAP_SHARED),
-            (_LOAD, 0, 0, size + 4),
+            (_LOAD, 0, 0, size + 4),  # the high half: anything in it is too much
             (_ANY_BIT, 2, 0, 0xFFFFFFFF),
             (_LOAD, 0, 0, size),
             (_AT_LEAST, 0, 1, min(most_shared, 0xFFFFFFFE) + 1),
@@ -290,6 +297,7 @@ def arms(
 def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
     """Return the filter for `machine` as an array of struct sock_filter."""
     numbers = NUMBERS[machine]
+    # Of struct seccomp_data the architecture is at byte 4, the number at byte 0.
     program: list[Instruction] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, AUDIT[machine])]
     program += [(_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     if machine == "x86_64":
@@ -304,6 +312,7 @@ def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
 def install(machine: str, program: bytes) -> None:
     """Put this process under the filter, for ever; needs no_new_privs."""
     code = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: how many instructions of eight bytes, and where they are.
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     kernel.syscall(
         NUMBERS[machine]["seccomp"], _SET_MODE_FILTER, 0, ctypes.create_string_buffer(header, 16)

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 
 # The program finds its jobs, its sandbox and what it prints at 3, 4 and 5; all else is closed.
-_ROOM = 32  # descriptors are moved here first, out of the way of their final places
+_FIRST_SPARE = 32  # descriptors are moved here first, out of the way of their final places
 
 
 def start_preforked(
     control: _socket.socket, jobs: int, table: int, config: Fields, limits: Fields
 ) -> None:
-    """Become the prefork server; what it forks is born into the process table `table`."""
+    """Become the prefork server; what it forks is born into the process table `table`.
+
+    setns(2) with CLONE_NEWPID moves only later children, never the caller: the server itself stays
+    outside, where no call can see or signal it.
+    """
     kernel.die_with_parent()
     os.setsid()
     _enter_view(control)
@@ -35,11 +39,14 @@ def start_preforked(
     prefork: Fields = limits["prefork"]
     os.chdir(prefork["cwd"])
     _arrange((jobs, control.fileno()))
-    # Slots have numbers here, and its user: what changes another process is refused altogether.
+    # Sandboxes of this zygote have process ids here and run as the same user, so the filter refuses
+    # whatever changes another process. What is left, a signal, ends calls of its own skill.
     seal = Seal(config, limits, None, list(namespaces.TEMPORARY))
+    # An ignored signal stays ignored through an exec, signal(7), and an interpreter looks at them
+    # when it starts.
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
-    seal.apply()
+    seal.apply()  # last: it refuses the setns above
     os.execve(prefork["argv"][0], prefork["argv"], prefork["env"])  # noqa: S606
 
 
@@ -69,12 +76,12 @@ def _arrange(given: tuple[int, int]) -> None:
 
 
 def _move_up(fd: int) -> int:
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ROOM)
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_SPARE)
 
 
 def serve(control: _socket.socket) -> None:
-    # The interpreter's own handler would let a tool interrupt its sandbox: process 1 is deaf only
-    # to signals it has no handler for.
+    # The interpreter's own handler would let a tool interrupt its sandbox: from inside its
+    # namespace process 1 gets only signals that it has a handler for, pid_namespaces(7).
     signals.leave_to_kernel(signals.INTERRUPT)
     keep_only((0, 1, 2, control.fileno()))
     message = wire.receive(control)
@@ -85,6 +92,8 @@ def serve(control: _socket.socket) -> None:
     except OSError as error:
         wire.send_failure(control, error)
         return
+    # What is frozen is never visited by the collector, which would write to its page, and so copy
+    # it, in every process that is forked.
     gc.collect()
     gc.freeze()
     # Outside, only its end proves that everything in its process table is dead.
@@ -111,7 +120,7 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
         config["opened"] = [(fd, right) for fd, (_, right) in zip(fds, config["given"])]
         return ZygoteServer(control, config, namespaces.NewRoot({}))
     namespaces.leave(config["user"], config["network"])
-    pid = os.fork()
+    pid = os.fork()  # the child is process 1: unshare(2) with CLONE_NEWPID does not move the caller
     if pid:
         # The process table lives as long as its first process; this one only waits to be reaped.
         control.close()
@@ -140,9 +149,8 @@ class ZygoteServer:
         self._root = root
         self._opened = tuple(fd for fd, _ in config["opened"])
         self._sandboxes: dict[int, str | None] = {}  # and the folder it has to itself, if any
-        self._prefork_servers: dict[
-            int, int
-        ] = {}  # by a descriptor that hangs up when their sandbox ends
+        # Process ids, by a descriptor that hangs up when their sandbox ends.
+        self._prefork_servers: dict[int, int] = {}
         self._poll = select.poll()
         self._own_table = -1
         if config["namespaces"]:
@@ -245,13 +253,14 @@ class ZygoteServer:
             sandbox = self._fork(
                 sock, limits["cgroup"], lambda: self._warm_sandbox(sock, control, held, limits)
             )
+            # Since Linux 4.12; it leads nowhere before the first child is there, namespaces(7).
             table = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
         os.close(held)
         control.close()
         self._sandboxes[sandbox] = None
         pid = self._fork(end, limits["cgroup"], lambda: self._prefork(end, jobs, table, limits))
         self._prefork_servers[alive_fd] = pid
-        self._poll.register(alive_fd, 0)
+        self._poll.register(alive_fd, 0)  # a hang-up is reported without being asked for, poll(2)
         os.close(table)
         end.close()
 
@@ -303,5 +312,6 @@ class PidNamespace:
             kernel.unshare(kernel.NEWPID)
 
     def __exit__(self, *_: object) -> None:
+        # Back to its own: a process whose children go elsewhere may not unshare again (EINVAL).
         if self._own_table >= 0:
             kernel.setns(self._own_table, kernel.NEWPID)

@@ -25,7 +25,11 @@ class Job:
 
 
 class SpawnSealed:
-    """The sandbox itself is sealed, so a program costs one posix_spawn and inherits everything."""
+    """The sandbox itself is sealed, so a program costs one posix_spawn and inherits everything.
+
+    The C library makes it of a clone that shares memory until the exec: no page table is copied, as
+    a fork would. The session of its own keeps a program from the terminal of the host.
+    """
 
     def start(self, job: Job, streams: list[int]) -> int:
         os.chdir(job.cwd)
@@ -46,6 +50,7 @@ class ForkThenSeal:
         self._seal = seal
 
     def start(self, job: Job, streams: list[int]) -> int:
+        # Closed by the exec when it succeeds: end of file means that the program has started.
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -62,7 +67,7 @@ class ForkThenSeal:
         return pid
 
     def _become(self, job: Job, streams: list[int], report: int) -> None:
-        """Turn into the program; the report pipe closes unwritten when that succeeds."""
+        """Turn into the program, or report the number of the error that prevents it."""
         try:
             os.setsid()
             os.chdir(job.cwd)
@@ -87,8 +92,8 @@ class NamespaceTree:
     def signal(self, number: int) -> bool:
         """Signal all of it; whether there was anything."""
         try:
-            # One call, atomic with regard to fork: the kernel keeps a copy of it for a process
-            # that is forking right now.
+            # Everything in this namespace but the caller, kill(2). One call, atomic with regard to
+            # fork: a process that is forking right now is interrupted, or its child gets it, too.
             os.kill(-1, number)
         except ProcessLookupError:
             return False
@@ -148,6 +153,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
+    """Return the children that a process has at this moment.
+
+    The list may miss some while processes come and go, proc_tid_children(5): whoever must reach all
+    of them asks again until none is left.
+    """
     found: list[int] = []
     try:
         for task in os.listdir("/proc/%d/task" % pid):

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 _FORBIDDEN = "/etc/passwd"  # on every machine, readable by everybody, and not granted below
 _GRANTED = [("/usr", "run"), ("/dev/null", "device")]
-_MEMORY_BYTES = 256 << 20
-_FEW_PROCESSES, _MORE_PROCESSES = 4, 20
+_MEMORY_BYTES = 256 << 20  # more than an interpreter needs, and than the small cgroup holds
+_FEW_PROCESSES, _MORE_PROCESSES = 4, 20  # the limit that is tried, and how many try to pass it
 
 
 def report(control: _socket.socket) -> None:
     """Send one line per layer: its name, what it gives (0 is nothing), why not."""
     message = wire.receive(control)
+    # All at once, each in a child of its own: none needs the answer of another.
     under_way = [
         begin("user_namespaces", lambda: try_namespaces(user=True)),
         begin("landlock", try_landlock),
@@ -44,7 +45,7 @@ def report(control: _socket.socket) -> None:
     lines = [finish(*trial) for trial in under_way]
     if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
         lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
-    control.send("\n".join(lines).encode(errors="replace")[:4000])
+    control.send("\n".join(lines).encode(errors="replace")[:4000])  # one packet
 
 
 def attempt(name: str, trial: Callable[[], int]) -> str:
@@ -180,7 +181,7 @@ def _try_new_root() -> int:
     must_deny(lambda: os.open(_FORBIDDEN, os.O_RDONLY), errno.ENOENT)
     must_deny(lambda: os.mkdir("/usr/skillpouch-trial"), errno.EROFS)
     if [name for _, name in _socket.if_nameindex() if name != "lo"]:
-        raise NotEnforcedError("the network of the machine is in sight")
+        raise NotEnforcedError("the network of the machine can be seen")
     table = os.open("/proc/self/ns/pid", os.O_RDONLY)
     kernel.unshare(kernel.NEWPID)
     given = _in_child(_try_process_table)
@@ -190,7 +191,7 @@ def _try_new_root() -> int:
 
 def _try_process_table() -> int:
     if os.getpid() != 1:
-        raise NotEnforcedError("not the first process of its table")
+        raise NotEnforcedError("not the first process of its process namespace")
     kernel.unshare(kernel.NEWNS)
     namespaces.mount_temporary([], {}, 1 << 20)
     try:
@@ -199,7 +200,7 @@ def _try_process_table() -> int:
         namespaces.hide_processes()
         return 1
     if [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]:
-        raise NotEnforcedError("processes of others are in sight")
+        raise NotEnforcedError("processes of others can be seen")
     return 1 + 2 + (4 if _processes_are_limited() else 0)
 
 

@@ -26,15 +26,18 @@ READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"
 # How a failure begins that no protection is to blame for: a path is not what the host opened.
 REPLACED = "replaced: "
 
-# A packet must fit the socket buffer of the smallest kernel default; a longer value travels in a
-# memory file whose descriptor comes last.
+# Sockets are SOCK_SEQPACKET: a packet arrives whole or not at all, unix(7), and must fit the send
+# buffer (net.core.wmem_default, 208 KiB unless lowered). A longer value travels in a memory file
+# whose descriptor comes last.
 _INLINE_BYTES = 60_000
 _IN_FILE = b"+"
-MOST_DESCRIPTORS = 240  # of 253 that a kernel passes with one packet (unix(7), SCM_RIGHTS)
+MOST_DESCRIPTORS = 240  # of 253 (SCM_MAX_FD) that a kernel passes with one packet, unix(7)
 _DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * (MOST_DESCRIPTORS + 1))  # and a memory file
-_room = bytearray(65_536)  # for what comes in: one packet at a time
+_received = bytearray(65_536)  # one packet at a time, and more than _INLINE_BYTES
 _CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
-_MARSHAL_FORMAT = 2  # read by every Python from 3.9 on
+# marshal, because it is built in and loads nothing. Format 2 is read by every Python from 3.9 on,
+# which a prefork server may be: later formats differ between versions.
+_MARSHAL_FORMAT = 2
 
 
 class Message:
@@ -102,15 +105,16 @@ def send_failure(sock: _socket.socket, error: BaseException) -> None:
 def receive(sock: _socket.socket) -> Message | None:
     """Return the next packet, or None when the other side is gone."""
     try:
-        size, ancillary, _, _ = sock.recvmsg_into([_room], _DESCRIPTOR_BYTES, _CLOSE_ON_EXEC)
+        size, ancillary, _, _ = sock.recvmsg_into([_received], _DESCRIPTOR_BYTES, _CLOSE_ON_EXEC)
     except ConnectionResetError:
-        return None
+        return None  # the other side closed with packets of ours unread
     if not size:
         return None
     fds = []
     for level, kind, rights in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            # A control message that was cut may end inside a number, recvmsg(2).
             for place in range(0, len(rights) - 3, 4):
                 number = int.from_bytes(rights[place : place + 4], sys.byteorder)
                 fds.append(number)
-    return Message(_room[:size], fds)
+    return Message(_received[:size], fds)
