@@ -180,7 +180,7 @@ def test_data_on_the_command_line_is_json_when_it_is_json(text: str, value: Any)
 
 
 def test_a_text_that_is_given_twice_is_an_error() -> None:
-    with pytest.raises(InvalidArgumentsError, match="who is given twice, and takes one value"):
+    with pytest.raises(InvalidArgumentsError, match="who is given twice, but takes one value"):
         arguments_from_text(taking(TEXT), [("who", "1"), ("who", "2")])
 
 

@@ -345,5 +345,5 @@ def test_the_wrong_schema_of_a_function_is_not_looked_for_in_a_skill() -> None:
     with pytest.raises(ToolSchemaError) as caught:
         check_arguments(wrong, {})
 
-    hint = "correct the schema where the tool is made: by its function, ToolDef or MCP server"
+    hint = "correct the schema where the tool is made: in its function, ToolDef or MCP server"
     assert caught.value.hint == hint

@@ -135,7 +135,8 @@ def test_who_gave_a_tool_little_time_is_told_how_much_there_is(manager_of: MakeM
     content = manager_of().call("x", timeout=0.2).content
 
     assert (
-        content == "timed out after 0.2 s\nnote: its caller gave it 0.2 s of the 30 s it may have"
+        content
+        == "timed out after 0.2 s\nnote: its caller limited it to 0.2 s of the 30 s it may have"
     )
 
 
@@ -151,7 +152,7 @@ def test_a_model_that_asks_bash_for_more_time_is_told_the_limit(tmp_path: Path) 
         "`timeout` is 3000000, and at most 120000 may be asked for: only the user can raise it"
     ]
     assert (within.outcome, within.timeout_seconds) == ("ok", 50)
-    assert "note: its caller gave it 0.2 s of the 120 s it may have" in late.content
+    assert "note: its caller limited it to 0.2 s of the 120 s it may have" in late.content
 
 
 def test_a_script_says_who_raises_its_time(manager_of: MakeManager) -> None:

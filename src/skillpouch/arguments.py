@@ -55,7 +55,7 @@ def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 
 def _who_mends(tool: Tool) -> str:
     if tool.kind in ("function", "hosted") and not tool.home:
-        return "correct the schema where the tool is made: by its function, ToolDef or MCP server"
+        return "correct the schema where the tool is made: in its function, ToolDef or MCP server"
     return "`skillpouch check` names the place in its skill"
 
 
@@ -111,7 +111,7 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
         schema = schema if isinstance(schema, dict) else {}
         is_list = schema.get("type") == "array" and isinstance(arguments.get(key, []), list)
         if key in arguments and not is_list:
-            problem = f"{key} is given twice, and takes one value"
+            problem = f"{key} is given twice, but takes one value"
             raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
         if schema.get("type") == "array" and not isinstance(_typed(text, schema), list):
             items = schema.get("items")
@@ -237,7 +237,7 @@ def _output_problems(schema: JsonSchema, tool: Tool, result: ToolResult) -> list
         if tool.kind in ("function", "hosted") and _validator_for(schema).is_valid(result.stdout):
             return []
     if value is NO_VALUE or (value is None and result.truncated):
-        return ["it is too long to be read"] if result.truncated else ["it is no JSON"]
+        return ["it is too long to be read"] if result.truncated else ["it is not JSON"]
     return value_problems(schema, value)
 
 

@@ -125,8 +125,8 @@ class UnboundToolError(SkillpouchError):
         self.name = name
         hint = "get it from a SkillManager, or register it: ToolExecutor([tool])"
         if made_elsewhere:
-            message = f"{name} was made in another process, and is not here"
-            hint = "make the tool in this process, of a function that a module has"
+            message = f"{name} was made in another process and does not exist in this one"
+            hint = "make the tool in this process, from a function of a module"
         else:
             message = f"tool {name!r} belongs to no executor"
         super().__init__(message, hint=hint)
@@ -141,7 +141,7 @@ class AmbiguousNameError(SkillpouchError):
         self.name = name
         self.candidates = tuple(candidates)
         super().__init__(
-            f"{name!r} is the name of {len(candidates)} things",
+            f"{name!r} is the name of {len(candidates)} skills or tools",
             hint=f"say which: {', '.join(candidates)}",
         )
 
@@ -155,7 +155,7 @@ class BuiltInNameError(SkillpouchError):
         self.name = name
         super().__init__(
             f"{name!r} is the name of one of Skillpouch's own tools",
-            hint=f"give yours another one, such as @tool(name='my_{name}')",
+            hint=f"give your tool another name, such as @tool(name='my_{name}')",
         )
 
 
@@ -217,7 +217,7 @@ class CallDeniedError(SkillpouchError):
 
     @property
     def advice(self) -> str:
-        return "only the user can allow it: say what it needs, and go on without it"
+        return "only the user can allow it: tell them what it needs, and continue without it"
 
 
 class ToolRestrictionError(CallDeniedError):
@@ -273,7 +273,7 @@ class PolicyFileError(SkillpouchError):
         ]
         super().__init__(
             f"{path} cannot be used: {'; '.join(lines)}",
-            hint="correct the file, or move it away; no call runs under half a policy",
+            hint="correct the file, or move it away; no call runs until all of it is valid",
         )
 
 
@@ -338,8 +338,8 @@ class PathReplacedError(CommandStartError):
         super().__init__(
             "the tool",
             f"{path} cannot be given to it: {reason}",
-            hint="somebody moves it, or puts a link in its place: see what writes there, and call "
-            "again",
+            hint="another program moves it, or replaces it with a link: see what writes there, and "
+            "call again",
         )
 
 
@@ -385,7 +385,7 @@ class UnknownInterpreterError(CommandStartError):
         self.nearest = nearest(name, known)
         known_ones = f"there are {', '.join(known)}"
         hint = _did_you_mean(self.nearest, known_ones)
-        super().__init__(repr(name), "it is no interpreter of inline scripts", hint=hint)
+        super().__init__(repr(name), "inline scripts cannot use it", hint=hint)
 
 
 class MissingExtraError(SkillpouchError, ImportError):

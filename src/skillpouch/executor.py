@@ -83,7 +83,7 @@ class ToolExecutor(Shared):
             known = ", ".join(get_args(Layer))
             raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
         if sandbox not in ("on", "off"):
-            raise ValueError(f"sandbox is {sandbox!r}: say 'on' or 'off'")
+            raise ValueError(f"sandbox is {sandbox!r}: use 'on' or 'off'")
         self._source = _source_of(tools, self)
         if builtins:
             # Over the source, not in it: others may use that one, too.

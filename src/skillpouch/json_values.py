@@ -44,7 +44,7 @@ def _is_too_deep(value: Any) -> bool:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is a number that nobody can read")
+        raise ValueError(f"{text} is too large for a number")
     return number
 
 

@@ -301,7 +301,7 @@ def test_a_program_that_is_not_there_is_said_to_be_not_installed(
 
     result = SkillManager(root, workspace=tmp_path / "work").call(f"demo.{name[0]}")
 
-    note = "note: no-such-program is not installed, or not where tools see programs"
+    note = "note: no-such-program is not installed, or tools cannot see it"
     assert result.content.splitlines()[-1] == note
 
 

@@ -19,7 +19,7 @@ def test_they_are_off_unless_asked_for(skillpouch: Skillpouch) -> None:
     ran = skillpouch("call", "define_tool", "name=x")
 
     assert (ran.code, ran.out) == (2, "")
-    assert "off unless it is asked for: --define-tools" in ran.err
+    assert "off by default: add --define-tools" in ran.err
 
 
 @pytest.mark.timeout(120)

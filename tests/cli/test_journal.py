@@ -165,7 +165,7 @@ def test_what_is_no_time_is_a_wrong_call(skillpouch: Skillpouch, when: str) -> N
     ran = skillpouch("journal", "--since", when)
 
     assert ran.code == 2
-    assert "is no time" in ran.err
+    assert "is not a time" in ran.err
 
 
 @given(text=st.text(max_size=20) | st.from_regex(r"[0-9.]{1,10}[smhdw]", fullmatch=True))

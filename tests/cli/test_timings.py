@@ -16,7 +16,7 @@ STEPS = [
 ]
 HANDLER = '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n'
 GETTEXT = "def gettext(text):\n    return text\n\n\nngettext = gettext\n"  # argparse imports it
-WARM = "a process was kept ready, or was made so for the next call"
+WARM = "served by a prestarted process, or one is started for the next call"
 SHADOWED = "a file of the skill has the name of a module that is already loaded"
 
 

@@ -93,7 +93,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_granted(
 
     assert ran.code == 3
     assert "error: nothing was granted: there is no terminal to ask on\n" in ran.err
-    assert "--yes` to say yes" in ran.err
+    assert "--yes` to grant it" in ran.err
     assert skillpouch("trust", "--list", "--json").json == {"grants": [], "unconfined": None}
 
 
@@ -238,7 +238,7 @@ def test_a_skill_that_changed_is_granted_again_after_a_look_at_the_change(
     assert "did not change" in same.err
     assert "skillpouch trust demo --renew --yes" in silent.err
     assert "changed  scripts/run.sh" in said.out
-    assert "asks for what it did not have: host api.example.com, secret NEW_KEY" in said.out
+    assert "newly asks for: host api.example.com, secret NEW_KEY" in said.out
     state = granted(skillpouch)
     assert (state["secrets"], state["state"]) == (
         ["API_KEY"],
@@ -262,7 +262,7 @@ def test_what_changed_since_the_grant_is_shown(
     as_json = skillpouch("trust", "demo", "--json")
 
     assert ran.code == 3
-    assert ran.out.partition("it changed since then, so nothing of that counts:\n")[2] == (
+    assert ran.out.partition("it changed since then, so none of that is granted now:\n")[2] == (
         "  21 changes in .git/\n  added    new.txt\n  changed  scripts/run.sh  mode 644 → 755\n"
     )
     changed = as_json.json["changed"]
@@ -369,7 +369,10 @@ def test_hidden_characters_in_what_is_asked_are_seen(
     assert "cannot be granted: it holds characters that nobody sees" in ran.out
     assert named.code == 2
     assert "'/srv/\\x1b[2Jx\\u202ey'" in ran.out
-    assert "leads outside, to what no digest covers: 'out\\x1b[31m \\u2192 /etc/hosts'" in ran.out
+    assert (
+        "links to a place outside that no digest covers: 'out\\x1b[31m \\u2192 /etc/hosts'"
+        in ran.out
+    )
 
 
 def test_revoke_takes_everything_back(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
@@ -415,7 +418,7 @@ def test_consent_for_the_machine_needs_a_yes(skillpouch: Skillpouch, talk: Talk)
     withdrawn = skillpouch("trust", "--unconfined", "--revoke", "--json")
 
     assert (refused.code, declined.code, given.code) == (3, 0, 0)
-    assert "run `skillpouch trust --unconfined --yes` to say yes" in refused.err
+    assert "run `skillpouch trust --unconfined --yes` to grant it" in refused.err
     assert "may not run unconfined" in declined.err
     assert "tools may run unconfined where this machine cannot confine" in given.err
     assert set(listed) == {"when", "by", "machine"}
@@ -429,7 +432,7 @@ def test_trust_without_a_skill_says_what_to_name(
     ran = skillpouch("trust", *words)
 
     assert ran.code == 2
-    assert "name a skill; or say --list, or only --unconfined" in ran.err
+    assert "name a skill, or use --list or --unconfined alone" in ran.err
 
 
 def test_a_damaged_record_is_said_aloud(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
@@ -442,4 +445,4 @@ def test_a_damaged_record_is_said_aloud(skillpouch: Skillpouch, write_skill: Wri
     ran = skillpouch("trust", "demo")
 
     assert ran.code == 3
-    assert "a damaged grant counts for nothing: secrets is a int; it is now " in ran.err
+    assert "a damaged grant is ignored: secrets is a int; it was moved to " in ran.err

@@ -70,7 +70,10 @@ def test_two_parameters_that_want_one_variable_are_reported(
     [problem] = problems_of(write_skill, tool(backend, "chunk-size", "chunk_size", "other"))
 
     assert problem.code == "variable-collision"
-    assert "chunk-size and chunk_size want the variable TOOL_ARG_CHUNK_SIZE" in problem.message
+    assert (
+        "chunk-size and chunk_size would set the same variable TOOL_ARG_CHUNK_SIZE"
+        in problem.message
+    )
 
 
 @pytest.mark.promise("call-7")

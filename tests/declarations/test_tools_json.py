@@ -329,6 +329,9 @@ def test_a_type_that_is_none_is_reported_and_takes_any_value(key: str, *, listed
         (
             "type-unknown",
             "warning",
-            "parameter 'city': 'strng' is no type, so it takes any value: did you mean 'string'?",
+            (
+                "parameter 'city': 'strng' is not a type, so any value is accepted: "
+                "did you mean 'string'?"
+            ),
         )
     ]

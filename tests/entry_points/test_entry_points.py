@@ -327,5 +327,7 @@ def test_a_model_is_told_what_it_can_do_and_no_command_of_people(
 
     assert failed
     assert "it needs the secret API_KEY" in said
-    assert "hint: only the user can allow it: say what it needs, and go on without it" in said
+    assert (
+        "hint: only the user can allow it: tell them what it needs, and continue without it" in said
+    )
     assert "skillpouch trust" not in said

@@ -156,7 +156,7 @@ def test_a_granted_name_that_leads_inside_is_not_dialled(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     manager = manager_of({}, front(http("http://cute.example.com/")), policy=Policy.trusting())
 
-    with pytest.raises(CallDeniedError, match=f"leads to {re.escape(address)}"):
+    with pytest.raises(CallDeniedError, match=f"resolves to {re.escape(address)}"):
         manager.call("bad.x", {})
 
     assert dialled == []

@@ -99,9 +99,9 @@ APPROVERS: dict[str, tuple[Any, str]] = {
     "raises": (_raise, "the approver failed: LookupError"),
     "hangs": (_hang, "nobody answered within"),
     "async hangs": (_async_hang, "nobody answered within"),
-    "a lie of text": (lambda _: "yes", "no yes or no"),
-    "a lie of one": (lambda _: 1, "no yes or no"),
-    "nothing": (lambda _: None, "no yes or no"),
+    "a lie of text": (lambda _: "yes", "not a bool or an Answer"),
+    "a lie of one": (lambda _: 1, "not a bool or an Answer"),
+    "nothing": (lambda _: None, "not a bool or an Answer"),
     "nobody": (None, "there is nobody to ask"),
 }
 
@@ -143,7 +143,7 @@ def test_a_yes_lasts_as_long_as_it_was_said_for(
     with JournalReader(state) as reader:
         said = [(entry.decision, entry.approved_by) for entry in reader.after(Query())]
     assert said[0] == ("approved", "the approver")
-    assert said[2] == ("approved", "the approver" if times == 3 else "an earlier yes")
+    assert said[2] == ("approved", "the approver" if times == 3 else "an earlier approval")
 
 
 def test_a_yes_for_a_session_does_not_answer_another_question(manager_of: MakeManager) -> None:

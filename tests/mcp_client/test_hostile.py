@@ -97,7 +97,7 @@ def test_a_server_that_never_tells_its_tools_harms_no_other(
         added = manager.call("mcp:theirs.add", {"a": 1, "b": 2})
 
     assert added.structured == {"result": 3}
-    assert "'bad': it does not tell its tools" in str(servers.problems["bad"])
+    assert "'bad': it does not list its tools" in str(servers.problems["bad"])
 
 
 @pytest.mark.parametrize("answer", [{"content": 7}, {"content": [{"type": "text"}]}])

@@ -142,12 +142,12 @@ async def giving_up(_: Question) -> bool:
         (raising(SystemExit(0)), "the approver failed: RuntimeError: SystemExit(0)"),
         (failing, "the approver failed: TimeoutError: its own"),
         (giving_up, "the approver failed: CancelledError: "),
-        (lambda _: "yes", "the approver gave a str, no yes or no"),
-        (lambda _: None, "the approver gave a NoneType, no yes or no"),
-        (lambda _: 1, "the approver gave a int, no yes or no"),
+        (lambda _: "yes", "the approver returned a str, not a bool or an Answer"),
+        (lambda _: None, "the approver returned a NoneType, not a bool or an Answer"),
+        (lambda _: 1, "the approver returned a int, not a bool or an Answer"),
         (
             lambda _: Answer(yes=cast("bool", "no")),
-            "the approver failed: TypeError: yes is 'no': say True or",
+            "the approver failed: TypeError: yes is 'no': use True or",
         ),
     ],
 )

@@ -181,7 +181,7 @@ async def test_a_yes_to_a_function_lasts_no_longer_than_the_executor(
     permits = Authorizer(policy=Policy(), approver=approve)
     decisions = [(await permits.permit(call)).approved_by for _ in range(2)]
 
-    assert decisions == ["the approver", "the approver" if times == 2 else "an earlier yes"]
+    assert decisions == ["the approver", "the approver" if times == 2 else "an earlier approval"]
     assert (len(asked), asked[0].digest, Grants().list()) == (times, "", [])
 
 
@@ -196,7 +196,7 @@ async def test_always_is_for_the_tool_and_not_for_a_new_need(call_of: MakeCall) 
     file = Path(call.tool.home) / "SKILL.md"
     file.write_text(file.read_text().replace("[K_1]", "[K_1, K_2]"))
 
-    assert (first.approved_by, second.approved_by) == ("the approver", "an earlier yes")
+    assert (first.approved_by, second.approved_by) == ("the approver", "an earlier approval")
     with pytest.raises(CallDeniedError, match="no more"):
         await permits.permit(call)
 

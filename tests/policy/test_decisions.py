@@ -99,7 +99,7 @@ def test_a_destructive_tool_asks_each_time() -> None:
 
     assert decision == Decision(
         verdict="ask",
-        reasons=("it can destroy what cannot be brought back",),
+        reasons=("it can destroy what cannot be restored",),
         hints=("Policy(rules=[Rule(verdict='allow', tools=['disk.wipe'])])",),
     )
 

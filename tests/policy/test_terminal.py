@@ -104,7 +104,7 @@ async def test_only_a_typed_yes_is_a_yes(keys: bytes, answer: Answer, screen: Sc
 async def test_a_reason_that_a_need_says_already_is_not_told_again(screen: Screen) -> None:
     need = Need(kind="host", value="example.com", asked_in="metadata")
     told = "it needs to reach example.com (asked in metadata), which was not granted"
-    reasons = (told, "it can destroy what cannot be brought back")
+    reasons = (told, "it can destroy what cannot be restored")
     await answer_to(screen, b"n\n", replace(QUESTION, needs=(need,), reasons=reasons))
 
     assert screen.seen.count("example.com") == 1

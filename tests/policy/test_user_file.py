@@ -154,13 +154,13 @@ speed = 3
 """
 
     assert refused(text) == [
-        "policy-value 1: mode: is 'brave': say 'trusting' or 'careful' or 'strict'",
+        "policy-value 1: mode: is 'brave': use 'trusting' or 'careful' or 'strict'",
         (
             "policy-value 3: require: 'moat' is no protection: there are fs, net, tree, signals, "
             "memory, processes, syscalls"
         ),
         "policy-value 4: answer_seconds: must be a number above zero, up to 86400, not True",
-        "policy-value 6: rules 1 ('first'): verdict: is None: say 'allow', 'ask' or 'deny'",
+        "policy-value 6: rules 1 ('first'): verdict: is None: use 'allow', 'ask' or 'deny'",
         (
             "policy-value 6: rules 1 ('first'): tools: is an empty list: leave the key out, "
             "which means all"
@@ -238,7 +238,7 @@ def test_the_error_is_one_message_with_a_next_step() -> None:
     assert raised.value.code == "policy_file"
     assert raised.value.path == "p.toml"
     assert str(raised.value) == (
-        "p.toml cannot be used: line 1: mode: is 1: say 'trusting' or 'careful' or 'strict'; "
+        "p.toml cannot be used: line 1: mode: is 1: use 'trusting' or 'careful' or 'strict'; "
         "line 2: x: is not a key here: there are mode, allowed_tools, require, "
         "require_journal, answer_seconds, rules, limits"
     )

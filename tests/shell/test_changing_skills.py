@@ -170,5 +170,5 @@ async def test_a_script_of_a_session_ends_with_it(write_skill: WriteSkill) -> No
 
 
 def test_only_somebody_with_tools_can_be_scripted_over() -> None:
-    with pytest.raises(TypeError, match="list is no manager, executor or session"):
+    with pytest.raises(TypeError, match="list is not a manager, executor or session"):
         ScriptedTool.over([])  # type: ignore[arg-type]  # that is the point

@@ -92,7 +92,7 @@ def test_a_body_that_is_no_text_prints_nothing_and_says_where_it_is(
         ran = tool.execute_sync("web.j")
 
     assert ran.stdout == ""
-    assert ran.stderr.startswith("note: web.j: its answer is no text; it is saved as ")
+    assert ran.stderr.startswith("note: web.j: its answer is not text; it is saved as ")
 
 
 def test_the_body_of_a_failure_is_printed_too(write_skill: WriteSkill) -> None:

@@ -99,7 +99,7 @@ def test_pmap_takes_json_and_fields_of_it(tool: ScriptedTool) -> None:
     ("words", "code", "said"),
     [
         ("", 2, "it needs a tool"),
-        ("-j 0 get_user", 2, "means nothing here"),
+        ("-j 0 get_user", 2, "is not an option"),
         ("get_usr {}", 127, "did you mean get_user?"),
         ("get_user {.x}", 2, "an item has no 'x'"),
     ],

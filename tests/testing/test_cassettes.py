@@ -121,7 +121,7 @@ def test_a_miss_says_what_is_there_and_what_to_do(manager: SkillManager, tmp_pat
     assert str(missed.value) == (
         f'{file}: no recorded call of demo.count with {{"step": 2}}\n'
         'hint: demo.count was recorded with {"step": 1}; '
-        'delete the file, or say mode="record" once, to record it again'
+        'delete the file, or use mode="record" once, to record it again'
     )
 
 

@@ -158,7 +158,7 @@ def test_a_damaged_record_grants_nothing_and_is_set_aside(
     (aside,) = folder.glob("*.damaged-*")
     assert aside.read_bytes() == content
     (said,) = [line.message for line in caplog.records]
-    assert said.startswith("a damaged grant counts for nothing: ")
+    assert said.startswith("a damaged grant is ignored: ")
     assert said.endswith(str(aside))
     assert grants.grant(skill, [HOST]).hosts == ("api.example.com",)
 

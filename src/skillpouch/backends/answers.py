@@ -117,7 +117,7 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
 def _note(call: ToolCall, output: str) -> str:
     """Say that a tool was confined where its error looks as if it had run into that."""
     if program := _program_not_installed(output):
-        return f"note: {program} is not installed, or not where tools see programs"
+        return f"note: {program} is not installed, or tools cannot see it"
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
         return ""
     network = (

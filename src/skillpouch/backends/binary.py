@@ -60,7 +60,7 @@ def _on_path(name: str, workspace: Path) -> Path:
             path = Path(found)
             # By its own name where it can be: some programs do what they are called.
             return path if is_system(path) and is_system(path.resolve()) else path.resolve()
-    raise CommandStartError(name, "it is not installed", hint=f"install {name}, or mend PATH")
+    raise CommandStartError(name, "it is not installed", hint=f"install {name}, or correct PATH")
 
 
 def _is_usable(path: Path, workspace: Path) -> bool:

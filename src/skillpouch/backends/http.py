@@ -112,7 +112,7 @@ def _described(captured: Captured) -> str:
     if not captured.total_bytes:
         return ""
     where = f"saved as {captured.saved_to}" if captured.saved_to else "not kept"
-    return f"[{captured.total_bytes:,} bytes that are no text, {where}]"
+    return f"[{captured.total_bytes:,} bytes that are not text, {where}]"
 
 
 def _cut(text: str, keep: int) -> tuple[str, bool]:

@@ -190,12 +190,12 @@ def timings_as_text(result: ToolResult, timings: Timings) -> str:
 
 def _how(result: ToolResult) -> str:
     if result.warm:
-        return "a process was kept ready, or was made so for the next call"
+        return "served by a prestarted process, or one is started for the next call"
     return f"started afresh: {result.cold_because}" if result.cold_because else "started afresh"
 
 
 _MOST_NAMED = 20  # files, on standard error
-_TIMEOUT = "How long it may take, instead of its own limit: 30 seconds unless it says otherwise."
+_TIMEOUT = "Time limit, instead of the tool's own: 30 seconds unless it declares another."
 
 
 class _CallCommand(click.Command):
@@ -221,14 +221,14 @@ class _CallCommand(click.Command):
 @click.command("call", cls=_CallCommand)
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads them.")
+@click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads stdin.")
 @click.option("--stdin", "pass_stdin", is_flag=True, help="Give the tool this standard input.")
 @click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help=_TIMEOUT)
 @click.option(
     "--workspace",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the tool works and may write; the current folder unless told otherwise.",
+    help="Folder in which the tool works and may write; by default the current one.",
 )
 @click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
@@ -292,7 +292,7 @@ def _call(  # noqa: PLR0913 - one parameter per option
         define_tools=define_tools,
     )
     if tool in AUTHORING_NAMES and not define_tools:
-        raise click.UsageError(f"{tool} is off unless it is asked for: --define-tools")
+        raise click.UsageError(f"{tool} is off by default: add --define-tools")
     with mcp_servers_for(manager, tool):
         found = manager.get_tool(tool)
         watch.lap("read the skills")

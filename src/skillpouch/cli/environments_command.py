@@ -25,7 +25,7 @@ _KIB = 1024
     flag_value=_DAYS,
     type=click.FloatRange(min=0),
     metavar="[DAYS]",
-    help="Remove what was not used for so many days, 30 unless told otherwise.",
+    help="Remove what was not used for this many days; by default 30.",
 )
 @common_options
 def command(days: float | None, roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001

@@ -28,7 +28,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AGO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])\Z")
 _OUTCOMES = (*get_args(Outcome), "not_started", "running", "interrupted", "elsewhere")
 
-_HOW = f"Calls that ended so: {', '.join(_OUTCOMES)}."
+_HOW = f"Calls with this outcome: {', '.join(_OUTCOMES)}."
 
 
 class Moment(click.ParamType[int]):
@@ -48,7 +48,7 @@ class Moment(click.ParamType[int]):
             return _within(int(moment.timestamp()) * 10**9)
         except (ValueError, OverflowError, OSError):
             self.fail(
-                f"{value!r} is no time: say 2h, 7d, 2026-11-01 or 2026-11-01T09:30", param, ctx
+                f"{value!r} is not a time: use 2h, 7d, 2026-11-01 or 2026-11-01T09:30", param, ctx
             )
 
 
@@ -178,7 +178,7 @@ _MOST_WAITING = 1000
 
 @click.group("journal", invoke_without_command=True)
 @click.option("--limit", default=20, type=click.IntRange(min=0), help="How many; 20 unless told.")
-@click.option("--follow", is_flag=True, help="Go on, and show each call when it has ended.")
+@click.option("--follow", is_flag=True, help="Keep running, and show each call when it ends.")
 @filter_options
 @common_options
 @click.pass_context

@@ -29,7 +29,7 @@ def common_options(command: _Command) -> _Command:
         multiple=True,
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Search this folder for skills instead of the usual ones. Repeatable; later wins.",
+        help="Search this folder for skills instead of the usual ones. Repeatable; the last wins.",
     )
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
     return root(as_json(command))

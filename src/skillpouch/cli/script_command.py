@@ -42,7 +42,7 @@ def _line(call: ScriptCall) -> str:
     return clean(f"{call.seq} {call.tool} {params}  {call.outcome}{code}  {times}")
 
 
-_TIMEOUT = "How long it may take, instead of the 60 seconds that a script has."
+_TIMEOUT = "Time limit, instead of the 60 seconds that a script has."
 _CODES = {"ok": 0, "denied": EXIT_DENIED, "syntax": EXIT_WRONG_CALL}
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -52,7 +52,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option(
     "-f", "--file", "file", metavar="FILE", help="Read the script from a file; - is stdin."
 )
-@click.option("--dry-run", is_flag=True, help="Call only tools that read; record the others.")
+@click.option("--dry-run", is_flag=True, help="Call only tools that read; only list the others.")
 @click.option("--trace", is_flag=True, help="Show the calls that the script made, and their times.")
 @click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help=_TIMEOUT)
 @click.option(
@@ -60,13 +60,13 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
 @click.option(
-    "--out", type=_FOLDER, metavar="DIR", help="Save what the script leaves in /out here."
+    "--out", type=_FOLDER, metavar="DIR", help="Save what the script writes to /out here."
 )
 @click.option(
     "--workspace",
     type=_FOLDER,
     metavar="DIR",
-    help="Where tools work and may write; the current folder unless told otherwise.",
+    help="Folder in which tools work and may write; by default the current one.",
 )
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option

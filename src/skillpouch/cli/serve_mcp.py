@@ -26,32 +26,32 @@ _log = logging.getLogger("skillpouch.serve")
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HTTP_OPTIONS = (
-    click.option("--http", metavar="HOST:PORT", help="Listen here instead; port 0 is any."),
-    click.option("--token-file", type=_FILE, help="Let in only who says one of these tokens."),
+    click.option("--http", metavar="HOST:PORT", help="Serve HTTP here; port 0 picks a free one."),
+    click.option("--token-file", type=_FILE, help="Admit only clients with one of these tokens."),
     click.option("--tls-cert", type=_FILE, help="Serve https with this certificate (PEM)."),
     click.option("--tls-key", type=_FILE, help="Its key, unless it is in the same file."),
     click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this CA."),
-    click.option("--allow-host", multiple=True, metavar="NAME", help="Another name of the host."),
-    click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page's origin."),
+    click.option("--allow-host", multiple=True, metavar="NAME", help="Another Host to accept."),
+    click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="A web page to accept."),
 )
 _TOOL_OPTIONS = (
     click.option("--builtin", is_flag=True, help="Serve Skillpouch's own tools, too: bash, read …"),
     click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
-    click.option("--script-tool", is_flag=True, help="Add one tool that runs bash scripts of all."),
+    click.option("--script-tool", is_flag=True, help="Add one tool: a bash script over all tools."),
     click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
-    click.option("--no-mcp", is_flag=True, help="Leave out the servers of your mcp.toml."),
+    click.option("--no-mcp", is_flag=True, help="Do not join the servers in your mcp.toml."),
 )
 _SERVING_OPTIONS = (
     click.option(
         "--workspace",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Where tools work and may write; the current folder unless told otherwise.",
+        help="Folder in which tools work and may write; by default the current one.",
     ),
     click.option("--most-running", type=click.IntRange(1, 4096), help="Calls at once: 64."),
-    click.option("--drain", type=click.FloatRange(0), help="Seconds to finish calls in: 30."),
+    click.option("--drain", type=click.FloatRange(0), help="Seconds for calls to finish: 30."),
     click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
-    click.option("--install", is_flag=True, help="Print the configuration of hosts, and stop."),
+    click.option("--install", is_flag=True, help="Print settings for common hosts, and exit."),
 )
 
 

@@ -47,10 +47,10 @@ def print_review(review: Review) -> None:
     if review.last is not None:
         click.echo(f"\ngranted {review.last.when} by {review.last.by}: {_given(review.last)}")
     if review.last is not None and review.grant is None:
-        click.echo("it changed since then, so nothing of that counts:")
+        click.echo("it changed since then, so none of that is granted now:")
         _print_changes(review.changes)
     for link in review.leads_out:
-        click.echo(f"\nleads outside, to what no digest covers: {visible(link)}")
+        click.echo(f"\nlinks to a place outside that no digest covers: {visible(link)}")
 
 
 def print_differences(review: Review, wanted: Sequence[Need]) -> None:
@@ -59,9 +59,9 @@ def print_differences(review: Review, wanted: Sequence[Need]) -> None:
     new = [describe(n) for n in review.asks if review.last is None or not review.last.covers(n)]
     gone = [describe(n) for n in wanted if n.kind != "packages" and (n.kind, n.value) not in asked]
     if new:
-        click.echo(f"\nasks for what it did not have: {visible(', '.join(new))}")
+        click.echo(f"\nnewly asks for: {visible(', '.join(new))}")
     if gone:
-        click.echo(f"\nhad what it does not ask for now: {visible(', '.join(gone))}")
+        click.echo(f"\nno longer asks for: {visible(', '.join(gone))}")
 
 
 def print_grants(grants: Sequence[Grant], consent: Consent | None) -> None:
@@ -158,10 +158,10 @@ def _print_changes(changes: Sequence[Change]) -> None:
             click.echo(f"  {counts[folder]:,} changes in {visible(folder)}/")
 
 
-_PROGRAM = "Vouch for a program that is fetched."
+_PROGRAM = "Approve a program that is downloaded."
 _MACHINE = (
-    "Tools may run unprotected on this machine when it cannot protect. They can then read, "
-    "change and send away whatever you can."
+    "Where this machine cannot confine tools, they run unprotected. They can then read, "
+    "change and send away everything that you can."
 )
 
 
@@ -176,7 +176,7 @@ _MACHINE = (
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
 )
-@click.option("--yes", is_flag=True, help="Grant what is named here, else all that is declared.")
+@click.option("--yes", is_flag=True, help="Grant what is named here, else all it declares.")
 @click.option("--renew", is_flag=True, help="Grant again what it had before it changed.")
 @click.option("--revoke", is_flag=True, help="Take everything back.")
 @click.option("--list", "listing", is_flag=True, help="Show every grant there is.")
@@ -211,7 +211,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         _list(grants, as_json=as_json)
     elif name is None:
         if not unconfined or len(chosen) > 1:
-            raise click.UsageError("name a skill; or say --list, or only --unconfined")
+            raise click.UsageError("name a skill, or use --list or --unconfined alone")
         _decide_for_machine(grants, yes=yes, revoke=revoke, as_json=as_json)
     elif revoke:
         _revoke(name, manager_for(roots), grants, as_json=as_json)

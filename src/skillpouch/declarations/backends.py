@@ -78,8 +78,8 @@ def _collisions(tool: str, names: list[str]) -> Iterator[Finding]:
     for variable, several in wanting.items():
         if len(several) > 1:
             message = (
-                f"tool {tool!r}: {' and '.join(several)} want the variable {variable}, so none "
-                "of them gets it: rename one, or read TOOL_ARGS"
+                f"tool {tool!r}: {' and '.join(several)} would set the same variable "
+                f"{variable}, so none of them does: rename one, or read TOOL_ARGS"
             )
             yield _problem("variable-collision", message)
 

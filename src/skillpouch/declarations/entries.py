@@ -40,7 +40,7 @@ def report_doubts(http: Http, report: Report, at: YamlPath) -> None:
         )
         report.add("http-path-as-text", "warning", message, at)
     if ignored := sorted(name for name in http.headers if name.lower() in OURS):
-        message = f"the header {ignored[0]} is Skillpouch's own to set: it is left out"
+        message = f"the header {ignored[0]} is set by Skillpouch itself: it is left out"
         report.add("http-header-ignored", "warning", message, at)
 
 
@@ -119,7 +119,7 @@ def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
     for name, written in unknown_types(entry):
         near = nearest(written, TYPES, most=1)
         said = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TYPES)}"
-        said = f"{written!r:.60} is no type, so it takes any value: {said}"
+        said = f"{written!r:.60} is not a type, so any value is accepted: {said}"
         report.add("type-unknown", "warning", f"parameter {name!r:.60}: {said}", at)
 
 

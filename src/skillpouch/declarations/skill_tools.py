@@ -144,7 +144,7 @@ class DiscoveredScripts:
             message = f"arguments are untyped: {signature.uncertain}"
             self._report(script, "signature-uncertain", "info", message, signature.uncertain_line)
         if signature.reads_input:
-            message = "it asks a person a question, and nobody will be there to answer"
+            message = "it asks a question on the terminal, and nobody will be there to answer"
             self._report(script, "asks-for-input", "warning", message)
 
     def _report(
@@ -326,7 +326,7 @@ class _Reading:
             if over.script == tool.script:
                 kept[over.name] = _completed(over, tool)
             message = (
-                f"tool {tool.name!r} of {tool.source} gives way to {over.name!r} of {over.source}"
+                f"tool {tool.name!r} of {tool.source} is replaced by {over.name!r} of {over.source}"
             )
             _report_at(tool, "declaration-replaced", "info", message)
         return list(kept.values())

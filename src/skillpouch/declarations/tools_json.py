@@ -36,7 +36,7 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
         value = _whole_characters(value)
     entries = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(entries, list):
-        report.add("not-a-manifest", "info", "no array of tools in it: taken for another file")
+        report.add("not-a-manifest", "info", "it holds no array of tools: ignored")
         return [], report.problems
     if entries and not any(map(_looks_like_tool, entries)):
         report.add("not-a-manifest", "info", "nothing in it has a name and a description")

@@ -38,9 +38,9 @@ def openai_tools(
     finds by searching instead of being shown them; only Responses has this.
     """
     if api not in ("chat", "responses"):
-        raise ValueError(f"api is {api!r}: say 'chat' or 'responses'")
+        raise ValueError(f"api is {api!r}: use 'chat' or 'responses'")
     if defer and api == "chat":
-        raise ValueError("Chat Completions cannot defer tools: say api='responses'")
+        raise ValueError("Chat Completions cannot defer tools: use api='responses'")
     chosen = chosen_tools(tools, Wanted(include, exclude))
     if api == "chat":
         return [{"type": "function", "function": _function(tool, strict)} for tool in chosen]

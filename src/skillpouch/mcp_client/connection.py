@@ -120,13 +120,13 @@ class _Ear:
                 self._take(line)
         self._pending += rest
         if len(self._pending) > _MOST_LINE_BYTES:
-            raise BufferError("it writes lines without an end")
+            raise BufferError("it writes a line that is too long")
 
     def _take(self, line: bytes) -> None:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except (ValidationError, ValueError):
-            _log.debug("%s wrote what is no message", self._name)
+            _log.debug("%s wrote a line that is not a message", self._name)
             return
         try:
             self._heard.send_nowait(SessionMessage(message))
@@ -206,7 +206,7 @@ class Connection:
             async with asyncio.timeout(_START_SECONDS):
                 return await self._listed(client)
         except TimeoutError:
-            raise McpServerError(self._entry.name, "it does not tell its tools") from None
+            raise McpServerError(self._entry.name, "it does not list its tools") from None
 
     async def _listed(self, client: Client) -> list[Tool]:
         found: list[Tool] = []

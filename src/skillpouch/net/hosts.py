@@ -162,7 +162,7 @@ def _ipv4(host: str, text: str, *, is_starred: bool) -> str:
     # `127.1`, `0x7f.1` and `2130706433` are addresses to some programs, and names to others.
     try:
         if is_starred:
-            raise HostError(f"{text!r:.80}: an address has nothing below it")
+            raise HostError(f"{text!r:.80}: an address has no subdomains")
         return str(IPv4Address(host))
     except AddressValueError:
         raise HostError(f"{text!r:.80} is not an address of four numbers") from None
@@ -174,7 +174,7 @@ def _address(text: str) -> str:
     except AddressValueError:
         raise HostError(f"{text!r:.80} is not an address") from None
     if address.scope_id is not None:
-        raise HostError(f"{text!r:.80} names a network card")
+        raise HostError(f"{text!r:.80} names a network interface")
     return str(address.ipv4_mapped or address)
 
 

@@ -50,9 +50,9 @@ class Answer:
     def __post_init__(self) -> None:
         # A yes must be one: the text "no" is true, too.
         if not isinstance(self.yes, bool):
-            raise TypeError(f"yes is {self.yes!r}: say True or False")
+            raise TypeError(f"yes is {self.yes!r}: use True or False")
         if self.remember not in get_args(Remember):
-            raise ValueError(f"remember is {self.remember!r}: say 'once', 'session' or 'always'")
+            raise ValueError(f"remember is {self.remember!r}: use 'once', 'session' or 'always'")
 
 
 Reply = bool | Answer
@@ -120,15 +120,16 @@ def _is_async(approver: Approver) -> bool:
 def _answer(task: "asyncio.Future[object]") -> Answer:
     error = asyncio.CancelledError() if task.cancelled() else task.exception()
     if error is not None:
-        _log.warning("the approver failed, which is a no", exc_info=error)
+        _log.warning("the approver failed, so the call is denied", exc_info=error)
         return _no("approver_failed", f"the approver failed: {type(error).__name__}: {error}")
     reply = task.result()
     if isinstance(reply, Answer):
         return reply
     if isinstance(reply, bool):
         return Answer(yes=reply, reason="" if reply else "the approver said no")
-    _log.warning("the approver gave %s, neither a bool nor an Answer: a no", type(reply).__name__)
-    return _no("approver_failed", f"the approver gave a {type(reply).__name__}, no yes or no")
+    reason = f"the approver returned a {type(reply).__name__}, not a bool or an Answer"
+    _log.warning("%s: the call is denied", reason)
+    return _no("approver_failed", reason)
 
 
 def _no(cause: Cause, reason: str) -> Answer:

@@ -56,7 +56,7 @@ def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each k
         case Http(method=method, url=url):
             return f"{method} {url}"
         case Stub(skill=skill):
-            return f"nothing: it says to load {skill}"
+            return f"nothing: it tells the caller to load {skill}"
         case Function(call=call):
             return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
         case Hosted(what=what):
@@ -214,7 +214,7 @@ class Authorizer:
                 self._standing.keep(call, permit)
             return permit
         if self._was_said(case, decision):
-            return self._permit(case, "approved", "an earlier yes")
+            return self._permit(case, "approved", "an earlier approval")
         answer = await self._ask(case, decision, call.said)
         if not answer.yes:
             raise _denial(tool, decision, answer.reason)
@@ -249,7 +249,7 @@ class Authorizer:
         self, case: _Case, decision: Decision, call: ToolCall, fetched: Fetched
     ) -> None:
         came = f"{fetched.size_bytes:,} bytes came from {fetched.host}"
-        why = f"{came}, and no hash says that they are the right ones"
+        why = f"{came}, and no hash confirms that they are the right ones"
         decision = replace(decision, reasons=(why, *decision.reasons))
         if decision.verdict == "deny":
             raise _denial(case.tool, decision)

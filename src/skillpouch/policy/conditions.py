@@ -180,7 +180,7 @@ def _compile(pattern: str) -> Callable[[str], bool]:
     except ValueError:  # its own errors, and those about text that is not Unicode
         shown = pattern if len(pattern) < 80 else f"{pattern[:80]}…"  # noqa: PLR2004 - one line
         raise ValueError(
-            f"{shown!r} is no regular expression that Skillpouch takes: no lookaround, "
+            f"{shown!r} is not a regular expression that Skillpouch supports: no lookaround, "
             "no backreference, balanced brackets, no huge repetition"
         ) from None
 
@@ -364,7 +364,7 @@ def _input(call: ToolCall) -> Mapping[str, Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _AmbiguousError("a key is there twice")
+        raise _AmbiguousError("a key appears twice")
     return found
 
 

@@ -45,7 +45,7 @@ class LimitRule:
 def wrong_limit(name: str, value: Any) -> str:
     """Return what is wrong with a limit, or nothing."""
     if name not in LIMITS:
-        return f"{name!r} is no limit: there are {', '.join(LIMITS)}"
+        return f"{name!r} is not a limit: use one of {', '.join(LIMITS)}"
     if value is None:
         return "" if name in _UNBOUNDED else f"{name} needs a number"
     whole = name != "timeout_seconds"

@@ -70,7 +70,7 @@ def take_protections(top: Table) -> frozenset[str]:
     named, known = frozenset(top.take_texts("require")), frozenset(get_args(Layer))
     for layer in sorted(named - known):
         there = ", ".join(get_args(Layer))
-        top.wrong("require", f"{shown(layer)} is no protection: there are {there}")
+        top.wrong("require", f"{shown(layer)} is not a protection: use one of {there}")
     return named & known
 
 
@@ -211,7 +211,7 @@ def _count(table: Table, key: str, least: int = 1) -> int | None:
     value = table.take(key)
     if value is None or (type(value) is int and least <= value <= _MOST_COUNTED):
         return value
-    table.wrong(key, f"is {shown(value)}: say a number from {least} to {_MOST_COUNTED}")
+    table.wrong(key, f"is {shown(value)}: use a number from {least} to {_MOST_COUNTED}")
     return None
 
 

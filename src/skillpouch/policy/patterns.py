@@ -127,7 +127,9 @@ def parse_need(text: str) -> NeedPattern:
         if kind == known and (value or not separator):
             return NeedPattern(kind=known, value=value or "*")
     kinds = ", ".join(KINDS)
-    raise ValueError(f"{text!r} is no need: write one of {kinds}, or like 'host:api.example.com'")
+    raise ValueError(
+        f"{text!r} is not a need: write one of {kinds}, or like 'host:api.example.com'"
+    )
 
 
 def _folded(kind: NeedKind, text: str) -> str:

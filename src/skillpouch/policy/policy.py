@@ -412,7 +412,7 @@ def time_note(call: ToolCall, policy: Policy, seconds: float) -> str:
     tool = call.tool
     most = limits_of(tool, call.terms.limits, None, policy, call.arguments).timeout_seconds
     if seconds < most:
-        return f"note: its caller gave it {seconds:g} s of the {most:g} s it may have"
+        return f"note: its caller limited it to {seconds:g} s of the {most:g} s it may have"
     how = _how_to_raise(tool, seconds, policy)
     return f"note: {seconds:g} s is its limit; only the user can raise it: {how}"
 

@@ -43,7 +43,7 @@ def read_rule(table: Table, origin: str) -> Rule | None:
     table.call_it(name)
     verdict = table.take("verdict")
     if verdict not in _VERDICTS:
-        table.wrong("verdict", f"is {shown(verdict)}: say 'allow', 'ask' or 'deny'")
+        table.wrong("verdict", f"is {shown(verdict)}: use 'allow', 'ask' or 'deny'")
         verdict = "deny"
     examples = table.take_table("examples")
     facts: dict[str, Any] = {
@@ -72,7 +72,9 @@ def _effects(table: Table) -> tuple[Effect, ...]:
     effects = table.take_texts("effects")
     for effect in effects:
         if effect not in _EFFECTS:
-            table.wrong("effects", f"{shown(effect)} is none: there are {', '.join(_EFFECTS)}")
+            table.wrong(
+                "effects", f"{shown(effect)} is not an effect: use one of {', '.join(_EFFECTS)}"
+            )
     return tuple(effect for effect in _EFFECTS if effect in effects)
 
 

@@ -85,7 +85,7 @@ def read_entries(file: PolicyFile) -> tuple[McpEntry, ...]:
     for table in file.tables("mcp"):
         entry = _entry(table)
         if entry is not None and entry.name in found:
-            table.wrong("name", f"{entry.name!r} is there twice")
+            table.wrong("name", f"{entry.name!r} appears twice")
         elif entry is not None:
             found[entry.name] = entry
     return tuple(found.values())
@@ -132,7 +132,7 @@ def _address(table: Table, url: str) -> McpAddress | None:
     except ValueError:
         fine = False
     if not fine:
-        table.wrong("url", f"{shown(url)} is no http or https address")
+        table.wrong("url", f"{shown(url)} is not an http or https address")
     given = table.take_table("headers").take_rest()
     if not all(isinstance(value, str) for value in given.values()):
         table.wrong("headers", "must be texts")

@@ -202,10 +202,10 @@ class Rule:
 def _wrong_words(rule: Rule) -> list[str]:
     problems = []
     if rule.verdict not in get_args(Verdict):
-        problems.append(f"verdict is {rule.verdict!r}: say 'allow', 'ask' or 'deny'")
+        problems.append(f"verdict is {rule.verdict!r}: use 'allow', 'ask' or 'deny'")
     known = get_args(Effect)
     problems += [
-        f"{effect!r} is no effect: there are {', '.join(known)}"
+        f"{effect!r} is not an effect: use one of {', '.join(known)}"
         for effect in rule.effects
         if effect not in known
     ]
@@ -215,7 +215,7 @@ def _wrong_words(rule: Rule) -> list[str]:
 def _unbound(rule: Rule) -> Iterable[str]:
     for path in rule.path:
         if not _plain(path):
-            yield f"path {path!r} is no absolute path: write '/…' or '~/…'"
+            yield f"path {path!r} is not an absolute path: write '/…' or '~/…'"
     if rule.verdict == "allow" and rule.needs and not rule.path:
         yield (
             f"it would give {', '.join(rule.needs)} to every skill that takes the name:"
@@ -279,7 +279,7 @@ def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
         if not (mode == "trusting" and is_trusted(need)):
             yield Concern(about=need, reason=reason_for(need))
     if "destructive" in request.effects:
-        yield Concern(about="destructive", reason="it can destroy what cannot be brought back")
+        yield Concern(about="destructive", reason="it can destroy what cannot be restored")
     if mode != "trusting" and "network" in request.effects and not _names_host(request):
         yield Concern(about="network", reason="it uses the network and does not say which hosts")
     if mode == "strict" and request.first_use:

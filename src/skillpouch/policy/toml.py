@@ -152,7 +152,7 @@ class Table:
         value = self.take(key)
         if value is None or (isinstance(value, str) and value in choices):
             return default if value is None else value
-        self.wrong(key, f"is {shown(value)}: say {' or '.join(map(repr, choices))}")
+        self.wrong(key, f"is {shown(value)}: use {' or '.join(map(repr, choices))}")
         return default
 
     def take_flag(self, key: str) -> bool:

@@ -47,7 +47,7 @@ def parse_address(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise AddressError(text, "which part is the port?", hint="write [::1]:8000")
+        raise AddressError(text, "it is not clear which part is the port", hint="write [::1]:8000")
     return Address(host=host or "127.0.0.1", port=int(port))
 
 
@@ -56,7 +56,7 @@ def require_safe(address: Address, *, has_tokens: bool) -> None:
     if not address.is_loopback and not has_tokens:
         raise AddressError(
             str(address),
-            "other machines could connect, and nobody would ask who they are",
+            "other machines could connect without authentication",
             hint="add --token-file FILE, or listen at 127.0.0.1",
         )
 

@@ -59,7 +59,7 @@ class Tokens:
         except OSError as error:
             raise self._wrong((error.strerror or "it cannot be read").lower()) from None
         if status.st_mode & _OTHERS or status.st_uid not in (0, os.geteuid()):
-            raise self._wrong("its group or other users can read it, or it is another's")
+            raise self._wrong("its group or other users can read it, or it belongs to another user")
         if len(content) > _MOST_BYTES:
             raise self._wrong(f"it is larger than {_MOST_BYTES:,} bytes")
         return content

@@ -28,7 +28,7 @@ class SessionExistsError(SessionError):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(
-            f"there is a session {session_id!r} already",
+            f"session {session_id!r} already exists",
             hint="go on with it, or destroy it first",
         )
 
@@ -65,7 +65,7 @@ class SessionPolicyError(SessionError):
         self.session_id = session_id
         super().__init__(
             f"the policy of session {session_id!r} is not known to this process",
-            hint="say it again: `await set_policy(session_id, policy)`, "
+            hint="set it again: `await set_policy(session_id, policy)`, "
             "or give SessionManager a function: `policy=lambda session_id: …`",
         )
 

@@ -62,7 +62,9 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, flags, 0o600))
         return
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        raise SessionStoreError(path, "it is not a file of yours", hint="move it out of the way")
+        raise SessionStoreError(
+            path, "it is not a file that belongs to you", hint="move it out of the way"
+        )
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o600)
 

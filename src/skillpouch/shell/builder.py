@@ -202,9 +202,9 @@ class ScriptedToolBuilder:
 
     def __init__(self, name: str, engine: EngineKind = "worker") -> None:
         if not is_wire_name(name):
-            raise CommandNameError(name, "letters, digits, '_' and '-' make the name of a tool")
+            raise CommandNameError(name, "use only letters, digits, '_' and '-'")
         if engine not in ("worker", "inproc"):
-            raise ValueError(f"engine is {engine!r}: say 'worker' or 'inproc'")
+            raise ValueError(f"engine is {engine!r}: use 'worker' or 'inproc'")
         self._name = name
         self._engine: EngineKind = engine
         self._about = ""
@@ -225,7 +225,7 @@ class ScriptedToolBuilder:
     def tool(self, definition: ToolDef, callback: ToolCallback) -> Self:
         """Add a command. `callback` gets ToolArgs; it may be async; what it returns is printed."""
         if definition.name in self._callbacks:
-            raise CommandNameError(definition.name, "there is one of this name already")
+            raise CommandNameError(definition.name, "a command of this name already exists")
         check_command_name(definition.name)
         self._callbacks[definition.name] = definition, callback
         return self

@@ -48,7 +48,7 @@ def _send(work: Coroutine[Any, Any, Value], *, immediate: bool) -> Value:
         value: Value = end.value
         return value
     work.close()
-    raise RuntimeError("something waits where nothing should")
+    raise RuntimeError("a coroutine that must not wait has waited")
 
 
 class BegunScript:

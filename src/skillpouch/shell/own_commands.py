@@ -115,7 +115,7 @@ class ResultBox:
         value = json_value(text)
         if value is NO_VALUE:
             hint = "quote it, or pipe JSON into it: … | jq '{total: .n}' | result"
-            return CommandReply("", f"result: {text[:80]!r} is no JSON\nhint: {hint}\n", 2)
+            return CommandReply("", f"result: {text[:80]!r} is not JSON\nhint: {hint}\n", 2)
         self.value = value
         return CommandReply()
 
@@ -139,7 +139,7 @@ def discovered(words: Sequence[str], tools: Mapping[str, ToolDef]) -> CommandRep
     """CommandReply `discover WORDS`: what fits, best first, and how it is written."""
     found = discover(words, tools.values())
     if not found:
-        return CommandReply("", "discover: no command does that; `help` shows all\n", 1)
+        return CommandReply("", "discover: no command matches; `help` shows all\n", 1)
     lines = [f"{tool.name}: {tool.description}\n  {usage_line(tool)}\n" for tool in found]
     return CommandReply("".join(lines))
 

@@ -65,7 +65,7 @@ def _plan(words: Sequence[str], tools: Sequence[str]) -> _Plan:
         flag = rest.pop(0)
         text = flag[2:] or (rest.pop(0) if rest else "")
         if not flag.startswith("-j") or not _JOBS.fullmatch(text):
-            raise PmapError(f"{flag} {text}".strip() + f" means nothing here\n{_USAGE}".rstrip())
+            raise PmapError(f"{flag} {text}".strip() + f" is not an option\n{_USAGE}".rstrip())
         jobs = int(text)
     if not rest:
         raise PmapError(f"it needs a tool\n{_USAGE}".rstrip())

@@ -118,7 +118,7 @@ def skill_toolbox(owner: SkillTools | ToolExecutor) -> Toolbox:
         commands = _Commands(owner)
         return Toolbox(offered=commands.offered, executor=owner, tool=commands.tool, changes=True)
     if not isinstance(owner, SkillTools):
-        raise TypeError(f"{type(owner).__name__} is no manager, executor or session")
+        raise TypeError(f"{type(owner).__name__} is not a manager, executor or session")
     commands = _Commands(owner)
     return Toolbox(
         offered=commands.offered,

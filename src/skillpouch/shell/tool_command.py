@@ -46,7 +46,7 @@ def _notes(result: ToolResult) -> Iterator[str]:
     elif result.truncated:
         yield "its output is too long, and a part of it is left out"
     elif result.http and result.saved and not result.stdout:
-        yield f"its answer is no text; it is saved as {result.saved[0]}"
+        yield f"its answer is not text; it is saved as {result.saved[0]}"
 
 
 def _errors(name: str, result: ToolResult) -> str:

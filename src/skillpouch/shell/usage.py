@@ -156,4 +156,4 @@ def check_command_name(name: str) -> None:
     if name in OWN_COMMANDS:
         raise CommandNameError(name, "every script has a command of this name")
     if not _COMMAND.match(name):
-        raise CommandNameError(name, "letters, digits, '_', '.', ':' and '-' make a name")
+        raise CommandNameError(name, "use only letters, digits, '_', '.', ':' and '-'")

@@ -83,7 +83,7 @@ class _Talk:
         try:
             self._take(value)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self._settle(Crash(reason=f"the worker said what none should: {error}"))
+            self._settle(Crash(reason=f"the worker sent an invalid message: {error}"))
 
     def _take(self, value: dict[str, Any]) -> None:
         match value.pop("type"):
@@ -158,9 +158,9 @@ def _text(value: Any) -> str:
 def _checked(done: Done) -> Done:
     numbers = (done.exit_code, done.files_left_out, done.peak_bytes)
     if not all(isinstance(number, int) for number in numbers):
-        raise TypeError("an end without numbers")
+        raise TypeError("an end without its numbers")
     if not isinstance(done.error or "", str):
-        raise TypeError("an end without words")
+        raise TypeError("an end whose error is not text")
     if any(part in ("", ".", "..") for path in done.files for part in path.split("/")):
         raise ValueError("a file outside /out")
     return done._replace(truncated=bool(done.truncated))

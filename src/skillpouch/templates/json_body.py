@@ -118,7 +118,7 @@ def _leaf(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]
 
 
 def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON value")
+    raise ValueError(f"{word} is not a JSON value")
 
 
 def _original(position: int, text: str) -> int:

@@ -161,7 +161,7 @@ def fill_one(part: Argument, value: Any) -> Filled:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise FillError(part.name, "it holds half a character, which is no text") from None
+        raise FillError(part.name, "it holds a lone surrogate, which is not text") from None
     return Filled(part, text, value)
 
 

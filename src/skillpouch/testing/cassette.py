@@ -141,7 +141,7 @@ class CassetteMissError(CassetteError):
         self.arguments = arguments
         self.recorded = list(recorded)
         call = f"{tool} with {_shown(arguments)}"
-        again = 'delete the file, or say mode="record" once, to record it again'
+        again = 'delete the file, or use mode="record" once, to record it again'
         if times:
             message = f"{path}: {call} was recorded {times} times and is called once more"
             super().__init__(message, hint=again)

@@ -62,7 +62,7 @@ class ConsentNeededError(CallDeniedError):
         self.command = trust_command(skill, asked, roots=roots, yes=True, renew=renew)
         super().__init__(
             "nothing was granted: there is no terminal to ask on",
-            hint=f"run `{self.command}` to say yes",
+            hint=f"run `{self.command}` to grant it",
         )
 
 
@@ -186,6 +186,6 @@ class PinNeededError(CallDeniedError):
         self.size_bytes = size_bytes
         self.sha256 = sha256
         super().__init__(
-            f"a program of {size_bytes:,} bytes from {host} was not run: nobody vouched for it",
+            f"a program of {size_bytes:,} bytes from {host} was not run: nobody approved it",
             hint=f"if it is the right one, add `sha256: {sha256}` to its backend",
         )

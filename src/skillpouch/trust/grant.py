@@ -255,7 +255,7 @@ def read_grant(data: bytes) -> Grant:
         raise ValueError("fields are missing, or unknown")
     found = {name: _checked(name, item) for name, item in value.items()}
     if not _DIGEST.match(found["digest"]):
-        raise ValueError("digest is not one")
+        raise ValueError("the digest is not valid")
     return Grant(**found, manifest=_manifest(files))
 
 

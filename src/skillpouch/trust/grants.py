@@ -212,7 +212,7 @@ class Grants:
             return _read_own(data, name)
         except ValueError as error:
             aside = self._folder.set_aside(name)
-            _log.warning("a damaged grant counts for nothing: %s; it is now %s", error, aside)
+            _log.warning("a damaged grant is ignored: %s; it was moved to %s", error, aside)
             return None
 
 

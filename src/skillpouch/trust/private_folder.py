@@ -176,7 +176,7 @@ def _require_private(path: str, status: os.stat_result) -> None:
         hint = "remove it, or set XDG_STATE_HOME to a folder of yours"
         raise GrantStoreError(path, f"it belongs to {_owner(status)}", hint=hint)
     if status.st_mode & _OTHERS_WRITE:
-        hint = f"look at what it says, then: chmod go-w {path}"
+        hint = f"read it first, then: chmod go-w {path}"
         raise GrantStoreError(path, "others may write it", hint=hint)
 
 

@@ -61,7 +61,7 @@ def test_words_that_nothing_is_about_find_nothing(write_skill: WriteSkill) -> No
     result = SkillManager(home.parent).call("search_tools", {"query": "zzz ???"})
 
     assert (result.outcome, result.structured["total"]) == ("ok", 0)
-    assert result.content == "[nothing was found; other words may find more]"
+    assert result.content == "[nothing was found; try other words]"
 
 
 def test_one_of_five_hundred_tools_is_found_by_its_words(write_skill: WriteSkill) -> None:

@@ -113,7 +113,7 @@ def test_where_not_even_the_names_fit_the_prompt_says_how_many_are_missing(
 
 
 def test_a_budget_too_small_for_anything_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="budget is 10: say at least 1000 characters"):
+    with pytest.raises(ValueError, match="budget is 10: use at least 1000 characters"):
         skills_prompt(SkillManager(tmp_path), budget=10)
 
 

@@ -66,11 +66,11 @@ def test_replace_all_changes_every_place(use: Use, workspace: Path) -> None:
     ("wanted", "said"),
     [
         ("def greet( name ):", "only the white space differs"),
-        ("     2\t    return name", "copied with line numbers"),
+        ("     2\t    return name", "it contains line numbers"),
         ("DEF GREET", "only upper and lower case differ"),
         ("def great(name):", "the nearest is line 1: 'def greet(name):'"),
-        ("zzzz", "nothing in the file is like it"),
-        ("pay", "characters there that are not seen"),
+        ("zzzz", "nothing in the file resembles it"),
+        ("pay", "invisible characters there"),
     ],
 )
 def test_what_is_not_there_says_what_was_probably_meant(

@@ -151,4 +151,4 @@ def test_characters_that_are_not_seen_are_left_out_and_said(use: Use, workspace:
 
     result = use("read", file_path="f")
 
-    assert result.content == ("     1\tpayme\\rnow\n[characters that are not seen were left out]")
+    assert result.content == ("     1\tpayme\\rnow\n[invisible characters were left out]")

@@ -105,7 +105,7 @@ def test_what_is_no_text_is_saved_and_described(serve: Serve, call: Call) -> Non
 
     assert result.saved[0].read_bytes() == image
     assert result.saved[0].suffix == ".png"
-    said = f"[{len(image)} bytes that are no text, saved as {result.saved[0]}]"
+    said = f"[{len(image)} bytes that are not text, saved as {result.saved[0]}]"
     assert result.content == f"HTTP 200 OK\n{server.url}/\nimage/png\n\n{said}"
     assert (result.stdout, result.structured, result.truncated) == ("", None, False)
 
@@ -195,7 +195,7 @@ def test_a_server_that_never_answers_is_held_to_the_whole_time(serve: Serve, cal
     result = call({"url": serve(lambda *_: never.wait(20)).url}, timeout=0.3)
     never.set()
 
-    note = "note: its caller gave it 0.3 s of the 30 s it may have"
+    note = "note: its caller limited it to 0.3 s of the 30 s it may have"
     assert (result.outcome, result.content) == ("timed_out", f"timed out after 0.3 s\n{note}")
 
 

@@ -23,8 +23,8 @@ def problems(manager_of: MakeManager, backend: dict[str, Any]) -> list[tuple[str
     ("backend", "said"),
     [
         ({"headers": {"X": "${open"}}, "headers: X: a `${` that is never closed"),
-        ({"headers": {"X Y": "1"}}, "'X Y' is no name of a header"),
-        ({"headers": {"X": "1", "x": "2"}}, "x stands there twice"),
+        ({"headers": {"X Y": "1"}}, "'X Y' is not the name of a header"),
+        ({"headers": {"X": "1", "x": "2"}}, "x appears twice"),
         ({"headers": {"X": "a\nb"}}, "a header cannot hold line breaks"),
         ({"body_template": "{"}, "body_template: not JSON"),
         ({"body_template": "a=${a}"}, "for anything but JSON declare a Content-Type header"),
@@ -39,7 +39,7 @@ def problems(manager_of: MakeManager, backend: dict[str, Any]) -> list[tuple[str
         ({"response": {"max_events": 0}}, "max_events is 0, not a number above 0"),
         ({"response": {"until": 1}}, "until is a int, not text"),
         ({"response": [1]}, "response: it is not a mapping"),
-        ({"retries": 2}, "retries: a POST that is sent twice may be done twice"),
+        ({"retries": 2}, "retries: a POST that is sent twice may take effect twice"),
         ({"retries": "2"}, "retries: it is '2', not a number"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_path_that_may_well_be_meant_is_not_doubted(body: Any, manager_of: Mak
 
 
 def test_a_header_of_skillpouchs_own_is_doubted(manager_of: MakeManager) -> None:
-    message = "the header Host is Skillpouch's own to set: it is left out"
+    message = "the header Host is set by Skillpouch itself: it is left out"
 
     found = problems(manager_of, {"headers": {"Host": "a", "X-Own": "b"}})
 

@@ -171,7 +171,7 @@ def test_a_redirect_to_a_name_that_leads_inside_is_a_failed_result(
     result = granted(manager_of, {"url": server.url}, "rebound.example.com").call("ask")
 
     assert (result.outcome, result.code) == ("failed", "address_refused")
-    assert "rebound.example.com leads to 169.254.169.254" in result.content
+    assert "rebound.example.com resolves to 169.254.169.254" in result.content
 
 
 @pytest.mark.promise("http-2")

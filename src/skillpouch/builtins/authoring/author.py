@@ -47,7 +47,7 @@ class SavedSkills:
                 _save(name, files, root, drafts)
         except FileExistsError:
             raise ToolFaultError(
-                "conflict", f"{home} is there already", hint="choose another name"
+                "conflict", f"{home} already exists", hint="choose another name"
             ) from None
         except OSError as error:
             raise _unwritable(home, error) from None
@@ -184,7 +184,7 @@ class Author(Shared):
                 self._temporary.remove(tool.skill)
                 return None
             if not tool.home or not self._saved.has(Path(tool.home)):
-                message = f"{tool.id} was not made by define_tool, and stays"
+                message = f"{tool.id} was not made by define_tool, so it cannot be removed"
                 raise ToolFaultError("denied", message)
             aside = self._saved.set_aside(Path(tool.home))
             self._homes.pop(tool.skill, None)
@@ -202,7 +202,9 @@ class Author(Shared):
 
     def _find(self, name: str) -> Tool:
         if name in BUILT_IN_NAMES:
-            raise ToolFaultError("denied", f"{name} is one of Skillpouch's own tools, and stays")
+            raise ToolFaultError(
+                "denied", f"{name} is one of Skillpouch's own tools, so it cannot be removed"
+            )
         try:
             return self._added.get(name)
         except UnknownToolError as error:

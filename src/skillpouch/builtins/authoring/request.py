@@ -65,7 +65,7 @@ def _require_balance(code: Code, text: str) -> None:
             and position not in code.partners
         ):
             line = text.count("\n", 0, token.start) + 1
-            message = f"code: line {line}: {token.text!r} without its other half"
+            message = f"code: line {line}: {token.text!r} has no matching bracket"
             raise ToolFaultError("invalid_argument", message)
 
 
@@ -85,7 +85,7 @@ def read_definitions(given: Any) -> Parameters:
     try:
         schema = read_parameters({"parameters": given}) or {}
         if any(key in schema for key in _NOT_HERE):
-            raise _fault("a map of parameter names to their definitions is wanted")
+            raise _fault("map each parameter name to its definition")
         required = schema.get("required", [])
         found = {
             name: _definition(name, what, optional=name not in required)
@@ -297,8 +297,8 @@ def _without_packages(source: str) -> str:
         return source
     raise ToolFaultError(
         "invalid_argument",
-        "code: it holds a script block (`# /// script`), and a tool made here brings no packages",
-        hint="leave the block out and import only what is there already",
+        "code: it holds a script block (`# /// script`), but such a tool has no packages",
+        hint="remove the block and import only packages that are installed",
     )
 
 
@@ -326,7 +326,7 @@ def _switch(given: Any) -> bool:
 
 def _source(code: str, language: str | None, description: str) -> tuple[Language, str]:
     if not code.strip():
-        raise ToolFaultError("invalid_argument", "code: there is none")
+        raise ToolFaultError("invalid_argument", "code: it is empty")
     if language == "javascript":
         return "javascript", javascript_module(code, description)
     try:

@@ -50,14 +50,14 @@ DEFINE = Definition(
             "default": "false",
             "description": "'true' saves the tool as a skill, so that it is there next time",
         },
-        "language": text("of the code; python unless it is seen to be other", enum=[*LANGUAGES]),
+        "language": text("of the code; python, unless it looks like another", enum=[*LANGUAGES]),
     },
     required=("name", "description", "code"),
     effects=("write", "execute"),
 )
 REMOVE = Definition(
     name="remove_tool",
-    description="Take away a tool that define_tool made; one that was saved is moved aside.",
+    description="Remove a tool that define_tool made. A saved tool is moved to another folder.",
     parameters={"name": text("the name of the tool", minLength=1)},
     required=("name",),
     effects=("write",),

@@ -40,7 +40,7 @@ def activate_skill(names: Sequence[str]) -> Definition:
         ),
         parameters={
             "name": text("the skill", enum=list(names)),
-            "arguments": text("what the skill is to work on, if it asks for it", default=""),
+            "arguments": text("what the skill should work on, if it takes arguments", default=""),
         },
         required=("name",),
     )
@@ -213,7 +213,7 @@ def _weighted(text: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-_NOTHING = "[nothing was found; other words may find more]"
+_NOTHING = "[nothing was found; try other words]"
 
 
 def search(call: ToolCall, found: "Skills") -> ToolAnswer:

@@ -167,7 +167,7 @@ class Patience:
         self._deadline = time.monotonic() + seconds
 
     def over(self, values: Iterable[Value]) -> Iterator[Value]:
-        hint = "name a folder further down"
+        hint = "name a smaller folder"
         for count, value in enumerate(values):
             if count == _MOST_ENTRIES:
                 raise ToolFaultError("too_much", f"more than {_MOST_ENTRIES:,} entries", hint=hint)

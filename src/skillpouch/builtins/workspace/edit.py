@@ -125,15 +125,15 @@ def why_not_found(text: str, wanted: str) -> str:
     cause = _cause(text, wanted)
     near = _nearest_line(text, wanted)
     said = f"the nearest is line {near[0]}: {near[1]!r}" if near else ""
-    return "; ".join(part for part in (cause, said) if part) or "nothing in the file is like it"
+    return "; ".join(part for part in (cause, said) if part) or "nothing in the file resembles it"
 
 
 def _cause(text: str, wanted: str) -> str:
     without_numbers = _NUMBERED.sub("", wanted)
     if without_numbers != wanted and without_numbers in text:
-        return "it was copied with line numbers: leave them out"
+        return "it contains line numbers: leave them out"
     if clean(wanted) in clean(text):
-        return "the file has characters there that are not seen"
+        return "the file has invisible characters there"
     if _spaceless(wanted) and _spaceless(wanted) in _spaceless(text):
         return "only the white space differs: copy indentation and line ends as they are"
     if wanted.casefold() in text.casefold():
@@ -163,7 +163,7 @@ def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
 DEFINITION = Definition(
     name="edit",
     description=(
-        "Replace a text in a file of the workspace. It must be there exactly once, "
+        "Replace a text in a file of the workspace. It must occur exactly once, "
         "unless `replace_all` is set; line ends are kept as the file has them."
     ),
     parameters={
@@ -171,7 +171,7 @@ DEFINITION = Definition(
         "old_string": text("what is there now, exactly, without line numbers", minLength=1),
         "new_string": text("what is to be there"),
         "replace_all": switch("replace every occurrence"),
-        "expected_replacements": number("fail unless it is there this many times", minimum=1),
+        "expected_replacements": number("fail unless it occurs exactly this many times", minimum=1),
         "dry_run": switch("show what would change, and change nothing"),
     },
     required=("file_path", "old_string", "new_string"),
@@ -234,7 +234,7 @@ def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> li
     places = _places(stored.text, old, step=len(old) if everywhere or expected != 1 else 1)
     if not places:
         hint = why_not_found(stored.text, old)
-        raise ToolFaultError("not_found", f"{path!r} does not hold this old_string", hint=hint)
+        raise ToolFaultError("not_found", f"{path!r} does not contain this old_string", hint=hint)
     if expected is not None and len(places) != expected:
         raise _wrong_count(stored.text, places, expected, path)
     return [Change(start=place, end=place + len(old), new=new) for place in places]
@@ -268,6 +268,6 @@ def _wrong_count(text: str, places: list[int], expected: int, path: str) -> Tool
         lines.append(f"  line {text.count(chr(10), 0, place) + 1}: {line}")
     more = [f"  … and {len(places) - _MOST_SHOWN:,} more"] if len(places) > _MOST_SHOWN else []
     listed = "\n".join([*lines, *more])
-    hint = "add lines around it until it is there once, or set replace_all"
+    hint = "add lines around it until it occurs once, or set replace_all"
     message = f"old_string is {len(places):,} times in {path!r}, not {expected:,}:\n{listed}"
     return ToolFaultError("conflict", message, hint=hint)

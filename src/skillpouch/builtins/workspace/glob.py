@@ -28,7 +28,7 @@ DEFINITION = Definition(
         "pattern": text("`*` and `?` stay inside a folder, `**` goes through folders", minLength=1),
         "path": text("the folder in which the pattern begins", default="."),
         "limit": number("files to show at most", minimum=1, default=100),
-        "sort": text("by path, or what changed last first", enum=["path", "mtime"], default="path"),
+        "sort": text("by path, or the last changed first", enum=["path", "mtime"], default="path"),
         "hidden": switch("find files and folders whose names begin with a dot, too"),
     },
     required=("pattern",),

@@ -100,7 +100,7 @@ async def run_search(call: ToolCall, search: Search, program: str) -> Ended:
         raise ToolFaultError("invalid_argument", _last_line(ended.stderr.text))
     if ended.exit_code not in (0, _NO_MATCH, _TROUBLE):
         raise ToolFaultError(
-            "unsupported", f"the search ended badly: {ended.stderr.text[-500:].strip()}"
+            "unsupported", f"the search failed: {ended.stderr.text[-500:].strip()}"
         )
     return ended
 
@@ -177,8 +177,8 @@ DEFINITION = Definition(
         "context": number("lines to show before and after each", **_AROUND),
         "-A": number("lines to show after each", **_AROUND),
         "-B": number("lines to show before each", **_AROUND),
-        "-i": switch("upper and lower case are the same"),
-        "multiline": switch("a match may go over several lines"),
+        "-i": switch("ignore the difference between upper and lower case"),
+        "multiline": switch("a match may span several lines"),
         "head_limit": number("lines or files to show at most", minimum=1, default=250),
         "offset": number("lines or files to leave out at the start", default=0),
     },

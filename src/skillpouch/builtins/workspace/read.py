@@ -283,7 +283,7 @@ def _notes(offset: int, shown: _Shown) -> list[str]:
         return ["[the file is empty]"]
     if offset >= shown.total:
         return [f"[the file has {shown.total:,} lines: offset {offset:,} is past its end]"]
-    notes = ["[characters that are not seen were left out]"] if shown.hides else []
+    notes = ["[invisible characters were left out]"] if shown.hides else []
     if shown.after < shown.total:
         said = f"lines {shown.first + 1:,} to {shown.after:,} of {shown.total:,}"
         notes.append(f"[{said}; go on with offset {shown.after}]")

@@ -17,11 +17,14 @@ from skillpouch.workspace.workspace import changed_file
 
 DEFINITION = Definition(
     name="write",
-    description="Write a file of the workspace, whole; its folders are made. For a change, `edit`.",
+    description=(
+        "Write a whole file of the workspace; missing folders are made. To change a part, use"
+        " `edit`."
+    ),
     parameters={
         "file_path": text("the file, relative to the workspace or absolute inside it"),
         "content": text("all of the new content"),
-        "append": switch("add to the end instead of replacing what is there"),
+        "append": switch("append to the file instead of replacing it"),
         "expected_sha256": text(
             "replace the file only if it still has this SHA-256", pattern="^[0-9A-Fa-f]{64}$"
         ),

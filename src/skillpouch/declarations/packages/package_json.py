@@ -55,7 +55,7 @@ def _entry(place: str, entry: Any) -> dict[str, Any]:
         raise LockRefusedError(f"{place!r} has no version number: only packages by name can be had")
     resolved = entry.get("resolved")
     if isinstance(resolved, str) and not resolved.startswith(("https:", "http:")):
-        raise LockRefusedError(f"{place!r} comes from {resolved!r}, which is no registry")
+        raise LockRefusedError(f"{place!r} comes from {resolved!r}, which is not a registry")
     return {key: value for key, value in entry.items() if key in _KEPT}
 
 

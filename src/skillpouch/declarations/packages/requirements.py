@@ -61,7 +61,7 @@ def parse_requirement(text: str, hashes: tuple[str, ...] = ()) -> Requirement:
     """Return the requirement; raise NotARequirementError for everything but a named package."""
     text = text.strip()
     if len(text) > _MOST_CHARACTERS:
-        raise NotARequirementError(f"{len(text):,} characters are no requirement")
+        raise NotARequirementError(f"{len(text):,} characters are too many for a requirement")
     found = _REQUIREMENT.match(text)
     if found is None or _ARCHIVE.search(text.partition(";")[0].strip()):
         raise NotARequirementError(_why_not(text))
@@ -82,7 +82,7 @@ def _normal(name: str) -> str:
 def _extras(text: str, whole: str) -> tuple[str, ...]:
     extras = [part.strip() for part in text.split(",") if part.strip()]
     if not all(re.fullmatch(_NAME, extra) for extra in extras):
-        raise NotARequirementError(f"{whole!r} names extras in a way nobody understands")
+        raise NotARequirementError(f"{whole!r} names extras that cannot be read")
     return tuple(sorted({_normal(extra) for extra in extras}))
 
 

@@ -277,7 +277,7 @@ def _base() -> Path:
         raise SkillFolderError(base, reason, hint=another_place("XDG_STATE_HOME")) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         hint = "move it out of the way, or set XDG_STATE_HOME to a folder of yours"
-        raise SkillFolderError(base, "it is not a folder of yours", hint=hint)
+        raise SkillFolderError(base, "it is not a folder that belongs to you", hint=hint)
     if stat.S_IMODE(found.st_mode) & 0o077:
         base.chmod(0o700)
     return base

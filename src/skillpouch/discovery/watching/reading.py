@@ -126,7 +126,7 @@ class VersionReader:
             tools=self._tools(skill),
             digest="",
             noticed=noticed,
-            uncopied=_not_copied(str(skill.home), "they never stop changing"),
+            uncopied=_not_copied(str(skill.home), "they keep changing"),
         )
 
     def tidy(self) -> None:
@@ -157,5 +157,5 @@ def _digest(skill: Skill, copy: SkillCopy | None) -> str:
 
 
 def _not_copied(home: str, reason: str) -> Problem:
-    message = f"its calls run the files that lie there, also while they are edited: {reason}"
+    message = f"its calls run the files in place, even while they are edited: {reason}"
     return Problem(path=home, code="skill-not-copied", severity="info", message=message)

@@ -308,7 +308,7 @@ class Reloading:
         )
         path = lost[0].path if lost else file
         line = lost[0].line if lost else None
-        message = f"the version before is used until this is mended: {reasons}"
+        message = f"the previous version is used until this is corrected: {reasons}"
         held = Problem(
             path=path, code="half-written", severity="warning", message=message, line=line
         )

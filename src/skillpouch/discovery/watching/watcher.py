@@ -49,7 +49,7 @@ def wake_by_events(
         # No more watches, or none on this file system; or no more instances of inotify, of which
         # a user has 128 (inotify(7)), and which watchfiles calls an internal RuntimeError.
         except (OSError, RuntimeError) as error:
-            _log.warning("cannot be told of changes, looking for them instead: %s", error)
+            _log.warning("cannot be notified of changes, polling instead: %s", error)
             yield from wake_by_polling(stop, pause)
 
 
@@ -239,7 +239,7 @@ class SkillWatcher:
             try:
                 self._look_once(reloading)
             except Exception:  # noqa: BLE001 - the next edit must be noticed all the same
-                _log.exception("what changed below %s is not served", self._served.roots)
+                _log.exception("changes below %s are not served", self._served.roots)
 
     def _look_once(self, reloading: Reloading) -> None:
         with self._turn:

@@ -162,9 +162,9 @@ def create_langchain_tools(
     `skills="none"` leaves out the instructions, for agents that get them in another way.
     """
     if naming not in ("wire", "dotted"):
-        raise ValueError(f"naming is {naming!r}: say 'wire' or 'dotted'")
+        raise ValueError(f"naming is {naming!r}: use 'wire' or 'dotted'")
     if skills not in ("prompt", "none"):
-        raise ValueError(f"skills is {skills!r}: say 'prompt' or 'none'")
+        raise ValueError(f"skills is {skills!r}: use 'prompt' or 'none'")
     wanted = Wanted(include, exclude)
     tools = chosen_tools(manager, wanted)
     if skills == "none" or not isinstance(manager, SkillManager):

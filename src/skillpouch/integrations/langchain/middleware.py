@@ -122,7 +122,7 @@ def _answer(reply: Any) -> Answer:
     if isinstance(reply, bool):
         return Answer(yes=reply, reason="" if reply else "it was rejected")
     if not isinstance(reply, Mapping) or reply.get("type") not in ("approve", "reject"):
-        return Answer(yes=False, reason="the run was resumed with neither a yes nor a no")
+        return Answer(yes=False, reason="the run was resumed without an approval or a rejection")
     if reply["type"] == "reject":
         return Answer(yes=False, reason=str(reply.get("message") or "it was rejected"))
     remember = reply.get("remember", "once")
@@ -249,7 +249,7 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
     ) -> None:
         super().__init__()
         if approvals not in ("interrupt", "manager"):
-            raise ValueError(f"approvals is {approvals!r}: say 'interrupt' or 'manager'")
+            raise ValueError(f"approvals is {approvals!r}: use 'interrupt' or 'manager'")
         self.tools = []  # all of them come and go, see `wrap_model_call`
         self._manager = manager
         self._revealing = Revealing(manager)

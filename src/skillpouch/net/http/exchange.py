@@ -226,7 +226,7 @@ def _no_answer(request: Request, error: Exception | None) -> ExchangeError:
         return ExchangeError("connect", f"cannot connect to {host}: {_reason(error)}")
     if isinstance(error, httpcore2.LocalProtocolError):
         # Its words repeat what was to be sent, secrets included.
-        return ExchangeError("request", "this is no request that can be sent: look at its headers")
+        return ExchangeError("request", "this request cannot be sent: look at its headers")
     return ExchangeError("no_answer", f"{host} gave no answer: {_reason(error)}")
 
 

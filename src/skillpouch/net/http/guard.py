@@ -30,7 +30,8 @@ class InsideAddressError(CallDeniedError):
         self.address = address
         self.granting = str(Host(address, host.port, is_address=True))
         super().__init__(
-            f"{host.name} leads to {address}, of this machine or its network: nothing was sent",
+            f"{host.name} resolves to {address}, an address of this machine or its network: "
+            "nothing was sent",
             hint=f"to allow it, run `skillpouch trust {skill} --host {self.granting}`",
         )
 
@@ -136,7 +137,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,  # noqa: ARG002
     ) -> httpcore2.AsyncNetworkStream:
         """Refuse: a socket of this machine is no host."""
-        raise ExchangeError("connect", f"{path} is no host")
+        raise ExchangeError("connect", f"{path} is not a host")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -193,14 +194,14 @@ def read_url(text: str) -> Url:
     """Return what a text says; raise BadUrlError for a user before the host or a backslash."""
     match = _URL.fullmatch(text.partition("#")[0])
     if match is None:
-        raise BadUrlError("it is no plain http or https address")
+        raise BadUrlError("it is not a plain http or https address")
     scheme = match[1].lower()
     try:
         host = read_host(match[2])
     except HostError as error:
         raise BadUrlError(str(error)) from None
     if "*" in host.name:
-        raise BadUrlError("a star is no host")
+        raise BadUrlError("'*' is not a host")
     port = host.port or _PORTS[scheme]
     target = quote(match[3], safe=_KEPT)
     return Url(scheme, Host(host.name, port, is_address=host.is_address), _rooted(target))

@@ -147,9 +147,9 @@ def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, HeaderTemplate], ..
     found: dict[str, tuple[str, HeaderTemplate]] = {}
     for name, text in headers.items():
         if not NAME.match(name):
-            raise PlanError(f"{name!r:.60} is no name of a header", "headers")
+            raise PlanError(f"{name!r:.60} is not the name of a header", "headers")
         if name.lower() in found:
-            raise PlanError(f"{name} stands there twice", "headers")
+            raise PlanError(f"{name} appears twice", "headers")
         try:
             found[name.lower()] = (name, HeaderTemplate.parse(text))
         except TemplateError as error:
@@ -162,6 +162,6 @@ def _retries(value: Any, method: str) -> int:
         raise PlanError(f"it is {value!r:.60}, not a number", "retries")
     if method not in _IDEMPOTENT:
         if value:
-            raise PlanError(f"a {method} that is sent twice may be done twice", "retries")
+            raise PlanError(f"a {method} that is sent twice may take effect twice", "retries")
         return 0
     return _RETRIES if value is None else max(0, min(value, _MOST_RETRIES))

@@ -84,7 +84,7 @@ class _Inflating:
 
     def close(self) -> None:
         if not self._inflate.eof and not self._is_new:
-            raise ExchangeError("encoding", "it was cut off: the packed text has no end")
+            raise ExchangeError("encoding", "it was cut off: the compressed data has no end")
 
 
 def unpacker_for(encoding: str) -> Unpacker:
@@ -97,7 +97,9 @@ def unpacker_for(encoding: str) -> Unpacker:
         case "deflate":
             return _Inflating(may_be_raw=True)
         case _:
-            raise ExchangeError("encoding", f"it is packed as {encoding!r:.60}, not as asked for")
+            raise ExchangeError(
+                "encoding", f"it is compressed as {encoding!r:.60}, which was not asked for"
+            )
 
 
 class Recoder:
@@ -325,7 +327,7 @@ class Receiver:
         self.received.events += 1
         self.done = self.received.events == shape.max_events
         if self.received.events > MOST_EVENTS:
-            raise ExchangeError("output_limit", f"it sent more than {MOST_EVENTS:,} pieces")
+            raise ExchangeError("output_limit", f"it sent more than {MOST_EVENTS:,} events")
 
     def _keep(self, data: bytes) -> None:
         if not data:

@@ -284,7 +284,7 @@ async def _finish(job: Job, place: Path, folder: Path, seconds: float) -> Enviro
     record = {"folder": folder.name, "requirements": names, **job.recipe.record()}
     found = environment_at(folder, record)
     if found is None:
-        reason = "the installer said it was done, and nothing is there"
+        reason = "the installer reported success, but installed nothing"
         raise InstallError(job.skill, names, reason, hint="look at the installer's settings")
     write_ready(place, record)
     job.say(f"installed {job.what} in {seconds:.0f} s")

@@ -165,7 +165,7 @@ def wanted_for(
         raise DownloadError(address, "it is not fetched by https", hint="use an https address")
     host = host_of_url(address)
     if not host or not address.isprintable() or " " in address:
-        raise DownloadError(address, "its host cannot be told without doubt, or it is no address")
+        raise DownloadError(address, "it is not an address, or its host is ambiguous")
     if address.partition("?")[0].endswith("/"):
         raise DownloadError(address, "it names a folder, not a file")
     return Wanted(url=address, host=host, sha256=expected)
@@ -294,7 +294,7 @@ class Fetch:
                 file.write(piece)
                 self._progress.at(done, total)
         if total is not None and done != total:
-            raise InterruptedDownloadError(f"{done:,} of {total:,} bytes came")
+            raise InterruptedDownloadError(f"{done:,} of {total:,} bytes arrived")
 
     def _begin(self, answer: DownloadResponse) -> int | None:
         """Return how many bytes there will be, with those that are there already."""

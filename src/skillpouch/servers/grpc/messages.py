@@ -26,7 +26,7 @@ def arguments_of(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise MessageError("args_json", f"that is no JSON: {reason}") from None
+        raise MessageError("args_json", f"it is not JSON: {reason}") from None
 
 
 def timeout_of(wanted: float, remaining: float | None) -> float | None:
@@ -35,7 +35,7 @@ def timeout_of(wanted: float, remaining: float | None) -> float | None:
     A deadline may be later than the limit of a tool; what a field asks for may not.
     """
     if math.isnan(wanted) or wanted < 0:
-        raise MessageError("timeout_seconds", "that is no time")
+        raise MessageError("timeout_seconds", "it is not a number of seconds, zero or more")
     asked = wanted or None
     if remaining is None:
         return asked

@@ -153,7 +153,7 @@ def _read(kind: type[Message], data: bytes) -> Message:
     try:
         return kind.FromString(data)
     except DecodeError:
-        raise MessageError("request", f"those bytes are no {kind.DESCRIPTOR.name}") from None
+        raise MessageError("request", f"these bytes are not a {kind.DESCRIPTOR.name}") from None
 
 
 _CLOSING_SECONDS = 3.0

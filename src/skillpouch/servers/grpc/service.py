@@ -323,7 +323,7 @@ class Service:
     ) -> pb.ListToolsResponse:
         """List a page of tools by id; the last id of a page is where the next one begins."""
         if request.page_size < 0:
-            raise MessageError("page_size", "a page has no less than nothing")
+            raise MessageError("page_size", "it cannot be negative")
         size = min(request.page_size or _USUAL_PAGE, _LARGEST_PAGE)
         if request.session_id:
             tools = await self._sessions.tools(request.session_id)

@@ -48,7 +48,7 @@ class TokenNeededError(SkillpouchError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a token is needed", hint="say it in the metadata: authorization: Bearer TOKEN"
+            "a token is needed", hint="send it in the metadata: authorization: Bearer TOKEN"
         )
 
 

@@ -210,7 +210,7 @@ class StdioLine:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except (ValidationError, ValueError, RecursionError):
-            await writer.write(_complaint("that is no JSON-RPC message"))
+            await writer.write(_complaint("that is not a JSON-RPC message"))
             return
         if isinstance(message, JSONRPCRequest):
             self._open.add(message.id)

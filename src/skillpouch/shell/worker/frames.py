@@ -50,7 +50,7 @@ def _value(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FrameError("a frame that is no JSON") from error
+        raise FrameError("a frame that is not JSON") from error
     if not isinstance(value, dict):
-        raise FrameError("a frame that is no object")
+        raise FrameError("a frame that is not an object")
     return value

@@ -70,11 +70,11 @@ def _piece(pattern: str, place: int) -> "tuple[int, str]":
     if character == "[":
         return _class(pattern, place)
     if character == "(" and pattern.startswith(_LOOKING_AROUND, place):
-        raise ExpressionError("looking around and back references are not supported")
+        raise ExpressionError("lookaround and back references are not supported")
     if character == "{":
         repetition = _REPETITION.match(pattern, place)
         if repetition is None:
-            raise ExpressionError("a '{' that is no repetition: write \\{ for the character")
+            raise ExpressionError("a '{' that begins no repetition: write \\{ for the character")
         return repetition.end(), "{}"
     return place + 1, character
 
@@ -84,13 +84,13 @@ def _escape(pattern: str, place: int) -> "tuple[int, str]":
     if code_point is not None:
         number = int(code_point[1], 16)
         if number > 0x10FFFF:  # noqa: PLR2004 - the last character there is
-            raise ExpressionError(f"{code_point[0]} is no character")
+            raise ExpressionError(f"{code_point[0]} is not a character")
         return code_point.end(), re.escape(chr(number))
     letter = pattern[place + 1 : place + 2]
     if letter == "":
         raise ExpressionError("a pattern that ends in a backslash")
     if letter in "123456789":
-        raise ExpressionError("looking around and back references are not supported")
+        raise ExpressionError("lookaround and back references are not supported")
     if letter in "pP":
         raise ExpressionError(f"\\{letter} needs ripgrep, which is not installed")
     if letter == "Z":
@@ -123,7 +123,7 @@ def _member(pattern: str, place: int) -> "tuple[int, str]":
         end = pattern.find(":]", place)
         name = pattern[place + 2 : end]
         if end < 0 or name not in _CLASSES:
-            raise ExpressionError(f"no class of characters {pattern[place : end + 2]!r}")
+            raise ExpressionError(f"unknown class of characters {pattern[place : end + 2]!r}")
         return end + 2, _CLASSES[name]
     if character == "[" or pattern.startswith(("&&", "--", "~~"), place):
         raise ExpressionError("a class inside a class needs ripgrep, which is not installed")
