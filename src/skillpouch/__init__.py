@@ -1,4 +1,4 @@
-"""Folders of agent skills become tools: found, typed, checked, confined, recorded."""
+"""Turns folders of agent skills into typed tools that run confined and are recorded."""
 
 from typing import TYPE_CHECKING, Any
 

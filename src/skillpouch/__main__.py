@@ -1,4 +1,4 @@
-"""`python -m skillpouch` is `skillpouch`."""
+"""Makes `python -m skillpouch` the same as `skillpouch`."""
 
 from skillpouch.cli import main
 

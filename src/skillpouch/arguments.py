@@ -1,4 +1,4 @@
-"""What goes into a tool and comes out of it, checked against the schemas that it declares."""
+"""Checks arguments and answers against the schemas that a tool declares."""
 
 import json
 from collections.abc import Iterable, Mapping

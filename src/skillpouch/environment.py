@@ -1,4 +1,4 @@
-"""What the process environment says: the one file that reads it."""
+"""Reads environment variables; no other file does."""
 
 import os
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Every error a caller can meet: facts in, message, hint and a stable code out."""
+"""Every error that a caller can meet: it takes facts, and makes message, hint and stable code."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""ToolExecutor, the spine: look up, check, permit, run, record. Every door ends here."""
+"""ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A Python function as a tool: `@skillpouch.tool`, typed from its signature and docstring."""
+"""Makes a Python function a tool: `@skillpouch.tool`, typed from its signature and docstring."""
 
 import inspect
 from collections.abc import Callable

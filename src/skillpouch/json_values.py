@@ -1,4 +1,4 @@
-"""JSON that may be anything: a value, or none, and never another exception."""
+"""Reads JSON from untrusted sources: a value or nothing, and never another exception."""
 
 import json
 import math

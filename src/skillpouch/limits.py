@@ -1,4 +1,4 @@
-"""How much a call may use before it is stopped."""
+"""Limits: how much a call may use before it is stopped."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""SkillManager, the front door: roots in, skills and typed tools out."""
+"""SkillManager: finds skills below roots and offers their tools; what most users start with."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping

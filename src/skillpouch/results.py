@@ -1,4 +1,4 @@
-"""What a call gave: outcome, content for a model, value for a program, and what protected it."""
+"""ToolResult: what a call gave, for a model and for programs, and what protected it."""
 
 import time
 from collections.abc import Mapping

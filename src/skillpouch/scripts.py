@@ -1,4 +1,4 @@
-"""Scripts under the names that earlier libraries gave them: metadata, docstrings, tool names."""
+"""Facts about scripts under the names of earlier libraries: metadata, docstrings, tool names."""
 
 import re
 from itertools import dropwhile, takewhile

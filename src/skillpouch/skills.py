@@ -1,4 +1,4 @@
-"""A skill: a folder with a SKILL.md, known by its frontmatter until somebody asks for more."""
+"""Skill: a folder with a SKILL.md; only its frontmatter is read until more is asked for."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

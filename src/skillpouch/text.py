@@ -1,4 +1,4 @@
-"""Characters a reader does not see: where they are in a text, and the text without them."""
+"""Finds and removes characters that a reader does not see."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a tool is: its names, its schema, what it runs, and what it may do."""
+"""Tool: its names, its schema, what it runs, and its effects."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Files and folders that tools or strangers can change: opened without following a link unseen.
+"""Opens files and folders that tools or others can change, without following links unnoticed.
 
 What is checked is what is used. A path is walked by descriptors: each component is looked at and
 opened relative to the folder before it, never following a link; a link is read and its target

@@ -1,4 +1,4 @@
-"""What a program did, read as an answer: a value for programs, content for a model."""
+"""Turns the output of a program into a result: content for a model, a value for programs."""
 
 import json
 import re

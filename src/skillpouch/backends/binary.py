@@ -1,4 +1,4 @@
-"""Running a binary: found on the machine, in the skill, or fetched; its words from a template."""
+"""Runs a binary that is installed, shipped in the skill, or downloaded."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""How arguments reach a program: words, standard input, environment, a file when large."""
+"""How arguments reach a program: as words, standard input, variables, or a file when large."""
 
 import json
 import os

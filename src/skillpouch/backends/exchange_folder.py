@@ -1,4 +1,4 @@
-"""A folder that the host writes and the tools of one skill read, out of reach of all others.
+"""Folders in which the host hands files to the tools of one skill, hidden from all others.
 
 What a killed process left is removed by the next one: its lock is free.
 """

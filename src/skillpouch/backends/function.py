@@ -1,4 +1,4 @@
-"""Calling a Python function of the host as a tool."""
+"""Runs a Python function of the host as a tool."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Running an http tool: its request made and permitted, its time and limits, its answer read."""
+"""Runs an http tool: makes its request, sends it within the limits, and reads the answer."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Running an inline script: text of a declaration, in a file that no tool writes."""
+"""Runs an inline script: the text of a declaration, kept in a file that no tool can write."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Running a program that is no file of `scripts/`, and whether a warm process may serve one."""
+"""Runs programs other than files of `scripts/`, and decides which may have a warm process."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a program that runs for a skill may reach: its skill, the workspace, what was given."""
+"""Which files and hosts a program may reach: its skill, the workspace, and what was granted."""
 
 from dataclasses import dataclass
 from functools import lru_cache

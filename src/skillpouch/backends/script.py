@@ -1,4 +1,4 @@
-"""Running a script of a skill, confined: its command made, its answer read."""
+"""Runs a script of a skill: makes its command, and reads its answer."""
 
 import os
 import stat

@@ -1,1 +1,1 @@
-"""The tools that come with Skillpouch: files and bash, defining tools, finding skills."""
+"""The tools that come with Skillpouch: for files and commands, defining tools, finding skills."""

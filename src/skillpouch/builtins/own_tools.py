@@ -1,4 +1,4 @@
-"""Tools of Skillpouch's own that a manager adds; what makes them is loaded when they are asked for.
+"""Adds Skillpouch's own tools to a manager, and loads their code only when they are used.
 
 Finding and listing skills would take twice as long otherwise.
 """

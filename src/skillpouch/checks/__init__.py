@@ -1,1 +1,1 @@
-"""What `skillpouch check` looks for beyond loading: a question per file, text in, problems out."""
+"""What `skillpouch check` looks for beyond loading; each check takes text and returns problems."""

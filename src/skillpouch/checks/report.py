@@ -1,4 +1,4 @@
-"""Checking skills: loading them as an agent would, then looking at every file they hold."""
+"""Checks skills: loads them as an agent would, then looks at every file in them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A new skill on disk: valid from the first moment, never over an existing one."""
+"""Writes a new skill that passes every check, and never replaces an existing one."""
 
 import re
 import tempfile

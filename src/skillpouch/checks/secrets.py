@@ -1,4 +1,4 @@
-"""Finds credentials written into a file, by shape, assignment or address; never repeats them."""
+"""Finds credentials in a file by their shape, name or address, and never repeats them."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What another Agent Skills or Skill Tools runtime would reject though Skillpouch loads it."""
+"""Finds what other Agent Skills runtimes would reject, although Skillpouch loads it."""
 
 import json
 import re

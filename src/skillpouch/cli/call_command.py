@@ -1,4 +1,4 @@
-"""`skillpouch call`: run one tool, confined, show progress, and print what it gave."""
+"""`skillpouch call`: runs one tool, shows its progress, and prints its result."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`skillpouch check`: everything that is wrong, or worth knowing, about some skills."""
+"""`skillpouch check`: shows everything that is wrong with skills, or worth knowing."""
 
 import sys
 import time

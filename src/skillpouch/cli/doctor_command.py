@@ -1,4 +1,4 @@
-"""`skillpouch doctor`: what this machine can protect, with proof, and which scripts it can run."""
+"""`skillpouch doctor`: tries what this machine can protect, and which scripts it can run."""
 
 import platform
 from pathlib import Path

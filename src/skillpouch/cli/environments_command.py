@@ -1,4 +1,4 @@
-"""`skillpouch environments`: what was installed for skills, its size, and when it was used."""
+"""`skillpouch environments`: lists what was installed for skills, its size and its last use."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`skillpouch journal`: what ran, with which arguments, who allowed it, and how it ended."""
+"""`skillpouch journal`: shows what ran, with which arguments, who allowed it, how it ended."""
 
 import dataclasses
 import json

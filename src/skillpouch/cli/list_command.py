@@ -1,4 +1,4 @@
-"""`skillpouch list`: every skill and every tool that an agent would get."""
+"""`skillpouch list`: lists every skill and tool that an agent would get."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`skillpouch mcp`: which MCP servers are tools here, and which a project would like to be."""
+"""`skillpouch mcp`: shows the MCP servers in use, and those that a project asks for."""
 
 import shlex
 from dataclasses import asdict

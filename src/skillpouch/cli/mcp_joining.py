@@ -1,4 +1,4 @@
-"""The MCP servers of the user's own file, for as long as one command runs."""
+"""Joins the MCP servers of the user's own file for as long as one command runs."""
 
 from contextlib import AbstractContextManager, nullcontext
 

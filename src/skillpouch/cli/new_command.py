@@ -1,4 +1,4 @@
-"""`skillpouch new`: a skill to start from, which passes every check."""
+"""`skillpouch new`: writes a new skill that passes every check."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The options that every command has, and which exit code stands for which error."""
+"""The options that every command has, and the exit code for each error."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What skills, tools and problems look like: JSON for a program, lines and tables for a person."""
+"""How skills, tools and problems are printed: JSON for programs, lines and tables for people."""
 
 import dataclasses
 import json

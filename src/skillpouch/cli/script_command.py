@@ -1,4 +1,4 @@
-"""`skillpouch script`: run a bash script in which every tool of every skill is a command."""
+"""`skillpouch script`: runs a bash script in which every tool is a command."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`skillpouch serve`: the same tools for agents in other programs; limits and logs of servers."""
+"""`skillpouch serve`: serves the tools to agents in other programs; limits and logs of servers."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""`skillpouch serve grpc`: sessions, skills and tools over gRPC."""
+"""`skillpouch serve grpc`: serves sessions, skills and tools over gRPC."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`skillpouch serve mcp`: tools, prompts and skills over MCP, on standard streams or over HTTP."""
+"""`skillpouch serve mcp`: serves tools, prompts and skills over standard streams or HTTP."""
 
 import logging
 from contextlib import nullcontext

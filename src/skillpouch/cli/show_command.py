@@ -1,4 +1,4 @@
-"""`skillpouch show`: one skill or one tool, whole."""
+"""`skillpouch show`: prints all about one skill or one tool."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`skillpouch trust`: what a skill asks for, what it was granted, and the yes or no to it."""
+"""`skillpouch trust`: shows what a skill asks for and was granted, and grants or revokes it."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The `type` of a declaration: binary, http or inline, with its templates checked."""
+"""Reads the backend of a declared tool (binary, http or inline), and checks its templates."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

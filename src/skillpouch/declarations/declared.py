@@ -1,4 +1,4 @@
-"""A tool as its skill declares it, before anything is known of the script behind it."""
+"""A tool as its skill declares it, before its script is read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One entry of a tools.json or of `tools:`, read with all its problems."""
+"""Reads one entry of tools.json or of `tools:`, with all its problems."""
 
 import re
 import shlex

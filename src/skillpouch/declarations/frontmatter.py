@@ -1,4 +1,4 @@
-"""The frontmatter of a SKILL.md: cut, read as YAML, and rescued where it is broken."""
+"""Reads the frontmatter of a SKILL.md: finds it, parses it as YAML, and rescues what is broken."""
 
 import re
 from collections.abc import Iterable

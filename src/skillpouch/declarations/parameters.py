@@ -1,4 +1,4 @@
-"""The ways people write a tool's parameters, made into one JSON Schema for an object."""
+"""Turns the several ways of writing parameters into one JSON Schema for an object."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Which files below scripts/ are tools, and on what evidence one is not."""
+"""Decides which files below scripts/ are tools, and says why another is not."""
 
 import os
 from collections.abc import Iterable, Mapping

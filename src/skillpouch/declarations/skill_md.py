@@ -1,4 +1,4 @@
-"""SKILL.md: its head and body, name, description and allowed tools."""
+"""Reads SKILL.md: frontmatter and body, name, description, allowed tools."""
 
 import re
 import unicodedata

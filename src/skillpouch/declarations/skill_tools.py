@@ -1,4 +1,4 @@
-"""All tools of one skill: what its files declare, and what is found in scripts/."""
+"""Collects all tools of one skill: those that files declare, and those found in scripts/."""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain

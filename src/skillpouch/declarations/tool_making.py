@@ -1,4 +1,4 @@
-"""A declaration becomes a Tool: names, schema, what it runs, limits and effects."""
+"""Turns a declaration into a Tool: names, schema, backend, limits, effects."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath

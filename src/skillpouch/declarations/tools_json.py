@@ -1,4 +1,4 @@
-"""tools.json: the seed's array, `{"tools": […]}`, or a file that merely has that name."""
+"""Reads tools.json: an array, `{"tools": […]}`, or an unrelated file of that name."""
 
 import json
 from contextlib import suppress

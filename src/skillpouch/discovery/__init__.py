@@ -1,1 +1,1 @@
-"""Roots become skills: walked, read, indexed, watched for changes; skills given as text, too."""
+"""Finds skills below roots, indexes them, and watches for changes; also skills given as text."""

@@ -1,4 +1,4 @@
-"""What discovery found: skills by name, their tools, all problems; replaced as a whole."""
+"""Catalogue: skills by name, their tools, and all problems; replaced as a whole."""
 
 import os
 import threading

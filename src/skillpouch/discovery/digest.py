@@ -1,4 +1,4 @@
-"""A skill's digest: one hash over the names, kinds, modes and contents of all its files."""
+"""Computes a skill's digest: one hash over the names, kinds, modes and contents of its files."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Roots become skills: walked, read, or remembered from the last time."""
+"""Finds the skills below roots: walks, reads, or takes them from the index."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The warm index: what was read before, kept in the cache directory. Losing it costs only time."""
+"""The index: what was read before, kept in the cache folder. Losing it costs only time."""
 
 import marshal
 import os

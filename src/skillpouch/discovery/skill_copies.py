@@ -1,4 +1,4 @@
-"""Copies of skill folders: one version of all files, for as long as somebody runs or serves it."""
+"""Copies of skill folders, so that calls run one version of all files while they are edited."""
 
 import atexit
 import os

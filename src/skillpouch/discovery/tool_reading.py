@@ -1,4 +1,4 @@
-"""The tools of skills, read when first asked for and remembered while no file changes."""
+"""Reads the tools of skills when they are first asked for, and keeps them while no file changes."""
 
 import marshal
 import os

@@ -1,4 +1,4 @@
-"""Walking a root for skill files and plugin names: bounded, loop-free, never outside."""
+"""Walks a root for skill files and plugin names: bounded, without loops, never outside."""
 
 import json
 import os

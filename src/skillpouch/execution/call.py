@@ -1,4 +1,4 @@
-"""One call in a sandbox: its pipes, its clock, its limits, from start to end."""
+"""Call: drives one program in a sandbox, with its pipes, its time limit and its output."""
 
 import asyncio
 import os

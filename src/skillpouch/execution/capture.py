@@ -1,4 +1,4 @@
-"""Bounded capture: the head and the tail of a stream in memory, all of a long one in a file."""
+"""Keeps the start and the end of an output in memory, and all of a long one in a file."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Bounds the memory and the processes of a sandbox as a whole, where a cgroup v2 is delegated.
+"""Bounds the memory and the processes of a whole sandbox, where a cgroup v2 is delegated.
 
 Nothing of the machine is rearranged for it: cgroups are made only in a folder that this user may
 already write, and that already passes its controllers on (cgroups(7), "Cgroups delegation").

@@ -1,4 +1,4 @@
-"""What to run, what became of it, and why it could not be started."""
+"""The values around running a program: the command, how it ended, why it could not start."""
 
 import errno
 import os

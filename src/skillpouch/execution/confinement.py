@@ -1,4 +1,4 @@
-"""What a tool may reach, and the plan that holds it to that on a given machine: pure data."""
+"""What a program may reach, and the plan that enforces it on this machine: pure decisions."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Runs commands under confinement: the one way to processes, shared by the whole host."""
+"""Engine: runs commands under confinement; all of the host's programs start here."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Run by path: a process that bounds itself, and then becomes the program it is told.
+"""A small program that limits itself and then becomes the program it is given.
 
 Set in the child before it runs anything else would be `preexec_fn`, where the fork handlers of
 whatever libraries the host has loaded write into the program's output.

@@ -1,4 +1,4 @@
-"""Programs of Skillpouch's own that serve this process through a socket, and end with it."""
+"""Programs of Skillpouch's own that serve this process over a socket, and end with it."""
 
 import atexit
 import contextlib

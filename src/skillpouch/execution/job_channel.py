@@ -1,4 +1,4 @@
-"""The line to one sandbox: jobs that are sent, and replies that come back."""
+"""JobChannel: sends calls to a preforked process, and reads the replies of a sandbox."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What this machine can protect, as proven by trying."""
+"""Machine: which protections were tried on this machine and found to work."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""A sandbox in which a program already waits: it serves one call, then another is started."""
+"""PrestartedSandbox: a program that already waits for one call; then another is started."""
 
 import asyncio
 import json

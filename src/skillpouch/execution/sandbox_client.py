@@ -1,4 +1,4 @@
-"""The host's end of a sandbox: one call at a time over one socket."""
+"""SandboxClient: the host's end of one sandbox, which serves one call at a time."""
 
 import asyncio
 import contextlib

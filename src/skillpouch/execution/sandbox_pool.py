@@ -1,4 +1,4 @@
-"""Slots of one sort, as many as they are used: whether a call waits for one or makes another."""
+"""SandboxPool: sandboxes of one kind; decides whether a call waits for one or makes another."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The streams of one call: its input, its answer, and talking with it while it runs."""
+"""The input and answer of a call, and a conversation with its program while it runs."""
 
 import asyncio
 import os

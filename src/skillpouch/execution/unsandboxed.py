@@ -1,4 +1,4 @@
-"""Without a zygote: process groups and limits only, for systems nobody has proven more on."""
+"""Runs programs without a zygote, by process groups and limits only, where no more is possible."""
 
 import asyncio
 import contextlib

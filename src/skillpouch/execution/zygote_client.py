@@ -1,4 +1,4 @@
-"""The host's side of zygotes: started, spoken to, restarted, ended."""
+"""ZygoteClient: starts a zygote, orders sandboxes from it, and ends it."""
 
 import asyncio
 import contextlib

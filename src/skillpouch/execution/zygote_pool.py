@@ -1,4 +1,4 @@
-"""The zygotes that are alive: found by plan, replaced when dead, ended when nobody needs them."""
+"""ZygotePool: finds a living zygote for a plan, replaces dead ones, ends unused ones."""
 
 import asyncio
 import os

@@ -1,1 +1,1 @@
-"""Skillpouch's tools in the words of other people's frameworks; each translates, none decides."""
+"""Skillpouch's tools for other frameworks; each module translates, and none decides."""

@@ -1,4 +1,4 @@
-"""Skills in the OpenAI Agents SDK: function tools. Skillpouch checks, decides, runs and records."""
+"""Skills as function tools of the OpenAI Agents SDK."""
 
 from typing import Any
 

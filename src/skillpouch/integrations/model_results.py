@@ -1,4 +1,4 @@
-"""What a model is given: results that can be stored, images, and errors in words."""
+"""What a model is given: results that can be stored, images, and errors as text."""
 
 import base64
 from dataclasses import replace

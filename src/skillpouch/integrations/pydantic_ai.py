@@ -1,4 +1,4 @@
-"""Skills in pydantic-ai: a toolset for any agent. Skillpouch checks, decides, runs and records."""
+"""Skills as a toolset of pydantic-ai."""
 
 import asyncio
 from dataclasses import dataclass

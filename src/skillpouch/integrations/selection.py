@@ -1,4 +1,4 @@
-"""Which tools a framework is given: patterns of names, and who runs each of them."""
+"""Chooses which tools a framework is given, by patterns of names."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""JSON schemas as model providers want them: strict where nothing is lost, with a plain root."""
+"""JSON schemas as model providers want them: strict where nothing is lost."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Calls as a model provider sends them, made side by side, answered in order."""
+"""Runs the calls that a model provider sends side by side, and answers them in order."""
 
 import asyncio
 import json

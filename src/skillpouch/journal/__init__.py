@@ -1,1 +1,1 @@
-"""The journal: one record per call, made before it starts, complete before it is answered."""
+"""The journal: one record per call, written before it starts and completed before its answer."""

@@ -1,4 +1,4 @@
-"""Journal: writes each call down before it starts and when it has ended."""
+"""Journal: writes each call when it starts and when it has ended."""
 
 import os
 import sqlite3

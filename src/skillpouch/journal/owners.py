@@ -1,4 +1,4 @@
-"""Whose call it is: processes known by id, start and boot, and whether they live."""
+"""Which process made a call, known by id, start and boot, and whether it is still alive."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""Reads the journal: filtered, newest or all of it, in steps that hold nobody up."""
+"""Reads the journal, filtered, in small steps that do not block writers."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Writes a call down before it starts and when it has ended, and spans it for those who trace."""
+"""Recorder: records a call before it starts and when it has ended, and traces it if wanted."""
 
 import time
 from collections.abc import Mapping

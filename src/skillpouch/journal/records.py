@@ -1,4 +1,4 @@
-"""One record per call, as a value and as rows."""
+"""One record per call, as a value and as database rows."""
 
 import json
 import time

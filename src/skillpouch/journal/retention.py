@@ -1,4 +1,4 @@
-"""Keeps the journal small: old calls go, in small steps, on a thread of their own."""
+"""Keeps the journal small: removes old calls in small steps, on its own thread."""
 
 import sqlite3
 import threading

@@ -1,4 +1,4 @@
-"""The journal's SQLite file: opened privately, mended when damaged, its trouble in words."""
+"""The journal's SQLite file: opens it privately, repairs it when damaged, explains its errors."""
 
 import fcntl
 import os

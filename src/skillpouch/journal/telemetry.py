@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of calls: `execute_tool {name}`, when somebody has asked for them."""
+"""OpenTelemetry spans of calls, `execute_tool {name}`, when they are asked for."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""MCP servers as tools: those that the user's own file names, under the same policy as all.
+"""Tools of the MCP servers that the user's own file names, under the same policy as all others.
 
 `McpServers(manager, read_user_mcp())` joins them to a manager while inside `with`.
 """

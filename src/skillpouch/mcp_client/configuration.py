@@ -1,4 +1,4 @@
-"""Which MCP servers the user's own file names, and what can be wrong with one."""
+"""Which MCP servers the user's own file names, and the errors of such a server."""
 
 import os
 from collections.abc import Sequence

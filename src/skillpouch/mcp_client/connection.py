@@ -1,4 +1,4 @@
-"""A connection to one MCP server: its program started, confined, spoken to."""
+"""A connection to one MCP server, whose program is started confined."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""MCP servers as tools of a manager: listed, called, their answers read."""
+"""Makes tools of MCP servers tools of a manager: lists them, calls them, reads their answers."""
 
 import asyncio
 import base64

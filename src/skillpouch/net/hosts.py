@@ -1,4 +1,4 @@
-"""Hosts and addresses: one spelling for each, what a granted one covers, what is public."""
+"""Host names and addresses: one spelling for each, what a grant covers, what is public."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Who may do what: rules, needs and an approver decide about each call before it runs."""
+"""Decides about each call before it runs: by rules, needs and an approver."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Asking somebody: a callback of the host says yes or no, and everything else is a no."""
+"""Asks an approver: only an explicit approval counts; silence and failure deny."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Whether a call may run, and what it is given: policy, grants, somebody's yes, secrets."""
+"""Authorizer: decides whether a call may run, and what it is given."""
 
 import os
 import shlex

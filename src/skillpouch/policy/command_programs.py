@@ -1,4 +1,4 @@
-"""What is known of programs: which words are data, which a command, where bash calculates."""
+"""What is known of programs: which of their words are data, which are commands."""
 
 import re
 from collections.abc import Iterator

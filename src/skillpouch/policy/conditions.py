@@ -1,4 +1,4 @@
-"""Conditions of a rule about arguments: in doubt, against the call."""
+"""Conditions of a rule about arguments; in doubt they count against the call."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a failed call is told besides its own words: what it read and was not given."""
+"""Adds to the result of a failed call what it tried to use and was not granted."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Limits by policy: set by the user for some tools, only ever lowered by a project."""
+"""Limits in policy files: the user sets them, a project can only lower them."""
 
 import math
 from collections.abc import Mapping, Sequence

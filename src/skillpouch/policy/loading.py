@@ -1,4 +1,4 @@
-"""The user's policy.toml and a project's skillpouch.toml: found, read, made into one policy."""
+"""Loads the user's policy.toml and a project's skillpouch.toml, and makes one policy of them."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Patterns of names and of needs, in which nothing ever goes back."""
+"""Patterns of names and of needs, matched without backtracking."""
 
 import posixpath
 import re

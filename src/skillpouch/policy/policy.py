@@ -1,4 +1,4 @@
-"""A policy: rules found by index, one decision for a call, hints that say what would allow it."""
+"""Policy: finds the rules for a call by index, decides, and hints at what would allow it."""
 
 import json
 import shlex

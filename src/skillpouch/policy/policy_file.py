@@ -1,4 +1,4 @@
-"""What both policy files can say, read with all its problems: rules, limits, who is asked."""
+"""Reads what both policy files can hold, with all problems: rules, limits, who is asked."""
 
 import math
 from collections.abc import Callable

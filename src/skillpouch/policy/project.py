@@ -1,4 +1,4 @@
-"""What a project asks for and tightens: its rules, limits and the MCP servers it would like."""
+"""What a project's file asks for and tightens: rules, limits, MCP servers."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What stands against every call of a tool, whatever its arguments: so that `ready` is true."""
+"""What refuses every call of a tool, whatever its arguments, so that `ready` is true."""
 
 import os
 from collections.abc import Iterable

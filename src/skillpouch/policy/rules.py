@@ -1,4 +1,4 @@
-"""Rules: which calls they are about, which needs they give, and examples that prove it."""
+"""Rules: which calls they match, which needs they give, and examples that prove it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The question on a terminal: shows what will run, nothing hidden; takes only a typed yes."""
+"""Asks on the terminal: shows all that will run, and accepts only a typed approval."""
 
 import contextlib
 import json

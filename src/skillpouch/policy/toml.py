@@ -1,4 +1,4 @@
-"""TOML as plain values, in bounded time, each table read key by key with all its problems."""
+"""Reads TOML in bounded time, key by key, with all problems."""
 
 import re
 import tomllib

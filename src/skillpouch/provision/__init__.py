@@ -1,1 +1,1 @@
-"""What a tool needs on this machine: packages, programs, interpreters."""
+"""What a tool needs on this machine: packages, programs and interpreters."""

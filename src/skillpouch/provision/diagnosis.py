@@ -1,4 +1,4 @@
-"""What this machine can do for tools: each protection tried from inside, each interpreter asked."""
+"""Tries each protection from inside a sandbox, and asks each interpreter for its version."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which program runs a script: found once, its real file and not a shim."""
+"""Finds the program that runs a script: its real file, not a shim."""
 
 import os
 import sys

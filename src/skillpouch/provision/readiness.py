@@ -1,4 +1,4 @@
-"""What this machine lacks before a tool could run: interpreters and binaries, looked up once."""
+"""What this machine lacks before a tool could run: interpreters and programs, looked up once."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache

@@ -1,1 +1,1 @@
-"""Names become tools: ids, wire names, collisions, and tools that come and go."""
+"""Gives tools their names, resolves collisions, and lets tools come and go."""

@@ -1,4 +1,4 @@
-"""Tools that come and go while everything runs, in front of those that stay."""
+"""ToolOverlay: tools that come and go at run time, in front of those that stay."""
 
 import threading
 from collections.abc import Iterable, Iterator

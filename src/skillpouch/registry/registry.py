@@ -1,4 +1,4 @@
-"""Names become tools: ids, wire names and short names, with every collision on record."""
+"""ToolRegistry: gives each tool an id, a wire name and a short name, all unique."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Holding off Python's garbage collector while thousands of values are made."""
+"""Pauses Python's garbage collector while thousands of values are made."""
 
 import gc
 from collections.abc import Iterator

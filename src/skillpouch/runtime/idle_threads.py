@@ -1,4 +1,4 @@
-"""Threads for functions that block: kept when they are done, and never too few.
+"""Threads for functions that block: kept and used again, as many as are needed.
 
 In a pool of a fixed size, functions that call functions could all wait for each other. To start a
 thread for each takes longer than most functions do.

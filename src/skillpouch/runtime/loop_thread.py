@@ -1,4 +1,4 @@
-"""Blocking calls over one background event loop: inside a loop, after fork, on Ctrl-C."""
+"""Runs blocking calls on one background event loop: inside a loop, after a fork, on Ctrl-C."""
 
 import asyncio
 import atexit

@@ -1,4 +1,4 @@
-"""Objects that are told by which one they are: what was made of one, and what is never copied."""
+"""Caches keyed by the identity of an object, and objects that are never copied."""
 
 from collections.abc import Callable
 from functools import wraps

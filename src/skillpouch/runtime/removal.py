@@ -1,4 +1,4 @@
-"""Removing folders, whatever a tool left in them, and those whose process is gone.
+"""Removes folders, whatever a tool left in them, and folders of processes that are gone.
 
 One removal for all of Skillpouch: without recursion, so that no depth is too deep; by descriptors
 that follow no link, so that nothing outside is ever touched; with its rights given back first, so

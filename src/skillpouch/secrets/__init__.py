@@ -1,1 +1,1 @@
-"""Where secret values come from, how they may be written, and how they leave no trace in output."""
+"""Where secret values come from, in which forms they appear, and how output is redacted."""

@@ -1,4 +1,4 @@
-"""The ways in which a secret is commonly written down: as it is, quoted, escaped and encoded."""
+"""The forms in which a secret is commonly written: plain, quoted, escaped, encoded."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""Finds any of many byte strings in a text, in one pass whose time does not depend on how many.
+"""Finds any of many byte strings in one pass, in time that does not depend on how many.
 
 Every string is known by a few of its words of 4 or 8 bytes, chosen so that one of them falls on
 a boundary wherever the string stands. So only every fourth or eighth place of a text is looked

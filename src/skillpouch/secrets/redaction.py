@@ -1,4 +1,4 @@
-"""Takes secrets out of text, bytes, JSON values and results, in every common form."""
+"""Removes secrets from text, bytes, JSON values and results, in every common form."""
 
 import re
 from bisect import bisect_right

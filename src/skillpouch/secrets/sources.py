@@ -1,4 +1,4 @@
-"""Where secrets come from: a session and a name in, a value out."""
+"""Where secrets come from: a function of a session and a name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""Doors for agents that are not written in Python; what all of them need, and one folder each."""
+"""Servers for agents in other programs: MCP and gRPC, and what both share."""

@@ -1,4 +1,4 @@
-"""Where a server listens: loopback unless somebody who connects has to say a token."""
+"""Where a server listens: on loopback, unless clients must authenticate."""
 
 import ipaddress
 import socket

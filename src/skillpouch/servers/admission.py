@@ -1,4 +1,4 @@
-"""How many calls run at once, how many wait, and how a server that stops lets them finish."""
+"""Limits how many calls run and wait, and lets a server that stops finish its calls."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What went wrong, as a server may say it, without a folder of this machine."""
+"""Errors as a server may show them, without folders of this machine."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How a server starts, drains, and stops: its signals, its calls, its ready line."""
+"""How a server starts, drains and stops: signals, running calls, the ready line."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Figures of a server, and the page that shows them."""
+"""Counters of a server, and the page that shows them."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Bearer tokens: read from a file for each request, compared in constant time."""
+"""Bearer tokens, read from a file for each request and compared in constant time."""
 
 import hmac
 import os

@@ -1,4 +1,4 @@
-"""Conversations side by side: each with its own workspace, skills, policy and environment."""
+"""Conversations side by side, each with its own workspace, skills, policy and environment."""
 
 from skillpouch.sessions.errors import (
     SessionEndedError,

@@ -1,4 +1,4 @@
-"""What can be wrong with a session, or with where sessions are kept."""
+"""The errors of sessions, and of the file that keeps them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Makes what a session needs when it is first used; what can be shared is shared."""
+"""Makes what a session needs when it is first used, and shares what can be shared."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property

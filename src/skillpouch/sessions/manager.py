@@ -1,4 +1,4 @@
-"""SessionManager: many conversations over the same skills; none sees another's files."""
+"""SessionManager: many conversations over the same skills, none of which sees another's files."""
 
 import asyncio
 import logging

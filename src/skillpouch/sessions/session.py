@@ -1,4 +1,4 @@
-"""One session in use: its tools, the calls that run in it, and how it ends."""
+"""One session in use: its tools, its running calls, and how it ends."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Sessions on disk: which there are, where each works, and the texts of the skills it uses."""
+"""Sessions on disk: their workspaces, and the texts of the skills they use."""
 
 import os
 import sqlite3

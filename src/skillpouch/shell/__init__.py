@@ -1,1 +1,1 @@
-"""ScriptedTool: many tools as the commands of one bash script."""
+"""ScriptedTool: many tools as commands of one bash script."""

@@ -1,4 +1,4 @@
-"""Builds a scripted tool: its tools, functions of the host as commands, limits, engine."""
+"""ScriptedToolBuilder: chooses tools, functions of the host as commands, limits and engine."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""The calls of one script: counted, timed, ended exactly once, and told to those who watch."""
+"""CallLog: counts and times the calls of one script, and reports them to watchers."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What runs scripts: the interface of an engine, and how a script is cancelled."""
+"""ShellEngine: the interface of what runs scripts, and how a script is cancelled."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What can be wrong with a scripted tool, with a command of it, or with the words after one."""
+"""The errors of a scripted tool, of its commands, and of their arguments."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The words after a command read as arguments: flags, JSON and plain words, typed by a schema."""
+"""Reads the words after a command as arguments: flags, JSON and plain words, typed by a schema."""
 
 import re
 from collections import deque

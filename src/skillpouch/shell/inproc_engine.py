@@ -1,4 +1,4 @@
-"""Scripts in the host's own process: for scripts one trusts, and for tests. A crash is shared."""
+"""Runs scripts in the host's own process, for trusted scripts and tests: a crash ends both."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""How much one script may use before it is stopped."""
+"""ExecutionLimits: how much one script may use before it is stopped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The commands that every script has: help, discover, result; and commands found by words."""
+"""The commands that every script has: help, discover and result."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""`pmap`: one tool for each line or JSON value of its input, several at a time, in their order."""
+"""`pmap`: runs one tool for each line or JSON value of its input, several at a time, in order."""
 
 import asyncio
 import json

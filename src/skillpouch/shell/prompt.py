@@ -1,4 +1,4 @@
-"""What a model is told about a scripted tool: every command, or what fits a token budget."""
+"""What a model is told about a scripted tool: every command, or what fits a budget of tokens."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

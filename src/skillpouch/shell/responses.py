@@ -1,4 +1,4 @@
-"""What a script gave: output, a value, calls, files, a state to go on from."""
+"""ToolResponse: what a script gave: output, a value, its calls, files, a state to resume from."""
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -1,4 +1,4 @@
-"""A JSON Schema, seen by who reads or prints a command line: its properties and their types."""
+"""A JSON Schema as a command line needs it: its properties and their types."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -1,4 +1,4 @@
-"""One script from its first command to its response: what it names, the clock, its output."""
+"""Runs one script from its first command to its response."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""ScriptedTool: one bash script instead of many calls, every tool a command in it."""
+"""ScriptedTool: one bash script in place of many calls, with every tool a command."""
 
 import os
 from collections.abc import Mapping

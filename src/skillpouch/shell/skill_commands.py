@@ -1,4 +1,4 @@
-"""The tools and files of skills in a script: each tool by its id, each file a copy."""
+"""The tools and files of skills in a script: tools by id, files as copies."""
 
 import logging
 import os

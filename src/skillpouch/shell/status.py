@@ -1,4 +1,4 @@
-"""What became of a script, in one word, and its output as far as it may go."""
+"""How a script ended, in one word, and its output within its limits."""
 
 import re
 from dataclasses import dataclass

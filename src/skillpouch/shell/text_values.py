@@ -1,4 +1,4 @@
-"""What a word means by a schema: text becomes an integer, a list, an object, or stays text.
+"""Turns a word into a value by a schema: an integer, a list, an object, or text.
 
 A word that could be several things is the first of them, in the order of the schema.
 """

@@ -1,4 +1,4 @@
-"""One command of a script that is a tool: words to arguments, a call, and what the script sees."""
+"""Runs one command of a script that is a tool: reads its words, calls it, prints the result."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The tools that a script can call as commands, and what a command is called and takes."""
+"""The tools that a script can call, and the names and parameters of their commands."""
 
 import asyncio
 from collections.abc import Callable, Mapping

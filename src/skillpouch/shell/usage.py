@@ -1,4 +1,4 @@
-"""How a command is named and written: one line of usage, and the page that `tool --help` prints."""
+"""How a command is named and used: one line of usage, and the page of `tool --help`."""
 
 import json
 import re

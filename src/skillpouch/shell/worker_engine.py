@@ -1,4 +1,4 @@
-"""Scripts in worker processes: what ends one never ends the host."""
+"""Runs scripts in worker processes: a crash of one never ends the host."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Worker processes and their sockets: one fresh spare; those that served stay with one tool."""
+"""Worker processes and their sockets: one fresh spare, and used ones that stay with one tool."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""How a tool's arguments become the words of a command line: a plan made once, words per call."""
+"""How arguments become the words of a command line: a plan made once, words made per call."""
 
 import json
 import re

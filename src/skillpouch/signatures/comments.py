@@ -1,4 +1,4 @@
-"""What the comments of a script say about it: first paragraph, usage, POD."""
+"""Reads the comments of a script: first paragraph, usage, POD."""
 
 import re
 from collections.abc import Callable

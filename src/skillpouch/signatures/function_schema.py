@@ -1,4 +1,4 @@
-"""The JSON Schema of a live Python function, from its annotations, defaults and docstring."""
+"""Makes the JSON Schema of a live Python function from annotations, defaults and docstring."""
 
 import dataclasses
 import enum

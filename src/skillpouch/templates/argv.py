@@ -1,4 +1,4 @@
-"""`args_template`: split by the rules of a shell before values are known; a word stays one."""
+"""`args_template`: split as a shell would before values are known, so a value stays one word."""
 
 import re
 from collections.abc import Iterator, Mapping

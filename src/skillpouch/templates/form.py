@@ -1,4 +1,4 @@
-"""Forms, headers and plain text: a value can add no pair, no header, and end none."""
+"""Forms, headers and plain text, in which a value can add no pair and no header."""
 
 import re
 from collections.abc import Mapping

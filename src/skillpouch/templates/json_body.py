@@ -1,4 +1,4 @@
-"""A JSON body: parsed before any value is known, so that a value is only ever a leaf."""
+"""A JSON body, parsed before values are known, so a value is only ever a leaf."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The parts of a template: text, arguments, environment variables; what can be wrong there."""
+"""The parts of a template: text, arguments, variables; and the errors in them."""
 
 import json
 import re

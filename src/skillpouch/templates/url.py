@@ -1,4 +1,4 @@
-"""A web address whose scheme, host and port are fixed, and whose path no value can change."""
+"""An address with a fixed scheme, host and port, whose path no value can leave."""
 
 import re
 from collections.abc import Mapping

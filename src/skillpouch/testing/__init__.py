@@ -1,4 +1,4 @@
-"""For tests: the tools of a skill in one line, and recorded calls in the place of tools."""
+"""For tests of agents: the tools of a skill in one line, and recorded calls in place of tools."""
 
 from skillpouch.testing.cassette import Cassette, CassetteError, CassetteMissError, cassette
 from skillpouch.testing.running import run_tool

@@ -1,4 +1,4 @@
-"""Cassettes: the calls of a test are recorded once, and answered from the record ever after."""
+"""Cassettes: record the calls of a test once, as JSON that people can read, and replay them."""
 
 import dataclasses
 import hashlib

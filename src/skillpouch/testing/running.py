@@ -1,4 +1,4 @@
-"""One tool of a skill, run as it will be: typed, confined, with a workspace of its own."""
+"""Runs one tool of a skill as in production: typed, confined, in its own workspace."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack

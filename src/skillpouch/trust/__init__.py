@@ -1,1 +1,1 @@
-"""Who may have what: what a skill asks for, what it was granted, and what changed since."""
+"""What a skill asks for, what the user granted it, and what changed since."""

@@ -1,4 +1,4 @@
-"""What one tool needs beyond confinement, read from its skill and remembered by content."""
+"""What one tool needs beyond confinement, read from its skill and cached by content."""
 
 import os
 from collections.abc import Iterable, Mapping

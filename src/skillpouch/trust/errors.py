@@ -1,4 +1,4 @@
-"""What can go wrong with grants: facts in, message and next step out, nothing hidden."""
+"""The errors of grants."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A grant: what one skill may have, for as long as not a byte of it changes."""
+"""Grant: what one skill may have, until a byte of it changes."""
 
 import json
 import os

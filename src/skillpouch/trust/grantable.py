@@ -1,4 +1,4 @@
-"""What can be granted at all: a need in its one spelling, or the reason why not."""
+"""Checks whether a need can be granted, and gives it its one spelling."""
 
 import re
 from dataclasses import replace

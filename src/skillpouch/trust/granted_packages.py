@@ -1,4 +1,4 @@
-"""Packages and the yes to them: what a tool declares as needs, and of it what was given."""
+"""Which packages a tool declares as needs, and which of them were granted."""
 
 import json
 import os

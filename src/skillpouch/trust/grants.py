@@ -1,4 +1,4 @@
-"""Grants: the user's own record of what each skill may have, and the consent to run unconfined."""
+"""Grants: the user's record of what each skill may have, and the consent to run unconfined."""
 
 import json
 import logging

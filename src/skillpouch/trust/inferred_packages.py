@@ -1,4 +1,4 @@
-"""Packages that a script imports and nobody declared: proposals, made from its text alone."""
+"""Proposes packages for imports that no file declares, from the text of a script alone."""
 
 import ast
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Import name → package name, as far as it is known, and the names that nobody installs."""
+"""Maps import names to package names, and lists names that are never installed."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A folder that only its user can have written: looked at before it is believed."""
+"""A folder that only its user can have written; checked before it is trusted."""
 
 import fcntl
 import os

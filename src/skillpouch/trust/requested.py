@@ -1,4 +1,4 @@
-"""What a skill asks for, and where: its head, its body and all its files, read and never run."""
+"""Finds what a skill asks for, and where, by reading its files; nothing is run."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The packages that a skill's scripts would need: its files read, what is declared left out."""
+"""Finds the packages that a skill's scripts need and no file declares."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Everything a person should see before saying yes to a skill, and what changed since."""
+"""All that a person should see before granting a skill something, and what changed since."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,1 +1,1 @@
-"""The folder a call may write: opened without races, with what must not be written in it."""
+"""The folder that a call may write: opened without races, with what must not be written in it."""

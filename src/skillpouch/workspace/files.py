@@ -1,4 +1,4 @@
-"""Reading and replacing files of the workspace, each through the descriptor that was checked."""
+"""Reads and replaces files of the workspace, each through the descriptor that was checked."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""The folder in which tools work: what no tool may write in it, and what a call changed."""
+"""The folder in which tools work: which folders may be one, and what a call changed there."""
 
 import errno
 import os

@@ -1,1 +1,1 @@
-"""Programs that load a script and call its function; run by path, inside the confinement."""
+"""Programs that run inside the confinement, by path: they load a script and call its function."""

@@ -1,4 +1,4 @@
-"""Author: makes and saves tools for one agent, and removes them; never anybody else's."""
+"""Author: makes, saves and removes the tools that one agent defines, and nobody else's."""
 
 import errno
 import os

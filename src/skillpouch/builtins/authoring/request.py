@@ -1,4 +1,4 @@
-"""What an agent asks `define_tool` for, and the files of the skill that it becomes."""
+"""Checks what an agent passes to `define_tool`, and makes the files of a skill from it."""
 
 import ast
 import io

@@ -1,4 +1,4 @@
-"""`define_tool` and `remove_tool`: what is said of them, and what a call of one does."""
+"""`define_tool` and `remove_tool`: their definitions, and what a call of each does."""
 
 from collections.abc import Callable
 from dataclasses import replace

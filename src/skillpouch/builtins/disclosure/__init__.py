@@ -1,4 +1,4 @@
-"""How an agent learns of many skills step by step: a catalogue, then one skill, then files."""
+"""How an agent learns of many skills in steps: a catalogue, then one skill, then its files."""
 
 from skillpouch.builtins.disclosure.skills_prompt import skills_prompt
 

@@ -1,4 +1,4 @@
-"""What an agent is given when it uses a skill: its instructions, marked, arguments in place."""
+"""The text that an agent gets when it uses a skill: its instructions, with arguments filled in."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The catalogue of skills for a system prompt: what there is, in no more room than it may take."""
+"""The catalogue of skills for a system prompt, within a budget of characters."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol

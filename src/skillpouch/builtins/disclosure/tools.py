@@ -1,4 +1,4 @@
-"""`activate_skill`, `read_skill_file`, `search_tools`: how an agent finds its way among skills."""
+"""`activate_skill`, `read_skill_file`, `search_tools`: how an agent finds skills and tools."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""What every built-in workspace tool shares: definition, answer, session, confinement."""
+"""What all built-in workspace tools share: definitions, answers, sessions, confinement."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""`edit`: one text in a file replaced by another; a short diff, or what was probably meant."""
+"""`edit`: replaces a text in a file, and shows a short diff, or what was probably meant."""
 
 import re
 from collections.abc import Sequence

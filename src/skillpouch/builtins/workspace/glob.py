@@ -1,4 +1,4 @@
-"""`glob`: the files of the workspace whose paths fit a pattern."""
+"""`glob`: finds files of the workspace whose paths match a pattern."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`grep`: lines that fit a regular expression, the same by ripgrep and by Python."""
+"""`grep`: finds lines that match a regular expression, with ripgrep or with Python, alike."""
 
 import asyncio
 import json

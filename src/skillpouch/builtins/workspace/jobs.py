@@ -1,4 +1,4 @@
-"""Commands that run in the background: started, looked at, ended; never more than allowed."""
+"""Commands that run in the background: starts, shows and ends them, up to a maximum."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""`ls`: what is in a folder of the workspace."""
+"""`ls`: lists a folder of the workspace."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""`read`: a file with line numbers, a part of it, or an image, in whatever encoding."""
+"""`read`: shows a file with line numbers, a part of it, or an image, in any encoding."""
 
 import codecs
 import io

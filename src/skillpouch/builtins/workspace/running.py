@@ -1,4 +1,4 @@
-"""Skillpouch's own tools: which there are, and how a call of one becomes a result."""
+"""Lists the built-in workspace tools, and turns a call of one into a result."""
 
 import asyncio
 import time

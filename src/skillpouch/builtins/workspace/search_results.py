@@ -1,4 +1,4 @@
-"""What a search found, read line by line, and one page of it for a model and a program."""
+"""Reads what a search printed, and makes one page of it for a model and for programs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`write`: a whole file of the workspace, put in its place at once."""
+"""`write`: writes a whole file of the workspace, in one step."""
 
 from hashlib import file_digest
 

@@ -1,1 +1,1 @@
-"""What a script declares that it needs from package indexes: read, never fetched."""
+"""Which packages a script declares: read here, never fetched."""

@@ -1,4 +1,4 @@
-"""Reads the files in which a skill declares packages, and says what is wrong with them."""
+"""Reads the files in which a skill declares packages, and reports what is wrong with them."""
 
 import os
 from collections.abc import Mapping, Sequence

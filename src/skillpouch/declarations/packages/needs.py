@@ -1,4 +1,4 @@
-"""What a script declares that it needs: read, never fetched, and the same on every machine."""
+"""Which packages one script declares; the same on every machine, and nothing is fetched."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""`package.json` and its lock file: packages by name, and nothing that says where from."""
+"""Reads `package.json` and its lock file; packages by name only, never by address."""
 
 import json
 import re

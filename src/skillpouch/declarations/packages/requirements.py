@@ -1,4 +1,4 @@
-"""Requirements on Python packages: PEP 508, requirements.txt, requires-python."""
+"""Reads requirements on Python packages: PEP 508, requirements.txt, requires-python."""
 
 import re
 from dataclasses import dataclass, field

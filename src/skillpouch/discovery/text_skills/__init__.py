@@ -1,1 +1,1 @@
-"""Skills that come as text: put into folders, read, and removed with their last user."""
+"""Skills given as text: written into folders, read, and removed with their last user."""

@@ -1,4 +1,4 @@
-"""The skills that somebody uses as text: read, and kept for as long as they are used."""
+"""ActiveSkills: the skills given as text that somebody uses, and their tools."""
 
 import re
 import threading

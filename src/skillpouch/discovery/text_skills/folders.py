@@ -1,4 +1,4 @@
-"""Texts become folders, one for each content, leased by processes and gone with the last."""
+"""Writes texts of skills into folders, one per content, shared by processes through leases."""
 
 import atexit
 import fcntl

@@ -1,1 +1,1 @@
-"""Hot reload: what changes below the roots is served as soon as it is whole."""
+"""Hot reload: a skill that is edited is served as soon as it is complete."""

@@ -1,4 +1,4 @@
-"""Listeners: what they are told of changes, on their event loop or on the watcher's thread."""
+"""Tells listeners about changes, on their event loop or on the watcher's thread."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Reads one version of a skill, with a copy of its files: all of them as of one moment."""
+"""Reads one version of a skill, with a copy of all its files as of one moment."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping

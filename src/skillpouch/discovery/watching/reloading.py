@@ -1,4 +1,4 @@
-"""From what is served to what should be: new versions of skills that are whole, else the last."""
+"""Decides which version of each skill to serve: the new one if it is complete, else the last."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""SkillWatcher: a thread, woken by changes, that keeps skills served as they are on disk."""
+"""SkillWatcher: a thread that keeps the served skills as they are on disk."""
 
 import asyncio
 import logging

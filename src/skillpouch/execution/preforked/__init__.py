@@ -1,1 +1,1 @@
-"""The program that forks Python calls: run by path and confined, by any Python from 3.9 on."""
+"""The program that forks a child per Python call: confined, run by path, on Python 3.9 or later."""

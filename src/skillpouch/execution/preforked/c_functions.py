@@ -1,4 +1,4 @@
-"""Functions of the C library, called without what `import ctypes` would load into every call."""
+"""Calls functions of the C library without `import ctypes`, which every child would carry."""
 
 from __future__ import annotations
 

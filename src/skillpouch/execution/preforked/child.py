@@ -1,4 +1,4 @@
-"""One forked child: waits for its call and becomes what a fresh Python would be."""
+"""Child: waits for its call in a forked process, and becomes what a fresh Python would be."""
 
 from __future__ import annotations
 

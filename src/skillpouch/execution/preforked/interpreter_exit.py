@@ -1,4 +1,4 @@
-"""Ends a process as an interpreter does when its program is over, with the status that it meant."""
+"""Ends a process exactly as an interpreter does when its program is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepares a prefork server for its script: compiles it, and loads imports that leave no trace."""
+"""Prepares a prefork server for its script: compiles it, and loads imports without side effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that is run the way `python FILE …` runs it, in a process that already runs."""
+"""Program: runs a file as `python FILE …` would, in a process that is running already."""
 
 from __future__ import annotations
 

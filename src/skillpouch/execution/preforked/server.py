@@ -1,4 +1,4 @@
-"""A prefork server: prepares for one script, then keeps a child waiting for each of its calls."""
+"""PreforkServer: prepares for one script, then keeps a forked child waiting for the next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment variables of a prefork server and of a call, and which of them imports read."""
+"""Environment variables of a prefork server and its calls, and which of them imports have read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does once what every call does, so that nothing is built or copied for the first time in one."""
+"""Does in advance what every call does, so that memory is set up before a call and not in it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A proxy in the host process, by which a confined tool reaches the hosts granted to it."""
+"""The proxy in the host process, through which a confined program reaches granted hosts."""

@@ -1,4 +1,4 @@
-"""Which hosts a call was granted, and the variables that lead programs to the proxy."""
+"""Allowlist: the hosts granted to a call, and the variables that make programs use the proxy."""
 
 import shlex
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""One connection to the proxy: its request and body read strictly, permitted, and passed on."""
+"""Connection: reads one request and its body strictly, checks its host, and passes it on."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The way out of this process: looking up names and connecting, bounded for all calls together."""
+"""Dialer: looks up names and connects, within limits for all calls together."""
 
 import asyncio
 import contextlib

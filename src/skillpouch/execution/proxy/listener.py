@@ -1,4 +1,4 @@
-"""The host's end of a sandbox's network: accepts connections of a call, and ends them with it."""
+"""ProxyListener: accepts the connections of a call, and ends them with it."""
 
 import asyncio
 import contextlib

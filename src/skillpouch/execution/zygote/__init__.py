@@ -1,1 +1,1 @@
-"""The program that starts every tool: run by path, importing nothing else of skillpouch."""
+"""The program that makes sandboxes; it runs by path and imports nothing else of Skillpouch."""

@@ -1,4 +1,4 @@
-"""What a call left in its sandbox, and whether the sandbox may serve another after it."""
+"""Finds and removes what a call left in its sandbox, and decides whether it may serve another."""
 
 from __future__ import annotations
 

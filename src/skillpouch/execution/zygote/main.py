@@ -1,4 +1,4 @@
-"""The first file a zygote runs: it makes its own folder importable without importing skillpouch."""
+"""Starts a zygote, or the trials: makes their folder importable without importing skillpouch."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""The private mounts and the private network of a sandbox."""
+"""Enters namespaces, builds the root folder of a sandbox, and makes its private network."""
 
 from __future__ import annotations
 

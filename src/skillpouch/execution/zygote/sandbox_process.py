@@ -1,4 +1,4 @@
-"""One sandbox: made, given calls, ended; with its own processes, or a prefork server's."""
+"""Makes one sandbox, runs the calls that come to it, and ends every process of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seal: limits, privileges, Landlock and seccomp, prepared once and applied for ever."""
+"""Seal: limits, privileges, Landlock and seccomp; prepared once, applied for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The zygote's loop: takes requests from the host, makes sandboxes and their warm processes."""
+"""ZygoteServer: takes orders from the host, and forks sandboxes and preforked processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signals a zygote uses, from the C module: `import signal` would load enum and functools."""
+"""Signals from the C module `_signal`: `import signal` would load enum and functools."""
 
 from __future__ import annotations
 

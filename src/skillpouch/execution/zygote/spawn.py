@@ -1,4 +1,4 @@
-"""Starts one program in a sandbox, and ends its whole tree."""
+"""Starts one program in a sandbox, and ends all processes that it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries each layer of protection in a throw-away child and tells whether it really denies."""
+"""Tries each layer of protection in a throw-away child, and reports whether it really denies."""
 
 from __future__ import annotations
 

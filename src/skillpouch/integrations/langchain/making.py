@@ -1,4 +1,4 @@
-"""`create_langchain_tools`: which tools, under which names, called how."""
+"""`create_langchain_tools`: chooses and names the tools, and decides how they are called."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""SkillpouchMiddleware: the catalogue, tools of skills in use, approvals by interrupts."""
+"""SkillpouchMiddleware: the catalogue, the tools of skills in use, approvals by interrupts."""
 
 import time
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""A tool of LangChain: what it takes, what it raises, how a call of it runs."""
+"""A LangChain tool: its schema, the errors it raises, and how a call of it runs."""
 
 import base64
 from typing import Any, Literal

@@ -1,1 +1,1 @@
-"""Requests to web services: what is sent, where it may go, and how much of the answer is kept."""
+"""The http client of tools: what is sent, where it may go, how much of an answer is kept."""

@@ -1,4 +1,4 @@
-"""One exchange: redirects followed by hand, retries where it is safe."""
+"""Sends one request: follows redirects itself, and retries where that is safe."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Which addresses may be dialled: looked at, then dialled; and what is said when not."""
+"""Decides which addresses may be dialled, and dials exactly the address that was checked."""
 
 import asyncio
 import re

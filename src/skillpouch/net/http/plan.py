@@ -1,4 +1,4 @@
-"""What a declared http tool will send, checked before any value is known."""
+"""What a declared http tool will send, checked before any argument is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Connections that stay open between calls: one pool for each skill and what it was granted."""
+"""Connections kept open between calls: one pool for each skill and its grants."""
 
 import asyncio
 import ssl

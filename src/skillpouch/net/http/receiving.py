@@ -1,4 +1,4 @@
-"""An answer received in bounded pieces, unpacked in small steps."""
+"""Receives an answer in bounded pieces, and decompresses it in small steps."""
 
 import asyncio
 import codecs

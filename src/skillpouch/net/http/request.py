@@ -1,4 +1,4 @@
-"""A request made from its plan: its parts, files and multipart bodies."""
+"""Makes a request from its plan, with files and multipart bodies."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""Cached environments that hold the packages a script declares it needs."""
+"""Environments with the packages that scripts declare, built once and cached."""

@@ -1,4 +1,4 @@
-"""Builds an environment once: locked, confined, with progress, and nothing half-finished left."""
+"""Builds an environment once: locked, confined, with progress, and never left half done."""
 
 import asyncio
 import fcntl

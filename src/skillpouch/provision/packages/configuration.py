@@ -1,4 +1,4 @@
-"""The user's own settings for installers: which variables, files and local places they see."""
+"""The user's own settings for installers: the variables, files and folders that they see."""
 
 import re
 from dataclasses import dataclass

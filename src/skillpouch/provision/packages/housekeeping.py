@@ -1,4 +1,4 @@
-"""Lists environments and removes those that nobody uses any more."""
+"""Lists environments, and removes those that nobody uses."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The environment of a script: known, ready, or built now by the recipe that fits."""
+"""Finds the environment of a script, or builds it with the recipe that fits."""
 
 import os
 import sys

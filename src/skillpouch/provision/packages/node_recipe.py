@@ -1,4 +1,4 @@
-"""How packages of npm are installed: from the registry, without running what they bring."""
+"""How npm packages are installed: from the registry, without running their code."""
 
 import json
 import shlex

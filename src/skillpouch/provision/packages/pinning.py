@@ -1,4 +1,4 @@
-"""Installs packages that somebody is about to grant, and says which versions came."""
+"""Installs packages that are about to be granted, and reports their versions."""
 
 from collections.abc import Iterable
 from importlib.metadata import distributions

@@ -1,4 +1,4 @@
-"""How packages of Python are installed: wheels only, by uv where it is, else by pip."""
+"""How Python packages are installed: wheels only, with uv if it is there, else with pip."""
 
 import shlex
 import sys

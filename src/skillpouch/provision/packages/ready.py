@@ -1,4 +1,4 @@
-"""A finished environment: what it holds, and what a caller must add so that a script finds it."""
+"""A finished environment: what is in it, and the variables by which a script finds it."""
 
 import os
 from collections.abc import Mapping

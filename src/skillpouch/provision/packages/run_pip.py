@@ -1,4 +1,4 @@
-"""Runs pip in a process that starts no other: give it the folder of pip, and pip's own words.
+"""Runs pip in a process that can start no other program.
 
 `--only-binary` does not hold for a package that a wheel asks for by address: pip would build it,
 with code of that package, in a process of its own. Installing wheels needs no process at all.

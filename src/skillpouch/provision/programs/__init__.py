@@ -1,1 +1,1 @@
-"""Programs that skills fetch: checked against a hash, kept by content, never run half-fetched."""
+"""Programs that skills download: checked against a hash, kept by content, never run half done."""

@@ -1,4 +1,4 @@
-"""One file, fetched whole by https: granted hosts, redirects, limits, resumed when broken."""
+"""Downloads one file by https: granted hosts, redirects, limits, resumed when it broke off."""
 
 import asyncio
 import json

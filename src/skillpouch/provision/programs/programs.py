@@ -1,4 +1,4 @@
-"""Programs that skills name by address: fetched once, checked, kept, found again."""
+"""Programs that skills name by address: downloaded once, checked, and kept by content."""
 
 import asyncio
 import os

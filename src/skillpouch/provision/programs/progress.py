@@ -1,4 +1,4 @@
-"""What people see while a download runs, and what is said when it fails."""
+"""Progress and errors of a download, as people see them."""
 
 from typing import Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""Results and tools as messages, and the fields of requests as values."""
+"""Turns results and tools into messages, and fields of requests into values."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""GrpcServer: listens, lets clients in by token or certificate, and serves until told to stop."""
+"""GrpcServer: listens, authenticates clients by token or certificate, and serves until it stops."""
 
 import logging
 import ssl

@@ -1,4 +1,4 @@
-"""Each method of the service, in a few lines, over sessions and the executor."""
+"""The methods of the gRPC service, over sessions and the executor."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Which status and details stand for which error."""
+"""The gRPC status and details for each error."""
 
 import logging
 from typing import Any, NoReturn

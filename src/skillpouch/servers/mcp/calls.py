@@ -1,4 +1,4 @@
-"""A call over MCP: its progress, its result, and what its output schema says of it."""
+"""A call over MCP: its progress, its result, its output schema."""
 
 import asyncio
 import codecs

@@ -1,4 +1,4 @@
-"""MCP over HTTP: who is let in, and one session per client."""
+"""MCP over HTTP: authentication, and one session per client."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What common hosts write in their settings to start this server."""
+"""The settings with which common hosts start this server."""
 
 import os
 import shlex

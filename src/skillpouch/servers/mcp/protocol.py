@@ -1,4 +1,4 @@
-"""The methods of MCP in both protocol versions: tools, prompts, pages of a list."""
+"""The methods of MCP in both protocol versions: tools, prompts, pages."""
 
 import logging
 from collections.abc import Mapping

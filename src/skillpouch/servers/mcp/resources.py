@@ -1,4 +1,4 @@
-"""What can be read over MCP: listed files of skills, and files that calls made."""
+"""What can be read over MCP: files of skills, and files that calls made."""
 
 import asyncio
 import base64

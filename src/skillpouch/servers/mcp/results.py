@@ -1,4 +1,4 @@
-"""A result over MCP: its content, links to the files it made, and what its output schema says."""
+"""Turns a result into MCP content, with links to the files that the call made."""
 
 import base64
 from collections.abc import Iterable

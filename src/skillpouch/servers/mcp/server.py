@@ -1,4 +1,4 @@
-"""McpServer: a manager's tools, skills and files, for one client or for many."""
+"""McpServer: serves a manager's tools, skills and files to one client or to many."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What a server was told, and what it agreed on with a client: limits, protocol version, pages."""
+"""Settings of a server, and what it agreed on with a client."""
 
 import base64
 import binascii

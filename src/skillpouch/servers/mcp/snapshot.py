@@ -1,4 +1,4 @@
-"""What a server offers at one moment, and telling clients that it changed."""
+"""What a server offers at one moment, and how clients learn that it changed."""
 
 import asyncio
 import weakref

@@ -1,4 +1,4 @@
-"""MCP over standard streams: one message per line, and nothing else on them."""
+"""MCP over standard streams: one message per line, and nothing else."""
 
 import asyncio
 import os

@@ -1,1 +1,1 @@
-"""The program that runs bash scripts; it imports nothing of skillpouch but its own folder."""
+"""The program that runs bash scripts; it imports nothing of Skillpouch but its own folder."""

@@ -1,4 +1,4 @@
-"""Values on a socket: four bytes that say how long, then JSON. Neither end believes the other."""
+"""Sends values over a socket: four bytes of length, then JSON; neither end trusts the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first file of a worker: limits, what it may import, then orders until its host is gone."""
+"""Starts a worker: sets its limits, makes its folder importable, serves until its host ends."""
 
 import os
 import resource

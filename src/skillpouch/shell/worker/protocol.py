@@ -1,4 +1,4 @@
-"""What a shell is asked to run, and what it says when it has: no type of any engine in it."""
+"""What a worker is asked to run and what it answers, without types of any engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text of a script tells before it runs."""
+"""What the text of a script shows before it runs."""
 
 from __future__ import annotations
 

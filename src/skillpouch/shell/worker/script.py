@@ -1,4 +1,4 @@
-"""Runs scripts inside a worker: one shell each, kept for the next script of the same tool."""
+"""Runs scripts inside a worker, one shell each, and keeps cleared shells for the same tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes orders from the host, one at a time, and forwards every command of a script to it."""
+"""Takes requests from the host one at a time, and forwards the commands of a script to it."""
 
 from __future__ import annotations
 

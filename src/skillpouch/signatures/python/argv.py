@@ -1,4 +1,4 @@
-"""`sys.argv`, as a program reads it by hand: how many words, and what they are."""
+"""How a program reads `sys.argv` by hand: how many words, and which."""
 
 import ast
 import re

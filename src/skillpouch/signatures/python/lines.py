@@ -1,4 +1,4 @@
-"""Which lines of a text hold a word: what lets readers skip most of a script unread."""
+"""Which lines of a text hold a word, so that readers can skip most of a script."""
 
 import ast
 from bisect import bisect_left, bisect_right

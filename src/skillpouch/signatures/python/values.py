@@ -1,4 +1,4 @@
-"""What an expression of a script can be worth to a reader that does not run it.
+"""What an expression can be for a reader that does not run it.
 
 Plain Python values stand for themselves; the classes here stand for everything else.
 """

@@ -1,1 +1,1 @@
-"""Finding files and text; imports nothing of Skillpouch outside this folder, to run alone."""
+"""Finds files and text. Imports nothing else of Skillpouch: it runs confined, by path."""

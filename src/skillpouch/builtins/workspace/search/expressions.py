@@ -1,4 +1,4 @@
-"""Regular expressions as ripgrep has them, written for Python.
+"""Translates regular expressions of ripgrep for Python.
 
 What only one of the two understands is refused: a pattern must find the same lines whichever
 of them looks for it.

@@ -1,4 +1,4 @@
-"""The first file of a search that runs alone: makes its folder importable without Skillpouch."""
+"""Starts a search in its own process: makes its folder importable without Skillpouch."""
 
 import json
 import sys

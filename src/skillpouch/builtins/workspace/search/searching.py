@@ -1,4 +1,4 @@
-"""Searches files as ripgrep does, by descriptors, and answers in lines of JSON."""
+"""Searches files as ripgrep does, by open descriptors, and prints lines of JSON."""
 
 import codecs
 import json

@@ -1,1 +1,1 @@
-"""The messages and the client of `skillpouch.v1`, as generated from skillpouch.proto."""
+"""Messages and client of `skillpouch.v1`, generated from skillpouch.proto."""
