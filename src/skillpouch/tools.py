@@ -44,7 +44,7 @@ def script_tool_name(path: str) -> str:
 
 
 def tool_id(skill: str, tool: str) -> str:
-    """Return the canonical name of a tool, the same in every record and at every door."""
+    """Return the canonical name of a tool, the same in every record and at every entry point."""
     return f"{skill}.{tool}"
 
 

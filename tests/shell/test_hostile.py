@@ -217,7 +217,7 @@ def test_a_closed_tool_leaves_no_worker_but_the_spare() -> None:
 
 def _idle_of(tool: ScriptedTool) -> list[int]:
     engine = tool._around.engine
-    return [worker.companion.pid for worker in engine._workers._idle]  # type: ignore[attr-defined]
+    return [worker.helper.pid for worker in engine._workers._idle]  # type: ignore[attr-defined]
 
 
 async def test_a_cancelled_script_is_dead_when_its_cancellation_is() -> None:

@@ -125,7 +125,7 @@ def test_one_tools_workers_never_serve_another() -> None:
     assert other is not used
     assert first.take() is used
     for worker in (used, other):
-        worker.companion.end()
+        worker.helper.end()
 
 
 @given(st.lists(st.dictionaries(st.text(), JSON), max_size=4), st.integers(1, 7))

@@ -221,15 +221,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         review = review_skill(
             skill, lambda: manager.get_skill_tools(skill.name), grants, declared_packages
         )
-        door = _Door(grants, roots, yes=yes, as_json=as_json)
-        door.tools = tuple(manager.get_skill_tools(skill.name))
+        invocation = _Invocation(grants, roots, yes=yes, as_json=as_json)
+        invocation.tools = tuple(manager.get_skill_tools(skill.name))
         if renew:
-            _renew(door, review, chosen)
+            _renew(invocation, review, chosen)
         else:
-            _decide(door, review, chosen)
+            _decide(invocation, review, chosen)
 
 
-class _Door:
+class _Invocation:
     """How this command was called, and where its answers go."""
 
     def __init__(
@@ -256,27 +256,27 @@ def _chosen(named: dict[NeedKind, tuple[str, ...]], *, unconfined: bool) -> tupl
     return (*needs, Need(kind="unconfined")) if unconfined else tuple(needs)
 
 
-def _decide(door: _Door, review: Review, chosen: tuple[Need, ...]) -> None:
-    if not door.as_json:
+def _decide(invocation: _Invocation, review: Review, chosen: tuple[Need, ...]) -> None:
+    if not invocation.as_json:
         print_review(review)
     wanted = chosen or tuple(
         need for need in review.ungranted if need.declared and not reason_against(need)
     )
     undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
-    if door.yes:
-        _grant(door, review, wanted, said_yes=True)
-        _hint_at(undeclared, review, door)
-    elif door.can_ask and (wanted or undeclared):
+    if invocation.yes:
+        _grant(invocation, review, wanted, said_yes=True)
+        _hint_at(undeclared, review, invocation)
+    elif invocation.can_ask and (wanted or undeclared):
         agreed = _ask(wanted, "" if chosen else "what it declares")
         agreed += _ask(undeclared, "what it does not declare")
-        _grant(door, review, agreed, said_yes=bool(agreed))
-    elif door.can_ask and review.grant is None:
-        _grant(door, review, (), said_yes=_confirm("It asks for nothing. Trust it as it is?"))
+        _grant(invocation, review, agreed, said_yes=bool(agreed))
+    elif invocation.can_ask and review.grant is None:
+        _grant(invocation, review, (), said_yes=_confirm("It asks for nothing. Trust it as it is?"))
     else:
-        _show_only(door, review, wanted, undeclared)
+        _show_only(invocation, review, wanted, undeclared)
 
 
-def _renew(door: _Door, review: Review, more: tuple[Need, ...]) -> None:
+def _renew(invocation: _Invocation, review: Review, more: tuple[Need, ...]) -> None:
     """Grant again what a skill had before it changed, and what else is named."""
     last, name = review.last, review.skill.name
     if last is None:
@@ -285,29 +285,29 @@ def _renew(door: _Door, review: Review, more: tuple[Need, ...]) -> None:
         click.echo(f"{name} did not change since it was granted", err=True)
         return
     wanted = (*needs_of(last), *more)
-    if not door.as_json:
+    if not invocation.as_json:
         print_review(review)
         print_differences(review, wanted)
-    if not door.yes and not door.can_ask:
-        raise ConsentNeededError(name, wanted, roots=door.roots, renew=True)
+    if not invocation.yes and not invocation.can_ask:
+        raise ConsentNeededError(name, wanted, roots=invocation.roots, renew=True)
     listed = ", ".join(describe(need) for need in wanted) or "nothing but to run"
-    if door.yes or _confirm(f"Grant it again: {listed}?"):
-        _grant(door, review, wanted, said_yes=True, tools=last.tools)
+    if invocation.yes or _confirm(f"Grant it again: {listed}?"):
+        _grant(invocation, review, wanted, said_yes=True, tools=last.tools)
 
 
 def _show_only(
-    door: _Door, review: Review, wanted: tuple[Need, ...], undeclared: tuple[Need, ...]
+    invocation: _Invocation, review: Review, wanted: tuple[Need, ...], undeclared: tuple[Need, ...]
 ) -> None:
-    if door.as_json:
+    if invocation.as_json:
         print_json(review_as_json(review, review.grant))
-    _hint_at(undeclared, review, door)
+    _hint_at(undeclared, review, invocation)
     if wanted:
-        raise ConsentNeededError(review.skill.name, wanted, roots=door.roots)
+        raise ConsentNeededError(review.skill.name, wanted, roots=invocation.roots)
 
 
-def _hint_at(undeclared: tuple[Need, ...], review: Review, door: _Door) -> None:
+def _hint_at(undeclared: tuple[Need, ...], review: Review, invocation: _Invocation) -> None:
     if undeclared:
-        command = trust_command(review.skill.name, undeclared, roots=door.roots)
+        command = trust_command(review.skill.name, undeclared, roots=invocation.roots)
         click.echo(f"not declared, so only granted by name: `{command}`", err=True)
 
 
@@ -323,7 +323,7 @@ def _confirm(question: str) -> bool:
 
 
 def _grant(
-    door: _Door,
+    invocation: _Invocation,
     review: Review,
     agreed: tuple[Need, ...],
     *,
@@ -334,12 +334,12 @@ def _grant(
     if any(need.kind == "packages" for need in agreed):
         # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
         had = grant.packages if grant else ()
-        pinning = pinned_packages(review.skill, door.tools, agreed, _say, granted=had)
+        pinning = pinned_packages(review.skill, invocation.tools, agreed, _say, granted=had)
         agreed = run_blocking(pinning)
-    # A yes to a skill that asks for nothing is kept, too: a strict policy wants it.
+    # A skill that asks for nothing is trusted by a grant, too: a strict policy wants one.
     if agreed or (said_yes and grant is None):
-        grant = door.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)
-    if door.as_json:
+        grant = invocation.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)
+    if invocation.as_json:
         print_json(review_as_json(review, grant))
     given = ", ".join(describe(need) for need in agreed) or "nothing more"
     click.echo(f"granted to {review.skill.name}: {given}", err=True)

@@ -13,7 +13,7 @@ from skillpouch.execution.zygote_client import own_python
 _ENDING_SECONDS = 5.0  # the kernel takes its time to give back gigabytes
 
 
-class Companion:
+class HelperProcess:
     """A running program and our end of the socket to it; it must end when that is closed.
 
     It belongs to no event loop and to no thread, and has nothing of ours: no standard streams, no
@@ -76,17 +76,17 @@ class Companion:
         self._process.returncode = 0
 
 
-_alive: set[Companion] = set()
+_alive: set[HelperProcess] = set()
 
 
 def _end_all() -> None:
-    for companion in list(_alive):
-        companion.end()
+    for helper in list(_alive):
+        helper.end()
 
 
 def _forget_all() -> None:
-    for companion in list(_alive):
-        companion.forget()
+    for helper in list(_alive):
+        helper.forget()
     _alive.clear()
 
 

@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxKey:
-    """Slots with equal keys serve the same calls.
+    """Sandboxes with equal keys serve the same calls.
 
     `changed_at` are the times at which the folders of the script got or lost a file: one that
     is new may hide a module that a prefork server has already loaded.

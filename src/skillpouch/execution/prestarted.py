@@ -27,8 +27,8 @@ _NEVER_READ = "the process that waited for it had ended"
 class _Place:
     """The owner of the sandbox that a program waits in: what befalls it befalls the waiting one."""
 
-    def __init__(self, tenant: "PrestartedSandbox", owner: Owner) -> None:
-        self._tenant = tenant
+    def __init__(self, waiting: "PrestartedSandbox", owner: Owner) -> None:
+        self._waiting = waiting
         self._owner = owner
 
     @property
@@ -36,12 +36,12 @@ class _Place:
         return self._owner.failure
 
     def give_back(self, sandbox: SandboxClient, *, reusable: bool) -> None:
-        """Nothing: the tenant keeps it."""
+        """Nothing: the prestarted sandbox keeps it."""
 
     def lose(self, sandbox: SandboxClient) -> None:
         del sandbox
-        self._tenant.stop_waiting()
-        self._owner.lose(self._tenant)
+        self._waiting.stop_waiting()
+        self._owner.lose(self._waiting)
 
     def ready(self, sandbox: SandboxClient) -> None:
         """Nothing: there is no prefork server."""

@@ -90,7 +90,7 @@ class UnsandboxedProcess:
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
         if hasattr(os, "waitid"):
-            # Not yet reaped, the program still holds its number: its group cannot be a stranger's.
+            # Not yet reaped, the program still holds its number, so the group is its own.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             self.kill()
         status = process.wait()

@@ -185,7 +185,7 @@ class OpenedPaths:
 
 
 class ZygoteClient:
-    """Slots of one plan, made on demand, kept while they are used."""
+    """Makes sandboxes of one plan on demand, and keeps them while they are used."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Answer:
     reason: str = ""  # for people: why it was refused
 
     def __post_init__(self) -> None:
-        # A yes must be one: the text "no" is true, too.
+        # Only a bool counts: the text "no" is true, too.
         if not isinstance(self.yes, bool):
             raise TypeError(f"yes is {self.yes!r}: use True or False")
         if self.remember not in get_args(Remember):
@@ -151,7 +151,7 @@ async def in_thread(call: Callable[[], Value]) -> Value:
     def run() -> None:
         try:
             outcome: Value | _Raised = context.run(call)
-        except BaseException as raised:  # noqa: BLE001 - whatever a stranger's function raises
+        except BaseException as raised:  # noqa: BLE001 - whatever the approver's function raises
             outcome = _Raised(raised)
         # A loop that was closed meanwhile has nobody left who waits.
         with contextlib.suppress(RuntimeError):

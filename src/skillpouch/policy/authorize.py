@@ -363,7 +363,7 @@ class Authorizer:
         )
 
 
-# What a yes for a session was about: another rule that asks, or another need, is another question.
+# What was approved for a session: another rule that asks, or another need, is another question.
 _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 

@@ -225,7 +225,7 @@ class Condition:
         object.__setattr__(self, "path", _path(self.argument))
 
     def holds(self, arguments: Mapping[str, Any], *, cautious: bool) -> bool:
-        """Tell whether it is so. `cautious`: a yes refuses, and doubt counts as a yes."""
+        """Tell whether it is so. `cautious`: what is so refuses, and doubt counts as being so."""
         test, path = self.test, self.path
         if arguments is UNREADABLE:
             return cautious

@@ -102,7 +102,7 @@ def refuse_strangers(path: Path) -> None:
         raise PolicyFileError(str(path), problems.found)
 
 
-# What a person would write: a stranger's file must not keep anybody waiting.
+# More than a person would write: an untrusted file must not keep anybody waiting.
 _MOST_PROJECT_BYTES = 64 * 1024
 _MOST_COUNTED = 4_096
 _YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"

@@ -261,7 +261,7 @@ _TRUSTED = ("secret", "host", "packages")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concern:
-    """One thing that needs a yes: a need, an effect, or the first use of a digest."""
+    """One thing that needs an approval: a need, an effect, or the first use of a digest."""
 
     about: Need | Literal["destructive", "network", "first_use"]
     reason: str
@@ -311,7 +311,7 @@ def _names_host(request: Request) -> bool:
 def reason_for(need: Need) -> str:
     """Say that a call needs something and was not granted it."""
     asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
-    value = visible(need.value)  # strangers wrote it, and people read it on terminals
+    value = visible(need.value)  # untrusted text that people read on terminals
     wants = {
         "secret": f"the secret {value}",
         "host": f"to reach {value}",

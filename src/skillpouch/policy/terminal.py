@@ -96,7 +96,7 @@ class _Terminal:
 def terminal_approver(device: str = "/dev/tty") -> Approver:
     """Return an approver that asks on the controlling terminal, and says no without one.
 
-    `yes` or `y` is a yes to this call; `session` and `always` are remembered. Anything else, the
+    `yes` or `y` approves this call; `session` and `always` are remembered. Anything else, the
     end of input and Ctrl-C are a no. What was typed before the question was shown does not count.
     """
 

@@ -14,7 +14,7 @@ class Secrets(Protocol):
     def __call__(self, session: str | None, name: str, /) -> str | None: ...
 
 
-def environment_secrets(session: str | None, name: str) -> str | None:  # noqa: ARG001 - the seam
+def environment_secrets(session: str | None, name: str) -> str | None:  # noqa: ARG001 - the interface
     """Return the environment variable of that name, the same for every session."""
     return variable(name)
 

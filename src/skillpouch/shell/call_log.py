@@ -60,7 +60,7 @@ class Watchers:
         for watcher in self._watchers:
             try:
                 watcher(event)
-            except Exception:  # noqa: BLE001 - whatever a stranger raises
+            except Exception:  # noqa: BLE001 - whatever the watcher raises
                 _log.exception("a watcher of a script failed")
 
 

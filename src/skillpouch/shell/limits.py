@@ -12,7 +12,7 @@ _MIB = 1024 * 1024
 class ExecutionLimits:
     """Bounds of one script; what it printed until then is kept.
 
-    `timeout_seconds` does not count while somebody is asked for a yes. `memory_bytes` is what
+    `timeout_seconds` does not count while somebody is asked for an approval. `memory_bytes` is what
     the worker may use, `shell_bytes` what variables and files of the script may take. Of each
     output `output_bytes` are kept. `budgets` are calls per tool: `{"delete_user": 5}`. How deep
     functions (16) and substitutions (32) may nest is the engine's own limit.

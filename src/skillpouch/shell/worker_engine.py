@@ -37,7 +37,7 @@ class WorkerEngine:
         try:
             ending = await talk.hold(order)
         except BaseException:
-            await asyncio.shield(_in_thread(worker.companion.end))
+            await asyncio.shield(_in_thread(worker.helper.end))
             raise
         if isinstance(ending, Crash):
             raise EngineCrashedError(await _autopsy(worker, ending))
@@ -45,7 +45,7 @@ class WorkerEngine:
         worker.scripts += 1
         peak = ending.peak_bytes if isinstance(ending, Done) else 0
         if not worker.is_fit(peak) or not self._workers.give_back(worker):
-            await _in_thread(worker.companion.end)
+            await _in_thread(worker.helper.end)
         return ending
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class _Talk:
 
 async def _autopsy(worker: Worker, crash: Crash) -> Crash:
     """Make sure that a worker is gone, and say of what it died."""
-    end = worker.companion.end if crash.reason else worker.companion.wait
+    end = worker.helper.end if crash.reason else worker.helper.wait
     status = await asyncio.shield(_in_thread(end))
     if crash.reason or status >= 0:
         return Crash(reason=crash.reason or f"the shell ended with status {status}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skillpouch.execution.helper_process import Companion
+from skillpouch.execution.helper_process import HelperProcess
 from skillpouch.runtime.extras import require_extra
 from skillpouch.shell.worker.frames import FrameError, Frames, frame
 
@@ -111,15 +111,15 @@ class Worker:
 
     def __init__(self, memory_bytes: int) -> None:
         words = (engine_folder(), str(_RESERVED_BYTES + memory_bytes))
-        self.companion = Companion(_PROGRAM, words, _ENV)
-        self.channel = Channel(self.companion.line)
+        self.helper = HelperProcess(_PROGRAM, words, _ENV)
+        self.channel = Channel(self.helper.line)
         self.protections: dict[str, str] = {}
         self.scripts = 0
 
     def is_fit(self, peak_bytes: int) -> bool:
         """Tell whether it may run another script."""
         young = self.scripts < _MOST_SCRIPTS and peak_bytes < _MOST_PEAK_BYTES
-        return young and self.channel.is_quiet and self.companion.is_alive
+        return young and self.channel.is_quiet and self.helper.is_alive
 
 
 class Workers:
@@ -141,9 +141,9 @@ class Workers:
         with self._lock:
             while self._idle:
                 worker = self._idle.pop()
-                if worker.companion.is_alive:
+                if worker.helper.is_alive:
                     return worker
-                worker.companion.end()
+                worker.helper.end()
         return None
 
     def give_back(self, worker: Worker) -> bool:
@@ -159,7 +159,7 @@ class Workers:
         with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
-            worker.companion.end()
+            worker.helper.end()
 
     def __del__(self) -> None:
         self.close()
@@ -179,8 +179,8 @@ class _Spare:
     def take(self) -> Worker:
         with self._lock:
             worker, self._worker = self._worker, None
-            if worker is not None and not worker.companion.is_alive:
-                worker.companion.end()
+            if worker is not None and not worker.helper.is_alive:
+                worker.helper.end()
                 worker = None
             taken = worker or Worker(DEFAULT_MEMORY_BYTES)
             if not self._is_first:
@@ -191,7 +191,7 @@ class _Spare:
     def prepare(self) -> None:
         """Start it, unless it is there."""
         with self._lock:
-            if self._worker is None or not self._worker.companion.is_alive:
+            if self._worker is None or not self._worker.helper.is_alive:
                 self._worker = Worker(DEFAULT_MEMORY_BYTES)
 
 

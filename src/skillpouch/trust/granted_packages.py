@@ -81,7 +81,7 @@ def package_needs(needs: Needs | None, where: str = "") -> Iterator[Need]:
 def _by_name(requirements: Iterable[Requirement]) -> dict[str, list[str]]:
     """Return packages as they are granted, with the ways in which each is asked for.
 
-    Conditions are left out: a yes is the same on every machine. A package that is asked for in
+    Conditions are left out: a grant is the same on every machine. A package that is asked for in
     several ways is asked for in any version.
     """
     spelt: dict[str, list[str]] = {}

@@ -121,7 +121,7 @@ def prompt_names(skills: Iterable[str], naming: Naming) -> dict[str, str]:
 def tool_names(tools: Sequence[Tool], naming: Naming, taken: set[str]) -> dict[str, str]:
     """Return what each tool is called, by its id. A name that is taken is not given again.
 
-    The tool is then `skill__tool`, by which every other door finds it, too.
+    The tool is then `skill__tool`, by which every other entry point finds it, too.
     """
     if naming == "dotted":
         return {tool.id: tool.id for tool in tools}

@@ -30,7 +30,7 @@ Place = tuple[str, str, int]
 
 
 class AskedQuestions:
-    """What was asked where: a yes counts only for what whoever gave it was shown.
+    """What was asked where: an approval counts only for what the person was shown.
 
     A run that is resumed makes its call again, perhaps days later. By then the skill may be
     another one.
@@ -80,7 +80,7 @@ class InterruptApprover:
             answer = _answer(reply)
             if asked == question or not answer.yes:
                 return answer
-            # A yes to something else: asked for again, and not counted the next time either.
+            # It approves something else: ask again, and do not count it the next time either.
             self._questions.remember(place, asked)
 
     def raise_pending(self) -> None:
@@ -115,7 +115,7 @@ def _request(question: Question) -> dict[str, Any]:
 def _answer(reply: Any) -> Answer:
     """Read what a run was resumed with: `True`, `False`, or a decision, alone or in a list.
 
-    A yes must be one; everything else is a no.
+    Only an explicit approval counts; everything else denies.
     """
     if isinstance(reply, Mapping) and isinstance(reply.get("decisions"), list):
         reply = reply["decisions"][0] if len(reply["decisions"]) == 1 else None

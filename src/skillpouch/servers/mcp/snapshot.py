@@ -78,7 +78,7 @@ class ServedTools:
         return now.tools.get(name) or now.tools.get(now.ids.get(name, ""))
 
     async def call(self, tool: Tool, arguments: Any, on_output: OnOutput | None) -> ToolResult:
-        """Run a tool through the spine, as every door does."""
+        """Run a tool through the executor, as every entry point does."""
         now = self.now
         if now.beside is not None and tool.id in now.extra:
             return await now.beside.execute(tool.id, arguments, on_output=on_output)

@@ -88,13 +88,13 @@ class PooledShell:
 
 
 CANCELLED = BuiltinResult("", "cancelled\n", 130)
-_rooms: list[PooledShell] = []  # cleared, and waiting for a script of their kind
-_MOST_ROOMS = 4
+_cleared: list[PooledShell] = []  # cleared, and waiting for a script of their kind
+_MOST_CLEARED = 4
 _NEW_SECONDS = 0.05
 _looking = threading.Lock()
 
 
-def room_for(order: ScriptRequest, now: frozenset[str]) -> PooledShell:
+def shell_for(order: ScriptRequest, now: frozenset[str]) -> PooledShell:
     """Return one for a script, of whose commands those in `now` never wait."""
     commands = tuple(named(order))
     kind = _kind_of(order, commands, now)
@@ -108,9 +108,9 @@ def room_for(order: ScriptRequest, now: frozenset[str]) -> PooledShell:
 
 def _take_cleared(kind: Kind) -> PooledShell | None:
     with _looking:
-        for shell in _rooms:
+        for shell in _cleared:
             if shell.kind == kind:
-                _rooms.remove(shell)
+                _cleared.remove(shell)
                 return shell
     return None
 
@@ -130,12 +130,12 @@ def _kind_of(order: ScriptRequest, commands: tuple[str, ...], now: frozenset[str
 
 def clear_away(shell: PooledShell) -> bool:
     """Make a shell as new, with nothing of its script left in it; whether it is kept."""
-    if shell.kind is None or len(_rooms) >= _MOST_ROOMS:
+    if shell.kind is None or len(_cleared) >= _MOST_CLEARED:
         return False
     shell.bash.reset()
     shell.cleared_at = time.monotonic()
     with _looking:
-        _rooms.append(shell)
+        _cleared.append(shell)
     return True
 
 
@@ -178,7 +178,7 @@ class Shell:
         self._is_alone = False  # on a thread of its own, where no command waits for the loop
         self._is_whole = False  # it came to its end by itself
         self._ending = threading.Lock()  # a script may be cancelled while it ends by itself
-        self._room = room_for(order, immediate.names if immediate else frozenset())
+        self._room = shell_for(order, immediate.names if immediate else frozenset())
         self._room.running_script = self
         self._bash = self._room.bash
         self._files = self._bash.fs()
