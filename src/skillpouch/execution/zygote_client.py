@@ -75,7 +75,9 @@ def node_runs_typescript(node: str) -> bool:
 
 
 _CONTROL = 3
-_MOST_IDLE_SLOTS = 16  # each costs about 1.4 MB, with a prefork server 3 MB and what it has loaded
+_MOST_IDLE_SANDBOXES = (
+    16  # each costs about 1.4 MB, with a prefork server 3 MB and what it has loaded
+)
 _WARMING_SECONDS = 0.03  # what starting one costs, until it is known
 _PATIENCE_SECONDS = 5.0  # with the end of what the kernel has killed
 _FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups
@@ -258,7 +260,7 @@ class ZygoteClient:
         given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
         # Nothing waits for the zygote to be ready: it reads this when it is.
         try:
-            wire.send_value(self._control, wire.NEW_SLOT, fields, given)
+            wire.send_value(self._control, wire.NEW_SANDBOX, fields, given)
         except OSError:
             for end in (ours, *lines):
                 end.close()
@@ -293,7 +295,7 @@ class ZygoteClient:
         """Hear that a call has ended; close an idle sandbox where there are too many."""
         self.used_at = self._loop.time()
         idle = [(len(pool.idle), pool) for pool in self._pools.values()]
-        if sum(count for count, _ in idle) > _MOST_IDLE_SLOTS:
+        if sum(count for count, _ in idle) > _MOST_IDLE_SANDBOXES:
             max(idle, key=itemgetter(0))[1].trim()
 
     def lost(self, sandbox: AnySandbox) -> None:

@@ -21,7 +21,7 @@ from posix import (  # now: to look into a module costs each child memory of its
 from posix import open as open_file
 
 from skillpouch.execution.preforked.protocol import CONTROL, FIRST_FREE
-from skillpouch.execution.preforked.warmup import rehearse, rehearse_call
+from skillpouch.execution.preforked.warmup import warm_up, warm_up_call
 from skillpouch.execution.zygote import wire
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ def forget_parent() -> None:
 # sends the next as soon as it gets the processor.
 _MOMENT_SECONDS = 0.004
 _IN_A_CROWD_SECONDS = 0.1
-_REHEARSALS = 20  # more often than an interpreter runs code before it specialises it, PEP 659
+_WARMUPS = 20  # more often than an interpreter runs code before it specialises it, PEP 659
 
 
 class Child:
@@ -110,16 +110,16 @@ class Child:
         self._seen = mmap.mmap(-1, 1)  # the same, shared by all children and their prefork server
         jobs.settimeout(_MOMENT_SECONDS)
 
-    def rehearse(self, runner: str) -> None:
-        for _ in range(_REHEARSALS):
-            rehearse()
-            rehearse_call(self, self._program, runner)
+    def warm_up(self, runner: str) -> None:
+        for _ in range(_WARMUPS):
+            warm_up()
+            warm_up_call(self, self._program, runner)
 
     def _get_ready(self) -> None:
         if self._pages.known:
             self._pages.make_ready()
         elif not self._pages.wanted:
-            rehearse()
+            warm_up()
 
     def expect(self) -> None:
         """In the prefork server, before a child is forked: see how long it should wait."""

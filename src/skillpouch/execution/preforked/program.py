@@ -9,7 +9,7 @@ from _frozen_importlib_external import SourceFileLoader
 
 from skillpouch.execution.preforked import interpreter_exit
 from skillpouch.execution.preforked.interpreter_exit import status_of
-from skillpouch.execution.preforked.warmup import rehearsal_code
+from skillpouch.execution.preforked.warmup import warmup_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Program:
         exec(code, module.__dict__)
         module.__name__ = "__main__"
         module.SPECS[script] = module.spec_of(script)
-        self._compiled.put(*rehearsal_code())
+        self._compiled.put(*warmup_code())
         self._runner_module, self._runner_names = module, frozenset(module.__dict__)
         self._call_main = _last_lines(self._runner)
 

@@ -52,7 +52,7 @@ class PreforkServer:
         # os.wait4 imports it for its result; a script that did not must not find it loaded.
         hidden = "" if "resource" in sys.modules else "resource"
         self._program.prepare(self._script, hidden)
-        self._child.rehearse(self._runner)
+        self._child.warm_up(self._runner)
         self._control.send(wire.READY)
         self._settle()
         while True:

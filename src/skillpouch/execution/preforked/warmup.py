@@ -65,7 +65,7 @@ class Unchanged:
         return isinstance(error, Exception)  # an import has changed what is tried here
 
 
-def rehearse_call(child: Child, program: Program, runner: str) -> None:
+def warm_up_call(child: Child, program: Program, runner: str) -> None:
     """Have a child's steps done here: a call received and become, and its function called."""
     for each in (child, program, *vars(child).values(), *vars(program).values()):
         _look_up_all(each)
@@ -101,7 +101,7 @@ def _look_up_all(thing: object) -> None:
             getattr(thing, name, None)
 
 
-def rehearsal_code() -> tuple[str, Any]:
+def warmup_code() -> tuple[str, Any]:
     """Return the script that is called, and what it says."""
     return _SCRIPT, compile(_SOURCE, _SCRIPT, "exec")
 
@@ -119,25 +119,25 @@ except ValueError as error:
 """
 
 
-def rehearse() -> None:
+def warm_up() -> None:
     try:
-        _rehearse()
+        _warm_up()
     except BaseException:
         return  # an import has changed what is tried here: the call will see to it
 
 
-def _rehearse() -> None:
+def _warm_up() -> None:
     # The first compile() of a process builds the classes of the syntax tree: two milliseconds.
-    exec(compile(_PROGRAM, "<rehearsal>", "exec"), {"__name__": "rehearsal"})
+    exec(compile(_PROGRAM, "<warmup>", "exec"), {"__name__": "warmup"})
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     stream.write("x")
     stream.flush()
     with open("/dev/null", "rb") as nothing:
         nothing.read()
     for number in range(12):
-        os.environ["SKILLPOUCH_REHEARSAL_%d" % number] = "1"
+        os.environ["SKILLPOUCH_WARMUP_%d" % number] = "1"
     for number in range(12):
-        os.environ.pop("SKILLPOUCH_REHEARSAL_%d" % number)
+        os.environ.pop("SKILLPOUCH_WARMUP_%d" % number)
     flush_c_output()
     marshal.loads(marshal.dumps({"a": [1, "b"]}))  # noqa: S302 - our own
     json = sys.modules.get("json")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 # Host to zygote.
-CONFIGURE, NEW_SLOT = b"C", b"S"
+CONFIGURE, NEW_SANDBOX = b"C", b"S"
 # Host to sandbox, or to what a prefork server has forked.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
 # Host to prefork server; sandbox to prefork server.

@@ -7,7 +7,7 @@ print(sorted(os.environ.items()))
 """,
     "environ_order": """
 import os
-print(sorted(os.environb.items()), os.environ.get("SKILLPOUCH_REHEARSAL_0"), len(os.environ))
+print(sorted(os.environb.items()), os.environ.get("SKILLPOUCH_WARMUP_0"), len(os.environ))
 """,
     "environ_child": """
 import os
