@@ -77,11 +77,11 @@ def _is_plain(arguments: dict[str, Any]) -> bool:
 
 
 def _through_json(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON gives them back: what none can carry never reaches a validator."""
+    """Return arguments as JSON gives them back: what it cannot carry never reaches a validator."""
     try:
         _require_text_keys(arguments)
         text = _encode(arguments)
-        text.encode()  # half a character is no text
+        text.encode()  # a lone surrogate is not text
         found: dict[str, Any] = _decode(text)[0]
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentsError(tool.id, [f"not JSON: {error!s:.200}"]) from None

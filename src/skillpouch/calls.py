@@ -33,7 +33,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a call was given beyond being confined: by a grant, a policy, or somebody's yes."""
+    """What a call was given beyond being confined: by a grant, a policy, or an approval."""
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     readable: tuple[Path, ...] = ()
@@ -49,7 +49,7 @@ NOTHING_GIVEN = Given()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A program that came from the web, of which nobody said yet whether it is the right one."""
+    """A program that was downloaded, and that nobody has approved yet."""
 
     url: str
     host: str
@@ -60,7 +60,7 @@ class Fetched:
         return f"a program of {self.size_bytes:,} bytes from {self.host}, sha256 {self.sha256}"
 
 
-Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError when nobody says yes
+Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError unless it is approved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

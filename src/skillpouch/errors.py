@@ -94,7 +94,7 @@ class SkillUnreadableError(SkillpouchError):
 
 
 class UnknownToolError(SkillpouchError):
-    """`known` are names to suggest; `count` is how many tools there are, by how many names ever."""
+    """`known` are names to suggest; `count` is how many tools there are, each counted once."""
 
     code = "unknown_tool"
 
@@ -344,7 +344,7 @@ class PathReplacedError(CommandStartError):
 
 
 class ToolSchemaError(CommandStartError):
-    """A tool whose own schema is none, so that nothing can be checked: `program` is its id."""
+    """A tool whose own schema is not valid, so that nothing can be checked: `program` is its id."""
 
     code = "tool_schema"
 

@@ -106,7 +106,7 @@ class ToolExecutor(Shared):
     def register_skill_tools(self, skill_md: str) -> list[str]:
         """Add the tools that the text of a SKILL.md declares; return the names they have.
 
-        A tool that has such a name already steps back, and comes back when the new one goes;
+        A tool that already has such a name is hidden until the new one is removed;
         Skillpouch's own tools never do. The same text again changes nothing, another text with the
         same skill name takes the place of the earlier one.
         """
@@ -171,7 +171,8 @@ class ToolExecutor(Shared):
             permitted = permit.applied_to(call)
             before = call.run_later
             if before is not None and permit.approved_by == BY_APPROVER:
-                before = look_at_run_later(call.terms.workspace)  # somebody took their time
+                # Again: the answer may have taken minutes.
+                before = look_at_run_later(call.terms.workspace)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok" or result.refused_hosts:
@@ -207,7 +208,7 @@ class ToolExecutor(Shared):
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if isinstance(call.tool.runs, Binary):
-            # Whom to ask about a program that nobody has named the hash of.
+            # Who approves a downloaded program for which no hash is declared.
             call = replace(call, vouch=partial(self._controls.permits.vouch, call))
         try:
             return await backend_of(call.tool).run(call)

@@ -25,7 +25,7 @@ def json_value(text: str) -> Any:
         if text.count("[") + text.count("{") > _DEEPEST and _is_too_deep(value):
             return NO_VALUE
         if "\\u" in text:
-            json_text(value).encode()  # halves of characters are no text
+            json_text(value).encode()  # halves of characters are not text
     except (ValueError, RecursionError):
         return NO_VALUE
     return value

@@ -96,7 +96,7 @@ class ToolResult:
         """Return it with where the time went."""
         if type(self) is not ToolResult:
             return replace(self, timings=timings)
-        # Not so, which takes four times as long: every call ends here.
+        # Not by `replace`, which takes four times as long: every call ends here.
         copied = object.__new__(ToolResult)
         for put, value in zip(_PUT, _values(self), strict=True):
             put(copied, value)

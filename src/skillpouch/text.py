@@ -59,7 +59,7 @@ _SUSPECT = re.compile(
 _ALWAYS = rf"(?P<flag>{_FLAG})|{_ESCAPE}|[{_CONTROL}{_INVISIBLE}]++"
 _SELECTED = rf"(?P<needed>{_NEEDED})|[{_SELECTORS}]++"
 
-# How Python holds the bytes of a name that is no text (PEP 383).
+# How Python holds the bytes of a name that is not text (PEP 383).
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
 _LAST_OF_FOUR = 0xFFFF
 

@@ -142,7 +142,7 @@ def _told(error: BaseException) -> str:
 
 
 def _written(value: Any) -> tuple[str, Any]:
-    """Return an answer that is no text as one, and as the JSON value that the text spells."""
+    """Return an answer that is not text as one, and as the JSON value that the text spells."""
     if value is None:
         return "", None
     try:

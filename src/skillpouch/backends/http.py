@@ -29,7 +29,7 @@ from skillpouch.text import clean
 from skillpouch.tools import Http
 from skillpouch.trust.errors import UngrantedError
 
-# What a caller acts on next: whither, when again, where the next page is.
+# What a caller acts on next: where to go, when to try again, where the next page is.
 _SAID = ("location", "retry-after", "link")
 _PROTECTIONS = {"net": "hosts+addresses"}
 _EXIT_CODES = {"ok": 0, "timed_out": TIMED_OUT}

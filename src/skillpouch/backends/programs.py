@@ -70,7 +70,7 @@ def _own_folders(script: Script, env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_text(words: Iterable[str]) -> bool:
-    """Tell whether words can be sent as JSON: paths may hold bytes that are no text."""
+    """Tell whether words can be sent as JSON: paths may hold bytes that are not text."""
     try:
         "".join(words).encode()
     except UnicodeEncodeError:

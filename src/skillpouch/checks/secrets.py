@@ -88,7 +88,7 @@ def _bits_per_character(value: str) -> float:
 
 def _changes(value: str) -> float:
     """Give how often the kind of character changes; words hardly do, random keys do."""
-    # The capital of a camelCase word is no change: it belongs to the word.
+    # The capital of a camelCase word is not a change: it belongs to the word.
     words = _HUMP.sub("a", "".join(filter(str.isalnum, value)))
     kinds = [char.isdigit() + 2 * char.isupper() for char in words]
     return sum(a != b for a, b in pairwise(kinds)) / len(value)

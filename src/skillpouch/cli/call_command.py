@@ -56,7 +56,7 @@ class PlainProgress:
 class TerminalProgress:
     """The name of the tool and the time so far; below it a bar while a program is fetched.
 
-    It makes room while somebody is asked: two that write to one terminal read as neither.
+    It is hidden while somebody is asked: both would write to the same lines.
     """
 
     def __init__(self, what: str) -> None:

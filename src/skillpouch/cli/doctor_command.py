@@ -14,7 +14,7 @@ from skillpouch.cli.output import print_json, print_table
 @click.command("doctor")
 @common_options
 def command(roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001 - every command has them
-    """Show the protections that really bite here, interpreters, versions."""
+    """Show which protections work on this machine, interpreters and versions."""
     report = _report()
     if as_json:
         print_json(report)

@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     The script has pipes, loops, variables and jq, but no file and no network of this machine.
     Without TEXT and FILE it is read from standard input. Exits with 1 when the script failed, 2
-    when it is no bash, 3 when it failed and a call of it was denied.
+    when it is not bash, 3 when it failed and a call of it was denied.
     """
     script = _script(text, file)
     manager = SkillManager(

@@ -60,7 +60,7 @@ def _with_options(command: Any) -> Any:
 def command(**said: Any) -> None:
     """Serve `skillpouch.v1.Skillpouch` over gRPC, with health and reflection.
 
-    Anywhere but on loopback clients must show who they are: --token-file or --tls-client-ca.
+    Except on loopback, clients must authenticate: --token-file or --tls-client-ca.
     """
     from skillpouch.servers.lifecycle import serve_until_signalled
 

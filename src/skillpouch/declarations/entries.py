@@ -107,7 +107,7 @@ def read_entries(
 
 
 def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
-    """Report every word of a declaration that says nothing: most often a slip of the pen."""
+    """Report every word of a declaration that says nothing: most often a typo."""
     for kind, field, known in unknown_fields(entry):
         near = nearest(field, known, most=1)
         said = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
@@ -134,7 +134,7 @@ def declares_tool(entry: Any) -> bool:
 
 
 def read_entry(entry: Any, source: str) -> Declared:
-    """Read one entry; raise DeclarationError with everything a person needs to mend it."""
+    """Read one entry; raise DeclarationError with everything a person needs to correct it."""
     if not isinstance(entry, dict):
         raise DeclarationError("entry-invalid", f"a {type(entry).__name__} is not a tool")
     flat = _unwrap(entry)

@@ -237,7 +237,7 @@ def skill_file_in(home: str) -> str:
     except OSError:
         return ""
     paths = [f"{home}/{name}" for name in names if os.path.isfile(f"{home}/{name}")]
-    # As in `_scan`: exact spelling wins, then what is no link.
+    # As in `_scan`: exact spelling wins, then what is not a link.
     paths.sort(key=lambda path: (not path.endswith(_SKILL_FILE), os.path.islink(path), path))
     return paths[0] if paths else ""
 

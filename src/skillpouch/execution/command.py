@@ -121,7 +121,7 @@ class Ended:
 
 
 def why_not_started(command: Command, number: int) -> str:
-    """Say what kept a program from starting; of a variable only its name, which is no secret."""
+    """Say what kept a program from starting; of a variable only its name, which is not secret."""
     wrong = [name for name, value in command.env.items() if not _can_be_set(name, value)]
     if number == errno.EINVAL and wrong:
         said = "a zero byte, a lone surrogate, or an invalid name"

@@ -271,7 +271,7 @@ def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
 
 
 def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
-    # An early Landlock alone lets files outside be truncated: that is no protection.
+    # An early Landlock alone lets files outside be truncated: that is not a protection.
     whole = chosen.namespaces or chosen.landlock >= _TRUNCATE
     landlock = f"landlock{chosen.landlock}" if chosen.landlock and whole else ""
     seccomp = "seccomp" if chosen.seccomp else ""

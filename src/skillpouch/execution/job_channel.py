@@ -149,7 +149,7 @@ class Ineligible:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The sandbox is gone or talks nonsense; `reason` is empty when it did not say why.
+    """The sandbox is gone or sent something invalid; `reason` is empty when it did not say why.
 
     With `call`, the sandbox is still there, and says that nothing of this call is alive.
     """

@@ -26,7 +26,7 @@ class Started:
     session: str = ""
     arguments: Any = None
     decision: str = "allowed"
-    approved_by: str = ""  # who or what said yes: a rule, a grant, the approver
+    approved_by: str = ""  # who or what allowed it: a rule, a grant, the approver
     parent: int | None = None  # the call that made this one, such as a script
 
 

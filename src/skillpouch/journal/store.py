@@ -42,7 +42,7 @@ class JournalError(SkillpouchError):
 
 
 class DamagedJournalError(JournalError):
-    """The file is no journal any more, or not all of it."""
+    """The file is damaged, in whole or in part."""
 
     code = "journal_damaged"
 

@@ -193,7 +193,7 @@ _log = logging.getLogger(__name__)
 class McpServers:
     """The servers that were joined. Use it in `with` or `async with`: leaving ends them all.
 
-    A server that cannot be reached is left out, and so is a tool whose name is no name;
+    A server that cannot be reached is left out, and so is a tool whose name cannot be used;
     `problems` say why. Everything else is there.
     """
 

@@ -26,7 +26,7 @@ _PRIVATE = frozenset(
 
 
 class HostError(ValueError):
-    """A text that is no host; says why."""
+    """A text that is not a host; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def is_private_name(name: str) -> bool:
 
 
 def covers_host(granted: str, needed: str) -> bool:
-    """Tell whether what was granted includes all that is needed. Nothing covers what is no host.
+    """Tell whether what was granted includes all that is needed. Nothing covers what is not a host.
 
     `*.example.com` covers what is below example.com and not itself; `*` every public name, and
     no address. Without a port a host means 80 and 443.

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is shown to somebody who has to say yes. Secrets are no longer in it.
+    """What an approver is shown. Secrets are no longer in it.
 
     `runs` is what exactly will run: a command line, or the name of a function.
     """
@@ -40,7 +40,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Yes or no, for how long, and - when nobody said so - why it is a no."""
+    """An approval or a denial, for how long, and, when nobody answered, why it is denied."""
 
     yes: bool
     remember: Remember = "once"

@@ -119,7 +119,7 @@ _MOST_KNOWN = 4096
 
 
 class PermitCache:
-    """Authorizer by all that a policy sees of a tool that has no folder and was granted nothing.
+    """Permits by all that a policy sees of a tool that has no folder and was granted nothing.
 
     The arguments are left out: only what was decided without a look at them belongs here.
     """
@@ -158,7 +158,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One call before it is decided. `barred` says what nobody can say yes to."""
+    """One call before it is decided. `barred` says what nobody can approve."""
 
     tool: Tool
     seen: Snapshot | None
@@ -196,7 +196,7 @@ class Authorizer:
         self._standing = PermitCache()
 
     def standing(self, call: ToolCall) -> Permit | None:
-        """Return the yes that was said to all calls of such a tool, None when there is none."""
+        """Return the permit that holds for all calls of such a tool, None when there is none."""
         return self._standing.of(call)
 
     async def permit(self, call: ToolCall) -> Permit:
@@ -223,7 +223,7 @@ class Authorizer:
         return self._permit(case, "approved", BY_APPROVER)
 
     async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
-        """Have somebody say yes to a program that was fetched, and pin it to the skill as it is.
+        """Have a downloaded program approved, and pin it to the skill as it is.
 
         Raises:
             CallDeniedError: nobody did.
@@ -378,7 +378,7 @@ def _configured(tool: Tool) -> tuple[Need, ...]:
 def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
     """Return needs as they would be granted, and why some of them never are.
 
-    A path is where it really leads: that is what somebody says yes to.
+    A path is where it really leads: that is what somebody approves.
     """
     found, barred = [], []
     for need in needs:
@@ -413,7 +413,7 @@ def _with_changes(case: _Case, decision: Decision) -> Decision:
 
 
 def _refuse_changed(case: _Case) -> None:
-    """Refuse what is no longer what somebody said yes to: an answer may take minutes."""
+    """Refuse what is no longer what was approved: an answer may take minutes."""
     if case.seen is not None and snapshot_of(case.tool.home).digest != case.seen.digest:
         raise SkillChangedError(case.tool.skill)
 

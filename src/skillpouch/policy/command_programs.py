@@ -278,7 +278,7 @@ def _given_to_builtins(read: CommandText) -> Iterator[str]:
 
 
 def _compared(text: str) -> Iterator[str | None]:
-    """Yield the names that `[[` compares as numbers; None for what is no name and no number."""
+    """Yield the names that `[[` compares as numbers; None for what is not a name and no number."""
     for operands in _COMPARED.findall(text.replace("\\\n", "")):
         for operand in operands:
             found = _COMPARABLE.fullmatch(operand)

@@ -15,7 +15,7 @@ from skillpouch.policy.command_words import read_command
 from skillpouch.policy.conditions import text_of
 from skillpouch.policy.patterns import literal_ends, matcher
 
-# Nobody reads a longer one before saying yes to it.
+# Nobody reads a longer one before approving it.
 _LONGEST = 4_096
 _REST = "*"
 _FLAGS = re.compile(r"-[A-Za-z]+")

@@ -224,7 +224,7 @@ class _Reader:
 
     def _subscript(self) -> None:
         begun = self._pieces or []
-        if len(begun) > _MOST_PIECES:  # a name in pieces has a line end in it, and is no name
+        if len(begun) > _MOST_PIECES:  # a name in pieces has a line end in it, and is not a name
             self._found.is_doubtful |= "\\\n" in self._text
             return
         is_name = self._is_bare and _NAME.fullmatch("".join(begun)) is not None

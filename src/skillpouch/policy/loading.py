@@ -226,7 +226,7 @@ def load_policy(project: Path | None = None) -> Policy:
     """Read the user's policy and tighten it by the `skillpouch.toml` of a project's folder.
 
     Raises:
-        PolicyFileError: a file that is there cannot be used; a policy is never half of itself.
+        PolicyFileError: a file that is there cannot be used; a policy is used whole or not at all.
     """
     policy = read_user_policy()
     return policy if project is None else policy.tightened_by(read_project(project))

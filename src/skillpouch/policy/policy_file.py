@@ -103,7 +103,7 @@ def _test(table: Table, key: str, make: Callable[[Any], AnyTest]) -> list[AnyTes
         return [make(value)]
     except ValueError as error:
         table.wrong(key, str(error))
-        # Something must stand here, or a second problem would be told that is none.
+        # A placeholder: without a value a second, false problem would be reported.
         return [Absent()]
 
 

@@ -267,7 +267,7 @@ class Concern:
     reason: str
 
     def is_settled_by(self, rule: Rule) -> bool:
-        """Tell whether an allow rule that is about the call says yes to this."""
+        """Tell whether an allow rule that is about the call allows this."""
         if isinstance(self.about, Need):
             return rule.settles(self.about)
         return self.about != "first_use" and rule.settles_effects

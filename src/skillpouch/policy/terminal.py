@@ -19,7 +19,7 @@ _TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000
 
 
 def described(question: Question) -> str:
-    """Return what somebody has to see before saying yes, one fact a line."""
+    """Return what somebody has to see before approving, one fact a line."""
     arguments = json.dumps(dict(question.arguments), ensure_ascii=False, default=repr)
     told = {reason_for(need) for need in question.needs}  # each is one of its lines already
     facts = [
@@ -94,10 +94,10 @@ class _Terminal:
 
 
 def terminal_approver(device: str = "/dev/tty") -> Approver:
-    """Return an approver that asks on the controlling terminal, and says no without one.
+    """Return an approver that asks on the controlling terminal, and denies without one.
 
     `yes` or `y` approves this call; `session` and `always` are remembered. Anything else, the
-    end of input and Ctrl-C are a no. What was typed before the question was shown does not count.
+    end of input and Ctrl-C deny it. What was typed before the question was shown does not count.
     """
 
     async def approve(question: Question) -> Answer:

@@ -24,7 +24,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], str]:
     """Return the values and the text they were read from.
 
     Raises:
-        TomlError: the bytes are no TOML that a person would write.
+        TomlError: the bytes are not TOML that a person would write.
     """
     try:
         text = data.decode()

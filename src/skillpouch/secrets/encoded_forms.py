@@ -74,7 +74,7 @@ def unspaced_forms_of(value: str) -> set[bytes]:
 
 
 def bytes_of(value: str) -> bytes:
-    """Return a secret as a program writes it; the environment may hold bytes that are no text."""
+    """Return a secret as a program writes it; the environment may hold bytes that are not text."""
     try:
         return value.encode(errors="surrogateescape")
     except UnicodeEncodeError:  # a surrogate that never was a byte
@@ -116,7 +116,7 @@ def _parsed(value: str) -> Any:
 
 
 def _as_decoded(raw: bytes) -> Iterator[str]:
-    """Yield what a secret that is no text becomes when output is decoded, if enough is left."""
+    """Yield what a secret that is not text becomes when output is decoded, if enough is left."""
     text = raw.decode(errors="replace")
     if len(text.replace("\ufffd", "")) >= _PART_CHARACTERS:
         yield text

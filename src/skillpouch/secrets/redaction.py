@@ -22,7 +22,7 @@ from skillpouch.text import clean
 # From here on a value is looked for everywhere and in every form.
 WHOLE_CHARACTERS = 6
 # From here on it is looked for as it is, and only as a whole word: `1234` is in many numbers.
-# A shorter one (`1`, `yes`, `on`) is no secret: taking it out would spoil every answer.
+# A shorter one (`1`, `yes`, `on`) is not secret: taking it out would spoil every answer.
 WORD_CHARACTERS = 4
 
 _WORD = rb"0-9A-Za-z_\x80-\xff"
@@ -94,7 +94,7 @@ class Redactor:
         done = b"".join(_replaced(raw, matches))
         try:
             return done.decode(errors="surrogatepass")
-        except UnicodeDecodeError:  # a secret that is no text ended inside a character
+        except UnicodeDecodeError:  # a secret that is not text ended inside a character
             return done.decode(errors="replace")
 
     def data(self, data: bytes) -> bytes:

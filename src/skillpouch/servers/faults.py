@@ -71,7 +71,7 @@ def said(error: SkillpouchError) -> str:
 
 
 class AddressError(SkillpouchError):
-    """A place to listen at that is none, or that nobody could be let in at safely."""
+    """An address at which a server cannot listen, or not safely."""
 
     code = "address"
 

@@ -127,7 +127,7 @@ def _simple(schema: Any, root: JsonSchema, depth: int) -> Iterator[JsonSchema]:
 
 
 def _with_type(schema: JsonSchema) -> JsonSchema:
-    if "enum" in schema:  # one that is no list, and so says nothing
+    if "enum" in schema:  # one that is not a list, and so says nothing
         schema = {key: value for key, value in schema.items() if key != "enum"}
     if isinstance(schema.get("type"), str):
         return schema

@@ -41,7 +41,7 @@ class Preview:
 
     `tools` are the tools it names, in order; `writes` are files it redirects into. An `opaque`
     script builds commands while it runs: what it will call is known only then. `error` is there
-    when it is no bash. `notes` say what will not work as it is written.
+    when it is not bash. `notes` say what will not work as it is written.
     """
 
     commands: tuple[str, ...] = ()

@@ -127,7 +127,7 @@ def list_value(text: str, schema: JsonSchema, root: JsonSchema) -> Any:
     value = _item(text, items, root)
     if value is not NO_VALUE:
         return [value]
-    # Only where one word is no item: a comma within text is text.
+    # Only where one word is not an item: a comma within text is text.
     values = [_item(part, items, root) for part in text.split(",")]
     return NO_VALUE if any(value is NO_VALUE for value in values) else values
 

@@ -1,4 +1,4 @@
-"""Ruby and Perl text with everything blanked that is no code, every position kept.
+"""Ruby and Perl text with everything blanked that is not code, every position kept.
 
 Both languages can only be parsed by running them; this knows enough of comments, strings,
 here-documents and regular expressions to look for words in what is left.

@@ -165,7 +165,7 @@ class CassetteSecretError(CassetteError):
 
 
 class CassetteFileError(CassetteError):
-    """A file that is no cassette, or of a version that is not known here."""
+    """A file that is not a cassette, or of a version that is not known here."""
 
     code = "cassette_file"
 

@@ -44,7 +44,7 @@ class UngrantedError(CallDeniedError):
 
 
 class ConsentNeededError(CallDeniedError):
-    """Somebody has to say yes, and nobody is there to be asked."""
+    """An approval is needed, and nobody is there to be asked."""
 
     code = "consent_needed"
 
@@ -165,7 +165,7 @@ class HashDiffersError(DownloadError):
 
 
 class PinDiffersError(HashDiffersError):
-    """A program is no longer the one that somebody vouched for."""
+    """A program is no longer the one that was approved."""
 
     code = "pin_differs"
 

@@ -61,7 +61,7 @@ def with_packages(packages: tuple[str, ...], new: Iterable[str]) -> tuple[str, .
 
 
 def real_path(path: str) -> str:
-    """Return where a path really leads, without links, `.` and `..`; "" for what is no path.
+    """Return where a path really leads, without links, `.` and `..`; "" for what is not a path.
 
     It need not exist: what is not there yet leads to where it would be.
     """

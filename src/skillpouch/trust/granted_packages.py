@@ -27,7 +27,7 @@ _MOST_FILES = 2_000
 
 
 def script_of(tool: Tool) -> tuple[Script, str | None] | None:
-    """Return the script of a tool that may declare packages, and its text when it is no file.
+    """Return the script of a tool that may declare packages, and its text when it is not a file.
 
     Inline Python is one as if it lay in the skill's folder: that is where what it needs is
     declared.

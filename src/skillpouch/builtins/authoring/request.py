@@ -27,7 +27,7 @@ _ONLY_HERE = re.compile(
 
 
 def is_javascript(code: str) -> bool:
-    """Tell whether a text that is no Python looks like JavaScript."""
+    """Tell whether a text that is not Python looks like JavaScript."""
     return _ONLY_HERE.search(code) is not None
 
 
@@ -292,7 +292,7 @@ def read_request(arguments: Mapping[str, Any]) -> ToolRequest:
 
 
 def _without_packages(source: str) -> str:
-    """Refuse a script block: whoever says yes to packages says it to a skill that people read."""
+    """Refuse a script block: packages are approved only for skills that a person can read."""
     if read_block(source) is None:
         return source
     raise ToolFaultError(

@@ -104,7 +104,7 @@ def _mark_of(start: bytes) -> tuple[bytes, str]:
 
 
 def is_binary(file: io.BufferedReader, encoding: str | None) -> bool:
-    """Tell whether a file is no text, by its first bytes."""
+    """Tell whether a file is not text, by its first bytes."""
     start = file.read(_SNIFFED)
     file.seek(0)
     return b"\0" in start and _mark_of(start)[1] == "utf-8" and encoding is None
@@ -131,7 +131,7 @@ def as_utf8(file: io.BufferedReader, encoding: str | None, path: str) -> LongLin
 class StoredText:
     r"""A text with `\n` only, and what is needed to write parts of it back as they were stored.
 
-    Bytes that are no UTF-8 stay what they are.
+    Bytes that are not UTF-8 stay what they are.
     """
 
     text: str

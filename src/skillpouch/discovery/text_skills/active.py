@@ -43,7 +43,7 @@ class TextSkill:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a skill in its one form; raise SkillNameError when it is none."""
+    """Return the name of a skill in its one form; raise SkillNameError when it cannot be one."""
     composed = normalize("NFC", name)
     if not _NAME.match(composed):
         raise SkillNameError(name)

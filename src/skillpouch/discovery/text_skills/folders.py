@@ -22,7 +22,7 @@ from skillpouch.runtime.removal import remove_tree
 
 
 class SkillTextError(SkillpouchError):
-    """A text that is no skill; `problems` are all that is wrong with it."""
+    """A text that is not a skill; `problems` are all that is wrong with it."""
 
     code = "skill_text"
 

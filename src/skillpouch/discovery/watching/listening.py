@@ -27,7 +27,7 @@ class Changes:
     """What one batch of edits changed. False when nothing did.
 
     A tool has changed when any file of its skill has. `problems` are all that keep the newest
-    files from being served, until they are mended.
+    files from being served, until that is corrected.
     """
 
     added: Names = field(default_factory=Names)

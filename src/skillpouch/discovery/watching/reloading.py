@@ -25,7 +25,7 @@ _SIGNS = {"frontmatter-missing", "frontmatter-unclosed", "description-missing", 
 def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:
     """Return what is wrong with a new version and was not with the one before; [] if it is whole.
 
-    Somebody who means it to be wrong has the old version served until it is mended.
+    The old version is served until that is corrected, even where it was meant.
     """
     known = {(problem.path, problem.code) for problem in before.problems}
     lost = [each for each in after.problems if _is_sign(each) and _key(each) not in known]

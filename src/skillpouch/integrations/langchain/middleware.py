@@ -25,7 +25,7 @@ from skillpouch.tools import Tool, qualified_wire_name
 
 _MOST_REMEMBERED = 4096
 
-# Which question: of which call of which conversation, and the how-manieth of it.
+# Which question: of which call of which conversation, and its number among them.
 Place = tuple[str, str, int]
 
 

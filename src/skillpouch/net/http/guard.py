@@ -136,7 +136,7 @@ class Guard(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ARG002
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,  # noqa: ARG002
     ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: a socket of this machine is no host."""
+        """Refuse: a socket of this machine is not a host."""
         raise ExchangeError("connect", f"{path} is not a host")
 
     async def sleep(self, seconds: float) -> None:

@@ -127,8 +127,8 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
-    `packages` are those that somebody said yes to: nothing else is installed, whatever is
-    declared. `text` is what a script holds that is no file; its path says which one it is, and
+    `packages` are those that were approved: nothing else is installed, whatever is
+    declared. `text` is what a script holds that is not a file; its path says which one it is, and
     nothing is there.
 
     One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever

@@ -133,7 +133,7 @@ def _kept_by_managers() -> list[Path]:
 
 
 async def _ask(executable: str, sandbox: Sandbox) -> Python | None:
-    """Let a Python say what it is, confined: nobody vouches for what lies on a search path."""
+    """Let a Python say what it is, confined: what lies on a search path is not trusted."""
     key = (executable, _modified(executable))
     if key not in _asked:
         with tempfile.TemporaryDirectory(prefix="skillpouch-python-") as folder:

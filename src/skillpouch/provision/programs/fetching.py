@@ -126,9 +126,9 @@ _SHA256 = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One file on the web; without a `sha256` somebody has to vouch for what comes.
+    """One file on the web; without a `sha256` somebody has to approve what comes.
 
-    It `is_pinned` when the hash is not the declaration's, but what somebody vouched for.
+    It `is_pinned` when the hash is not the declaration's, but of what was approved.
     """
 
     url: str
@@ -142,7 +142,7 @@ class Wanted:
         return sha256(f"{self.sha256} {self.url}".encode()).hexdigest()[:32]
 
     def held_to(self, pins: Iterable[str]) -> "Wanted":
-        """Return it with the hash that somebody vouched for; a declared hash stays."""
+        """Return it with the hash that was approved; a declared hash stays."""
         pinned = None if self.sha256 else pinned_hash(self.url, pins)
         return replace(self, sha256=pinned, is_pinned=True) if pinned else self
 

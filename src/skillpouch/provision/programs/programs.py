@@ -105,7 +105,7 @@ async def program_for(wanted: Wanted, terms: Terms) -> Path:
 
     Raises:
         DownloadError: it cannot be fetched, or is something else.
-        PinNeededError: no hash is known, and nobody vouched for what came.
+        PinNeededError: no hash is known, and nobody approved what came.
     """
     root = open_programs()
     known = await _known(root, wanted)

@@ -140,7 +140,7 @@ def _json(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that protobuf takes: half a character, as in a file name, is none."""
+    """Return text that protobuf takes: a lone surrogate, as in a file name, is not text."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -73,7 +73,7 @@ class Progress:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-# What a model cannot mend by writing its call differently is an error of the protocol.
+# What a model cannot correct by writing its call differently is an error of the protocol.
 _CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTERNAL_ERROR}
 
 

@@ -58,7 +58,7 @@ class Definitions:
 
 
 def definition(tool: Tool, modern: bool) -> McpTool:
-    """Return one tool; an older client is not shown an output that is no object."""
+    """Return one tool; an older client is not shown an output that is not an object."""
     return McpTool(
         name=tool.name,
         title=tool.id,

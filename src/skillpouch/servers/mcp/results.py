@@ -175,7 +175,7 @@ def _value(tool: Tool, result: ToolResult, links: Links, modern: bool) -> Any:
     value = result.structured
     if tool.name in AUTHORING_NAMES and isinstance(value, dict):
         value = {key: links.words(v, tool) if isinstance(v, str) else v for key, v in value.items()}
-    # Clients of the older protocol refuse a value that is no object; the text says it, too.
+    # Clients of the older protocol refuse a value that is not an object; the text says it, too.
     return value if modern or isinstance(value, dict) else None
 
 

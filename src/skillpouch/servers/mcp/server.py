@@ -102,7 +102,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
-        """ServedTools what is there and, if it is watched, what it becomes."""
+        """Serve what is there and, if it is watched, what it becomes."""
         if not self._watch:
             await self._offer.refresh()
             yield

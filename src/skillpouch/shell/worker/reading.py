@@ -21,7 +21,7 @@ _HIDING = frozenset(("eval", "source", ".", "bash", "sh", "command", "builtin", 
 
 
 def analyze_script(text: str) -> dict[str, Any]:
-    """Return what a script would run, without running it; `error` when it is no bash."""
+    """Return what a script would run, without running it; `error` when it is not bash."""
     try:
         return {"error": None, **Bash().analyze(text).to_dict()}
     except BashError as error:
@@ -69,7 +69,7 @@ class _Found(NamedTuple):
 
 
 def _found_in(script: str) -> _Found | None:
-    """Return what a script names, None when it is no bash."""
+    """Return what a script names, None when it is not bash."""
     return _found_before(script) if len(script) <= _SHORT else _found_in_text(script)
 
 

@@ -221,7 +221,7 @@ def named_types(code: Code) -> dict[str, Span]:
 
 
 def _end_of_alias(code: Code, position: int) -> int:
-    """An alias ends at `;`, or at a line whose first word is no operator."""
+    """An alias ends at `;`, or at a line whose first word is not an operator."""
     begin = position
     for _ in range(_LONGEST_ALIAS):
         token = code[position]

@@ -32,7 +32,7 @@ def text_of(token: Token) -> str:
         body = body[1:-1] if len(body) > 1 and body[-1] == body[0] else body[1:]
     if "\\" not in body:
         return body
-    # Two escapes may make one character; half a pair alone is no text.
+    # Two escapes may make one character; half a pair alone is not text.
     plain = _ESCAPE.sub(_unescape, body)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

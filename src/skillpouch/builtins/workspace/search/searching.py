@@ -240,7 +240,7 @@ def read_text(path: str) -> "str | None":
 
 
 def is_binary(start: bytes) -> bool:
-    """Tell whether a file is no text, by its first bytes."""
+    """Tell whether a file is not text, by its first bytes."""
     return b"\0" in start and "\0" in _decoded(start)
 
 
