@@ -250,7 +250,7 @@ class Function:
 class Hosted:
     """Something of the host that is given the whole call, and keeps its limits itself."""
 
-    what: str  # for whoever has to say yes
+    what: str  # for whoever has to approve it
     run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # of a ToolCall
     granted: tuple[Need, ...] = ()  # by the user who configured it
     writes_workspace: bool = False  # by itself, not only by calls of other tools

@@ -121,7 +121,7 @@ def split_pin(pin: str) -> tuple[str, str]:
 
 
 def pinned_hash(url: str, pins: Iterable[str]) -> str | None:
-    """Return the hash that an address must have, None when nobody vouched for any."""
+    """Return the hash that an address must have, None when none was approved."""
     wanted = url.partition("#")[0]
     return next((found for each, found in map(split_pin, pins) if each == wanted), None)
 

@@ -68,7 +68,7 @@ def declared_packages(tool: Tool, files: DeclaredFiles | None = None) -> tuple[N
 
 
 def package_needs(needs: Needs | None, where: str = "") -> Iterator[Need]:
-    """Return what a script declares as people say yes to it, one package after the other."""
+    """Return what a script declares, as people grant it, one package after the other."""
     if isinstance(needs, NodeNeeds):
         for package in needs.manifest.fetched:
             yield Need(kind="packages", value=f"{_NPM}{package}", asked_in=where)
@@ -108,7 +108,7 @@ def given_packages(
     """Return what may be installed for a script: what it declares, and what else it was given.
 
     Raises:
-        UngrantedError: it declares what nobody said yes to.
+        UngrantedError: it declares what nobody granted.
     """
     given = tuple(packages)
     asked = tuple(package_needs(needs))

@@ -106,7 +106,7 @@ class Grants:
     ) -> Grant:
         """Grant needs to a skill, beside what the same content was granted before.
 
-        `seen` is what whoever said yes was looking at: the grant is for that, and raises
+        `seen` is what whoever granted it was looking at: the grant is for that, and raises
         SkillChangedError when the skill is no longer it. `tools` are ids that an approver lets
         run from now on.
         """

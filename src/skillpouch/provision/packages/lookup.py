@@ -135,7 +135,7 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
 
     Raises:
-        UngrantedError: the skill declares packages that nobody said yes to.
+        UngrantedError: the skill declares packages that nobody granted.
         RequirementRefusedError: what the skill declares is not installed by Skillpouch.
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
