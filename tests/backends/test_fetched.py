@@ -120,7 +120,7 @@ def test_without_anybody_to_ask_the_denial_names_the_command_that_vouches(
         manager.call("x", {"a": "1"})
 
     assert caught.value.reasons[0] == (
-        f"{len(download.body)} bytes came from {download.host}, and no hash says that they are "
+        f"{len(download.body)} bytes came from {download.host}, and no hash confirms that they are "
         "the right ones"
     )
     command = f"skillpouch trust demo --program '{download.url}#sha256={download.digest}'"

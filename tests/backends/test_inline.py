@@ -179,7 +179,7 @@ def _bare(interpreter: str) -> Tool:
 
 
 async def test_an_interpreter_that_is_not_on_the_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandStartError, match="no interpreter of inline scripts") as caught:
+    with pytest.raises(CommandStartError, match="inline scripts cannot use it") as caught:
         await ToolExecutor([_bare("bsh")], workspace=tmp_path).execute("t")
 
     assert caught.value.hint.startswith("did you mean 'bash'")

@@ -188,7 +188,7 @@ def test_many_tools_can_be_deferred_in_responses_only(manager: SkillManager) -> 
     deferred = [each.get("name") for each in tools if each.get("defer_loading")]
     assert deferred == ["demo__add", "demo__echo", "demo__fail"]
     assert tools[-1] == {"type": "tool_search"}
-    with pytest.raises(ValueError, match="say api='responses'"):
+    with pytest.raises(ValueError, match="use api='responses'"):
         openai_tools(manager, defer="demo")
 
 

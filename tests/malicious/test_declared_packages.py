@@ -190,7 +190,7 @@ def test_the_code_of_define_tool_brings_no_packages(
 
     result = manager.call("define_tool", given)
 
-    assert "a tool made here brings no packages" in result.content
+    assert "such a tool has no packages" in result.content
     assert "fetch" not in [tool.name for tool in manager.tools]
     assert registry.asked == []
 

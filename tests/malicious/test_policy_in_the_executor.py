@@ -302,7 +302,7 @@ def test_a_destructive_function_asks_too() -> None:
         asked.append(question)
         return True
 
-    with pytest.raises(CallDeniedError, match="cannot be brought back"):
+    with pytest.raises(CallDeniedError, match="cannot be restored"):
         ToolExecutor([wipe]).execute_sync("wipe", {"path": "/x"})
     result = ToolExecutor([wipe], controls=Controls(approver=approve)).execute_sync(
         "wipe", {"path": "/y"}

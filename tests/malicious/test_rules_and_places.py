@@ -123,7 +123,7 @@ def test_a_rule_that_gives_something_and_names_no_place_is_refused_when_it_is_ma
 
 @pytest.mark.parametrize("path", ["skills", "./skills", "", "~nobody-at-all/x"])
 def test_a_path_that_begins_nowhere_is_refused(path: str) -> None:
-    with pytest.raises(RuleError, match="is no absolute path"):
+    with pytest.raises(RuleError, match="is not an absolute path"):
         github(path)
 
 

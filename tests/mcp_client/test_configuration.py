@@ -66,12 +66,12 @@ def test_a_program_and_an_address_are_read() -> None:
         ('name = "a"\ncommand = ["x"]\nurl = "https://x.example"', "either `command`"),
         ('command = ["x"]', "a short word"),
         ('name = "A B"\ncommand = ["x"]', "a short word"),
-        ('name = "a"\nurl = "ftp://x.example"', "no http or https address"),
-        ('name = "a"\nurl = "https://me:secret@x.example"', "no http or https address"),
+        ('name = "a"\nurl = "ftp://x.example"', "not an http or https address"),
+        ('name = "a"\nurl = "https://me:secret@x.example"', "not an http or https address"),
         ('name = "a"\ncommand = ["x"]\nread = ["relative"]', "absolute"),
         ('name = "a"\ncommand = ["x"]\ntimeout_seconds = 0', "above zero"),
         ('name = "a"\ncommand = ["x"]\ncomand = 1', "did you mean 'command'"),
-        ('name = "a"\ncommand = ["x"]\n[[mcp]]\nname = "a"\ncommand = ["y"]', "there twice"),
+        ('name = "a"\ncommand = ["x"]\n[[mcp]]\nname = "a"\ncommand = ["y"]', "appears twice"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, reason: str) -> None:

@@ -203,7 +203,7 @@ def test_no_pattern_makes_a_call_wait() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "(?=a)", "(a{1000}){1000}", "\ud800", "(" * 99])
 def test_an_expression_that_could_take_for_ever_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="no regular expression that Skillpouch takes"):
+    with pytest.raises(ValueError, match="not a regular expression that Skillpouch supports"):
         Regex(pattern)
 
 
@@ -293,7 +293,7 @@ def test_everything_wrong_with_a_rule_is_said_at_once() -> None:
 
     assert [problem.split(":")[0] for problem in raised.value.problems] == [
         "verdict is 'maybe'",
-        "'burn' is no effect",
-        "'gold' is no need",
+        "'burn' is not an effect",
+        "'gold' is not a need",
         "'host",
     ]

@@ -156,8 +156,8 @@ speed = 3
     assert refused(text) == [
         "policy-value 1: mode: is 'brave': use 'trusting' or 'careful' or 'strict'",
         (
-            "policy-value 3: require: 'moat' is no protection: there are fs, net, tree, signals, "
-            "memory, processes, syscalls"
+            "policy-value 3: require: 'moat' is not a protection: use one of fs, net, tree, "
+            "signals, memory, processes, syscalls"
         ),
         "policy-value 4: answer_seconds: must be a number above zero, up to 86400, not True",
         "policy-value 6: rules 1 ('first'): verdict: is None: use 'allow', 'ask' or 'deny'",
@@ -166,8 +166,8 @@ speed = 3
             "which means all"
         ),
         (
-            "policy-value 6: rules 1 ('first'): effects: 'burn' is none: there are read, write, "
-            "network, destructive, execute"
+            "policy-value 6: rules 1 ('first'): effects: 'burn' is not an effect: use one of read, "
+            "write, network, destructive, execute"
         ),
         (
             "policy-value 6: rules 1 ('first'): when 1: says nothing about 'a': add equals, glob, "
@@ -201,14 +201,14 @@ speed = 3
             "as 'git.push'"
         ),
         (
-            "policy-value 13: rules 2: examples: match 1: needs: 'iron' is no need: write one of "
-            "secret, host, read, write, packages, program, unconfined, or like "
+            "policy-value 13: rules 2: examples: match 1: needs: 'iron' is not a need: write one "
+            "of secret, host, read, write, packages, program, unconfined, or like "
             "'host:api.example.com'"
         ),
         "policy-value 13: rules 2: examples: match 1: arguments: must be a table, not 3",
         (
-            "policy-rule 13: rules 2: 'gold' is no need: write one of secret, host, read, write, "
-            "packages, program, unconfined, or like 'host:api.example.com'"
+            "policy-rule 13: rules 2: 'gold' is not a need: write one of secret, host, read, "
+            "write, packages, program, unconfined, or like 'host:api.example.com'"
         ),
         (
             "policy-value 21: limits 1: timeout_seconds: timeout_seconds must be a number above "
@@ -279,12 +279,12 @@ examples = {match = [{tool = "git.pull"}], no_match = [{tool = "git.push"}]}
         (b"\n" + b"a." * 100_000 + b"a = 1", "policy-syntax 2: a line with more than 100 dots"),
         (b"rules = 1", "policy-value 1: rules: must be a list of tables, not 1"),
         (b"require_journal = 1", "policy-value 1: require_journal: must be true or false, not 1"),
-        (b"mode = 0x" + b"f" * 5000, "policy-value 1: mode: is a huge number: say"),
-        ('mode = "\u202e"'.encode(), "policy-value 1: mode: is '\\u202e': say"),
+        (b"mode = 0x" + b"f" * 5000, "policy-value 1: mode: is a huge number: use"),
+        ('mode = "\u202e"'.encode(), "policy-value 1: mode: is '\\u202e': use"),
         ('"\u202e" = 1'.encode(), "policy-key None: '\\u202e': is not a key here"),
         (b'"" = 1', "policy-key None: '': is not a key here"),
-        (b"mode = '" + b"x" * 99 + b"'", f"policy-value 1: mode: is '{'x' * 59}…: say"),
-        (b"rules = [{verdict = 1}]", "policy-value 1: rules 1: verdict: is 1: say"),
+        (b"mode = '" + b"x" * 99 + b"'", f"policy-value 1: mode: is '{'x' * 59}…: use"),
+        (b"rules = [{verdict = 1}]", "policy-value 1: rules 1: verdict: is 1: use"),
         (b"[grants]", "policy-place 1: grants: grants are made by `skillpouch trust NAME`"),
         (
             b"[[requests]]",

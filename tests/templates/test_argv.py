@@ -149,7 +149,7 @@ def test_a_dash_is_fine_where_it_cannot_be_a_flag() -> None:
 def test_a_nul_or_half_a_character_is_refused() -> None:
     with pytest.raises(FillError, match="NUL"):
         words("x${a}", {"a": "b\0c"})
-    with pytest.raises(FillError, match="half a character"):
+    with pytest.raises(FillError, match="a lone surrogate"):
         words("x${a}", {"a": "\ud800"})
 
 

@@ -359,4 +359,4 @@ def test_a_watcher_polls_when_inotify_is_used_up(root: Path) -> None:
     )
 
     assert ran.stdout == "('demo',)\n", ran.stderr
-    assert "looking for them instead" in ran.stderr
+    assert "polling instead" in ran.stderr

@@ -38,7 +38,7 @@ async def test_a_server_does_not_listen_to_a_network_without_a_token(
 ) -> None:
     settings = HttpSettings(address=Address(host=host, port=0))
 
-    with pytest.raises(AddressError, match="nobody would ask who they are"):
+    with pytest.raises(AddressError, match="without authentication"):
         await McpServer(new_manager()).serve_http(settings)
 
 
