@@ -51,7 +51,7 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
         if not path.endswith(_SOURCES):
             continue
         declared = _declared(path, script, files)
-        for each in infer_packages(path, files, declared=declared, installed=_installed()):
+        for each in infer_packages(path, files, declared=declared, installed=_Installed()):
             earlier = found.get(each.package)
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
@@ -136,6 +136,25 @@ def _dependencies(text: str) -> list[str]:
     kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
     tables = [value.get(kind) for kind in kinds] if isinstance(value, dict) else []
     return [name for table in tables if isinstance(table, dict) for name in table]
+
+
+class _Installed(Mapping[str, list[str]]):
+    """Which packages this machine has a module from; looked for when a module is no part of Python.
+
+    That reads the metadata of every package, and most scripts import none.
+    """
+
+    def __getitem__(self, module: str) -> list[str]:
+        return _installed()[module]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_installed())
+
+    def __len__(self) -> int:
+        return len(_installed())
+
+    def __bool__(self) -> bool:
+        return True  # without looking
 
 
 @cache
