@@ -195,7 +195,7 @@ def test_a_tool_that_is_not_ready_says_so_to_the_model(write_skill: WriteSkill) 
 
 @pytest.mark.parametrize("wrong", [{"naming": "dots"}, {"skills": "all"}])
 def test_a_wrong_word_is_refused_at_once(tmp_path: Path, wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="say '"):
+    with pytest.raises(ValueError, match="use '"):
         create_langchain_tools(SkillManager(tmp_path), **wrong)  # type: ignore[arg-type]
 
 
