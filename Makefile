@@ -2,6 +2,8 @@
 # As root on Debian, missing Debian packages are installed; otherwise they are named.
 
 PYTHON ?= python3
+# If it were set, every process that a test starts would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 CORE := .venv/.core
 READY := .venv/.ready
@@ -75,14 +77,14 @@ types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
 # What a test costs is said by its markers: see CONTRIBUTING.md, "Tests".
-FETCHED := $(PROGRAMS) $(CLIENTS) $(GENERATOR)
+FETCHED := $(CLIENTS) $(GENERATOR)
 
 test: $(READY) $(FETCHED) interpreters  ## every behaviour once
 	$(BIN)/pytest -n auto -m "not exhaustive"
 
 test-all: test exhaustive extras  ## make test, then everything that it leaves out
 
-exhaustive: $(READY) $(FETCHED) interpreters  ## further tiers, all combinations, long runs
+exhaustive: $(READY) $(FETCHED) $(PROGRAMS) interpreters  ## further tiers, all combinations, long runs
 	$(BIN)/pytest -n auto -m exhaustive
 
 fast: $(READY)  ## the quick tests, in under a minute

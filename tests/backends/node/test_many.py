@@ -12,6 +12,7 @@ import pytest
 from skillpouch import SkillManager
 from tests.backends.node.cases import handler
 from tests.backends.node.conftest import NewManager
+from tests.effort import few_or_many
 
 pytestmark = pytest.mark.slow
 
@@ -93,8 +94,9 @@ async def test_calls_are_answered_while_waiting_nodes_are_killed(manager_of: New
 
 
 @pytest.mark.timeout(180)
-def test_two_hundred_calls_leave_memory_descriptors_and_processes_flat(
-    manager_of: NewManager,
+@few_or_many("calls", 40, 200)
+def test_hundreds_of_calls_leave_memory_descriptors_and_processes_flat(
+    manager_of: NewManager, calls: int
 ) -> None:
     manager = manager_of(WHO)
     folder = workspace_of(manager)
@@ -103,7 +105,7 @@ def test_two_hundred_calls_leave_memory_descriptors_and_processes_flat(
     settle(folder)
     before = held()
 
-    for _ in range(200):
+    for _ in range(calls):
         assert manager.call("who").outcome == "ok"
     settle(folder)
     after = held()

@@ -9,7 +9,7 @@ from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.recipe import find_python
 from tests.execution.warm_calls import Skill
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 LOOKS = """
 import sys

@@ -14,7 +14,7 @@ from tests.signatures.python.real_programs import (
     record,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.timeout(300)]
 
 
 @cache
