@@ -484,3 +484,11 @@ def fault_of(error: OSError, path: str) -> ToolFaultError:
             return ToolFaultError("conflict", f"{path!r}: {said}")
         case _:
             return ToolFaultError("unsupported", f"{path!r}: {said}")
+
+
+def look(path: str) -> Stamp | None:
+    """Return the stamp of what is at a path, None when there is nothing."""
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):
+        return None

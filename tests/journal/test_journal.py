@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.journal.journal import Journal, user_journal
+from skillpouch.journal.journal import Journal, Retention, keep_small, user_journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry, Finished, Started
-from skillpouch.journal.retention import Retention, keep_small
 from skillpouch.journal.store import FILE_NAME, NoSuchCallError
 from tests.journal.conftest import ReadAll
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.journal.journal import Journal
+from skillpouch.journal.journal import Journal, Retention, keep_small, prune
 from skillpouch.journal.records import Finished, Started
-from skillpouch.journal.retention import Retention, keep_small, prune
 from tests.journal.conftest import ReadAll
 
 pytestmark = pytest.mark.slow

@@ -299,7 +299,7 @@ def test_who_waits_too_long_is_told(
 
     skill = make_skill()
     grants.grant(skill, [SECRET])
-    monkeypatch.setattr("skillpouch.trust.private_folder._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("skillpouch.trust.grants._PATIENCE_SECONDS", 0.05)
     with (folder / ".lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 

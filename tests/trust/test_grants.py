@@ -22,8 +22,7 @@ from skillpouch.trust.errors import (
     UngrantedError,
 )
 from skillpouch.trust.grant import Grant, missing, needs_of
-from skillpouch.trust.grants import Grants
-from skillpouch.trust.private_folder import user_name
+from skillpouch.trust.grants import Grants, user_name
 from skillpouch.trust.review import Change, review_skill
 from skillpouch.untrusted_files import stamp_of
 from tests.conftest import WriteSkill

@@ -16,9 +16,9 @@ import click
 from skillpouch.cli.options import common_options
 from skillpouch.cli.output import print_table
 from skillpouch.environment import state_directory
+from skillpouch.journal.journal import Retention, prune
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry
-from skillpouch.journal.retention import Retention, prune
 from skillpouch.journal.store import FILE_NAME
 from skillpouch.results import Outcome
 from skillpouch.text import clean

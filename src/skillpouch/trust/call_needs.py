@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from skillpouch.declarations.packages.declared_files import DeclaredFiles, look
+from skillpouch.declarations.packages.declared_files import DeclaredFiles
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
@@ -20,7 +20,7 @@ from skillpouch.trust.granted_packages import (
     of_one_tool,
 )
 from skillpouch.trust.requested import asks_of
-from skillpouch.untrusted_files import CannotReadError, Stamp
+from skillpouch.untrusted_files import CannotReadError, Stamp, look
 
 _MOST_KNOWN = 4096
 _IN_BODY = "(## Configuration)"

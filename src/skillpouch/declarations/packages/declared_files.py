@@ -10,9 +10,9 @@ from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
     Stamp,
+    look,
     read_inside,
     require_inside,
-    stamp_of,
 )
 
 
@@ -105,11 +105,3 @@ class DeclaredFiles:
         except CannotReadError:
             return False
         return path.is_dir()
-
-
-def look(path: str) -> Stamp | None:
-    """Return the stamp of what is at a path, None when there is nothing."""
-    try:
-        return stamp_of(os.stat(path))
-    except (OSError, ValueError):
-        return None

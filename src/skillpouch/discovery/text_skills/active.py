@@ -12,6 +12,7 @@ from unicodedata import normalize
 from skillpouch.declarations.frontmatter import cut, read_frontmatter
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.text_skills.folders import (
+    TEXT_HOME,
     Files,
     Forget,
     Kept,
@@ -190,7 +191,7 @@ class ActiveSkills:
     def hold(self, name: str) -> tuple[Tool, Kept | None]:
         """Find a tool; what it runs stays where it is until `let_go` is told that it is over."""
         tool = self.added.get(name)
-        if not tool.home:
+        if TEXT_HOME.match(tool.home) is None:  # most often
             return tool, None
         for _ in range(_MOST_TRIES):
             kept = hold(tool.home) if is_text_home(tool.home) else None

@@ -129,7 +129,7 @@ _PROCESSES = "processes"
 _USERS = "used-by"
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _KEY = re.compile(r"[0-9a-f]{40}\Z")
-_HOME = re.compile(r".*/texts/[0-9a-f]{40}/[^/]+\Z", re.DOTALL)
+TEXT_HOME = re.compile(r".*/texts/[0-9a-f]{40}/[^/]+\Z", re.DOTALL)
 _ABOVE = re.compile(r".*/texts/[0-9a-f]{40}/", re.DOTALL)
 
 Files = Mapping[str, str]  # by path below the skill's folder; every path is ours
@@ -225,7 +225,7 @@ def keep(files: Files, name: str) -> Kept:
 
 def is_text_home(home: str) -> bool:
     """Tell whether a skill's folder is one of these, and not its author's."""
-    return _HOME.match(home) is not None
+    return TEXT_HOME.match(home) is not None
 
 
 def path_in_text(path: str) -> str:

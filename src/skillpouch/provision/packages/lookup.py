@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.declarations.packages.declared_files import DeclaredFiles, InstallError, look
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, InstallError
 from skillpouch.declarations.packages.needs import Needs, NodeNeeds, read_needs
 from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
@@ -21,7 +21,7 @@ from skillpouch.provision.packages.recipe import Recipe, Sandbox, find_python, o
 from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
 from skillpouch.tools import Script
 from skillpouch.trust.granted_packages import given_packages
-from skillpouch.untrusted_files import Stamp
+from skillpouch.untrusted_files import Stamp, look
 
 # Where pip puts the programs of packages that are installed beside Skillpouch.
 _PROGRAMS = Path(sys.executable).parent
