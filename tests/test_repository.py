@@ -5,10 +5,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import skillpouch
+from skillpouch.runtime.loop_thread import run_blocking
 
 REPOSITORY = Path(__file__).parent.parent
 SOURCE = REPOSITORY / "src" / "skillpouch"
@@ -285,3 +287,32 @@ def test_the_help_of_the_command_line_names_every_command() -> None:
         command = cli.commands.get(name) or cli.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
         assert command.get_short_help_str(200).split()[0] == said.split()[0]
+
+
+def test_a_warm_call_passes_through_few_files(tmp_path: Path) -> None:
+    scripts = tmp_path / "skills/demo/scripts"
+    scripts.mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    (scripts.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Demo.\n---\n")
+    (scripts / "hello.py").write_text('def handler(args):\n    return "hello"\n')
+    manager = skillpouch.SkillManager(tmp_path / "skills", workspace=tmp_path / "work")
+    touched: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            touched.add(str(Path(frame.f_code.co_filename).relative_to(SOURCE)))
+
+    async def call() -> None:
+        for _ in range(20):  # until a process waits for it
+            await manager.acall("demo.hello")
+        sys.setprofile(note)
+        try:
+            await manager.acall("demo.hello")
+        finally:
+            sys.setprofile(None)
+
+    run_blocking(call())  # on the thread on which calls run, so that all of it is seen
+
+    assert "executor.py" in touched
+    assert "execution/zygote/wire.py" in touched
+    assert len(touched) <= 45

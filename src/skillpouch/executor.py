@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
-from skillpouch.backends.exchange_folder import forget_skill
+from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.own_tools import workspace_tools
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
 from skillpouch.controls import Controls

@@ -4,7 +4,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.job_channel import (
     Finished,
     Ineligible,
@@ -13,6 +12,7 @@ from skillpouch.execution.job_channel import (
     Ready,
     read_reply,
 )
+from skillpouch.execution.streams import Capture, save_output
 from skillpouch.results import Captured
 
 
@@ -75,7 +75,7 @@ def test_a_tool_cannot_point_the_saved_output_somewhere_else(tmp_path: Path) -> 
 
 def test_a_full_disk_does_not_fail_the_call() -> None:
     fd = os.open("/dev/full", os.O_WRONLY)
-    from skillpouch.execution.capture import SavedOutput
+    from skillpouch.execution.streams import SavedOutput
 
     saved = SavedOutput(Path("/dev/full"), fd)
     saved.write(b"x")

@@ -150,7 +150,7 @@ def test_a_folder_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.promise("limit-7")
 def test_large_arguments_of_a_killed_host_are_removed_by_the_next(tmp_path: Path) -> None:
     program = (
-        "import sys; from skillpouch.backends.exchange_folder import exchange_folder\n"
+        "import sys; from skillpouch.backends.delivery import exchange_folder\n"
         "from pathlib import Path\n"
         "folder = exchange_folder('skill', Path('workspace'))\n"
         "(folder / 'arguments').write_text('secret')\n"

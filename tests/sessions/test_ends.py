@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SessionManager
-from skillpouch.backends.exchange_folder import process_folder
+from skillpouch.backends.delivery import process_folder
 from skillpouch.sessions import SessionEndedError, UnknownSessionError
 from tests.runtime.test_removal import nest
 from tests.sessions.conftest import data, files, processes_in, say, state

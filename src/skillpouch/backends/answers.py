@@ -8,8 +8,8 @@ from typing import Any
 
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
-from skillpouch.execution.capture import save_output
 from skillpouch.execution.command import Ended
+from skillpouch.execution.streams import save_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.results import Captured, ToolResult
 from skillpouch.text import clean

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from skillpouch.calls import ToolCall
-from skillpouch.execution.capture import kept_output
+from skillpouch.execution.streams import kept_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from skillpouch.results import ToolResult
 from skillpouch.runtime.idle_threads import run_in_idle_thread

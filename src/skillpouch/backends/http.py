@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import CommandStartError, InvalidArgumentsError
-from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import TIMED_OUT
+from skillpouch.execution.streams import Capture, save_output
 from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.needs import Need
 from skillpouch.net.http.bodies import is_text, media_type, shown_headers, value_of

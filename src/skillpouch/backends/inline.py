@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from skillpouch.backends.delivery import delivery_of_declared
-from skillpouch.backends.exchange_folder import inline_file
+from skillpouch.backends.delivery import delivery_of_declared, inline_file
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS

@@ -9,13 +9,18 @@ from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
     delivery_of,
+    exchange_folder,
     given_variables,
     python_variables,
     skill_variables,
 )
-from skillpouch.backends.exchange_folder import exchange_folder
-from skillpouch.backends.programs import warm_process_for
-from skillpouch.backends.reach import RUNNERS, Reach, confinement_of, refuse_planted
+from skillpouch.backends.programs import (
+    RUNNERS,
+    Reach,
+    confinement_of,
+    refuse_planted,
+    warm_process_for,
+)
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError

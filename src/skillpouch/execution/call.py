@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from skillpouch.execution.capture import Capture, save_output
 from skillpouch.execution.command import Command, Filter
 from skillpouch.execution.job_channel import Finished, Lost, Reply
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.sandbox_client import SandboxClient
+from skillpouch.execution.streams import Capture, save_output
 from skillpouch.execution.unsandboxed import UnsandboxedProcess
 from skillpouch.results import Captured, Stream
 from skillpouch.runtime.loop_thread import UncancellableFuture

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillpouch.backends.exchange_folder import forget_skill
+from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.tools import authoring_tools
 from skillpouch.builtins.workspace.context import WorkspaceSession

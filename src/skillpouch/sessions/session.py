@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Protocol
 
-from skillpouch.backends.exchange_folder import forget_skill, forget_workspace
+from skillpouch.backends.delivery import forget_skill, forget_workspace
 from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.calls import OnOutput
 from skillpouch.discovery.text_skills.active import ActiveSkills

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from skillpouch.calls import ToolCall
-from skillpouch.execution.capture import kept_output
+from skillpouch.execution.streams import kept_output
 from skillpouch.results import Captured, Outcome, ToolResult
 from skillpouch.shell.errors import StateTokenError
 from skillpouch.text import clean

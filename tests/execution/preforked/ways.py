@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from skillpouch.backends.programs import warm_process_for
-from skillpouch.backends.reach import RUNNERS
+from skillpouch.backends.programs import RUNNERS, warm_process_for
 from skillpouch.backends.script import _shared
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement

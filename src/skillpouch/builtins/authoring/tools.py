@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from skillpouch.backends.exchange_folder import forget_skill
+from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.request import (
     LANGUAGES,
