@@ -23,11 +23,11 @@ exec "$0" -c "$1"
 LOOK = """
 import asyncio, json, socket
 from skillpouch.provision.programs.fetching import web_opener
-from skillpouch.execution.proxy.allowlist import Allowlist as ProxyGranted, RefusedHostError
+from skillpouch.execution.proxy.allowlist import Allowlist, RefusedHostError
 from skillpouch.execution.proxy.dialer import Dialer
 from skillpouch.net.hosts import Host
 from skillpouch.net.http.guard import InsideAddressError
-from skillpouch.net.http.guard import Allowlist, Guard
+from skillpouch.net.http.guard import GrantedHosts, Guard
 
 reached = []
 
@@ -43,7 +43,7 @@ async def tried(way):
 async def look(name, address, port, hosts):
     async def resolve(_):
         return [address]
-    guard = Guard(Allowlist(hosts=hosts), resolve=resolve)
+    guard = Guard(GrantedHosts(hosts=hosts), resolve=resolve)
     uplink = Dialer(most=4, resolve=resolve)
     asked = Host(name, port, is_address=False)
     async def fetch():
@@ -53,7 +53,7 @@ async def look(name, address, port, hosts):
     return [
         await tried(asyncio.wait_for(guard.connect_tcp(name, port), 0.5)),
         await tried(asyncio.wait_for(
-            uplink.dial(asked, ProxyGranted(hosts=hosts, skill="demo")), 0.5)),
+            uplink.dial(asked, Allowlist(hosts=hosts, skill="demo")), 0.5)),
         await tried(asyncio.wait_for(fetch(), 0.5)),
     ]
 
