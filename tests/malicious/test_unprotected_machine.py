@@ -27,7 +27,7 @@ RUN = {"scripts/run.sh": "echo ran; touch ran\n"}
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All calls go to an engine of a machine that has no protection at all."""
     engine = Engine(machine=Machine())
-    monkeypatch.setattr(engine, "_engine", engine)
+    monkeypatch.setattr("skillpouch.execution.engine._engine", engine)
     yield
     run_blocking(engine.close())
 
@@ -99,7 +99,7 @@ def test_a_consent_is_not_for_a_machine_that_could_but_failed(
     manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = Engine()  # which finds out what this machine can do
-    monkeypatch.setattr(engine, "_engine", engine)
+    monkeypatch.setattr("skillpouch.execution.engine._engine", engine)
     manager = manager_of(RUN, limits=Limits(processes=10**9))  # more than a kernel has numbers for
     Grants().give_consent()
 
@@ -118,7 +118,7 @@ def test_a_handler_runs_and_is_held_where_there_are_no_namespaces(
 ) -> None:
     machine = replace(probe(), namespaces=False, user_namespace=False, own_proc=False)
     engine = Engine(machine=replace(machine, pid_limit=False))
-    monkeypatch.setattr(engine, "_engine", engine)
+    monkeypatch.setattr("skillpouch.execution.engine._engine", engine)
     (workspace.parent / "outside").write_text("s3cret")
     handler = "def handler(args):\n    return open(args['path']).read()\n"
     (workspace / "inside").write_text("fine")
