@@ -1,4 +1,4 @@
-"""`skillpouch script` beyond what seed 002 asks for."""
+"""`skillpouch script` beyond what the Bashkit document asks for."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What scripts can do beyond the seed, and what they cannot: limits, states, files, people."""
+"""What scripts can do beyond the document, and what they cannot: limits, states, files, people."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Seed 003, binary tools: its examples as they stand, or what is said about what is missing."""
+"""A3S Box, binary tools: its examples as they stand, or what is said about what is missing."""
 
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def test_the_binary_example_runs_with_its_words_for_up_to_sixty_seconds(
 def test_output_is_limited_to_100_kb_and_whole_in_a_file(
     write_skill: WriteSkill, work: Path
 ) -> None:
-    # The seed cuts without a word; here the middle is left out, counted, and kept in a file.
+    # The document cuts without a word; here the middle is left out, counted, and kept in a file.
     files = {"bin/my-tool": "#!/bin/sh\nhead -c 300000 /dev/zero | tr '\\0' x\n"}
     home = write_skill("my-skill", MY_BINARY.format(path="bin/my-tool"), files=files)
     (home / "bin/my-tool").chmod(0o755)

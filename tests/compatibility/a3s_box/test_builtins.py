@@ -1,4 +1,4 @@
-"""Seed 003, the seven built-in tools: what each is for, and that nothing takes its place."""
+"""A3S Box, the seven built-in tools: what each is for, and that nothing takes its place."""
 
 from pathlib import Path
 

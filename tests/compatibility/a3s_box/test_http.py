@@ -1,4 +1,4 @@
-"""Seed 003, HTTP tools: its examples as they stand, against a real server, or the fix for them."""
+"""A3S Box, HTTP tools: its examples as they stand, against a real server, or the fix for them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Seed 003, inline scripts: its examples as they stand."""
+"""A3S Box, inline scripts: its examples as they stand."""
 
 import shutil
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_the_chunk_text_example_gives_its_chunks(
     assert result.output.splitlines() == [f"Chunk {line} chars" for line in lines]
 
 
-# The seed's table of interpreters, and how each reads an argument by its own variable.
+# The document's table of interpreters, and how each reads an argument by its own variable.
 READING = {
     "bash": 'printf "%s" "$TOOL_ARG_CITY"',
     "sh": 'printf "%s" "$TOOL_ARG_CITY"',

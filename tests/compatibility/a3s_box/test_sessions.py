@@ -1,4 +1,4 @@
-"""Seed 003, API reference: ToolExecutor and SessionManager, with the seed's own skills."""
+"""A3S Box, API reference: ToolExecutor and SessionManager, with the document's own skills."""
 
 from pathlib import Path
 
@@ -219,7 +219,7 @@ async def test_several_skills_are_active_side_by_side() -> None:
     await session_manager.destroy_session(session_id)
 
 
-# Seed 001 FR-204.3: "System SHOULD cache discovered tools to avoid re-scanning on each call".
+# Script discovery FR-204.3: "System SHOULD cache discovered tools to avoid re-scanning …".
 def test_tools_are_read_once_and_given_again(tmp_path: Path) -> None:
     home = tmp_path / "my-skill"
     home.mkdir()

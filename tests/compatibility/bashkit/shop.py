@@ -1,4 +1,4 @@
-"""The e-commerce tools of seed 002, in Python."""
+"""The e-commerce tools of the Bashkit document, in Python."""
 
 import json
 from typing import Any, Literal
@@ -53,7 +53,7 @@ def echo_params(args: ToolArgs) -> str:
 
 
 def shop(engine: Engine = "inproc") -> ScriptedTool:
-    """Return the seed's example, each tool a definition and a callback."""
+    """Return the document's example, each tool a definition and a callback."""
     return (
         ScriptedTool.builder("ecommerce_api", engine=engine)
         .short_description("Users, orders, stock and discounts of a shop")

@@ -1,4 +1,4 @@
-"""Seed 002: how a scripted tool is built, and what it says about itself."""
+"""Bashkit: how a scripted tool is built, and what it says about itself."""
 
 import json
 

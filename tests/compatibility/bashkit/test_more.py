@@ -1,4 +1,4 @@
-"""Seed 002 and what goes beyond it: statuses, limits, parallel calls, results, finding commands."""
+"""Bashkit and what goes beyond it: statuses, limits, parallel calls, results, finding commands."""
 
 import asyncio
 import json

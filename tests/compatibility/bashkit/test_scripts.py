@@ -1,4 +1,4 @@
-"""Seed 002: flags, pipes, variables, loops, errors and status, in both engines."""
+"""Bashkit: flags, pipes, variables, loops, errors and status, in both engines."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Seed 002 over skills: each tool of a manager is a command, by the same spine as every call."""
+"""Bashkit over skills: each tool of a manager is a command, by the same spine as every call."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Seed 004 §6 (restrictions, secrets) and §11: what a handler sees and what it cannot reach."""
+"""Skill Tools §6 (restrictions, secrets) and §11: what a handler sees and what it cannot reach."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ def test_each_invocation_is_independent(write_skill: WriteSkill, name: str, sour
 
 
 # "The runtime or deployment environment is responsible for providing these variables" cannot mean
-# all of the host's: the environment is made from an allow-list (design.md §4), and a variable that
+# all of the host's: the environment is made from an allow-list (Skillpouch), and a variable that
 # a skill documents is given by a grant (§5), not because it happens to be set.
 @pytest.mark.parametrize("name", ["key.js", "key.py"])
 def test_a_handler_that_reads_a_documented_secret_is_refused_with_the_command_that_grants_it(

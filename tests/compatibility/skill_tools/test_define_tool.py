@@ -1,4 +1,4 @@
-"""Seed 004 §8: `define_tool` and `remove_tool`, with the seed's types and the seed's layout."""
+"""Skill Tools §8: `define_tool` and `remove_tool`, with the document's types and layout."""
 
 import json
 from pathlib import Path
@@ -36,9 +36,9 @@ def manager(tmp_path: Path) -> SkillManager:
 def test_the_parameters_are_those_of_the_seed(manager: SkillManager) -> None:
     define, remove = (manager.get_tool(name) for name in ("define_tool", "remove_tool"))
 
-    seed = ["name", "description", "parameters", "code", "persistent"]
-    assert [*define.input_schema["properties"]] == [*seed, "language"]
-    for name in seed:
+    theirs = ["name", "description", "parameters", "code", "persistent"]
+    assert [*define.input_schema["properties"]] == [*theirs, "language"]
+    for name in theirs:
         kinds = define.input_schema["properties"][name]["type"]
         assert "string" in (kinds if isinstance(kinds, list) else [kinds])
     assert [*remove.input_schema["properties"]] == ["name"]

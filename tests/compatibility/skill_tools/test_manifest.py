@@ -1,4 +1,4 @@
-"""Seed 004 §5 and the registration of §7: `tools.json`, field by field and rule by rule."""
+"""Skill Tools §5 and the registration of §7: `tools.json`, field by field and rule by rule."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -223,7 +223,7 @@ def test_a_name_used_twice_in_one_manifest_is_reported_and_the_first_stays(
 
 
 # "Use the tool from the last-loaded skill" alone would let one skill silently stand in for
-# another: design.md §3 keeps the other reachable as `skill__tool`, and reports it.
+# another: Skillpouch keeps the other reachable as `skill__tool`, and reports it.
 def test_of_two_skills_with_one_tool_name_the_last_loaded_keeps_it(
     write_files: WriteFiles,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Seed 004 §1, §4, §6, §7 and §9: the layout of a skill, where skills are found, what stays valid.
+"""Skill Tools §1, §4, §6, §7 and §9: the layout of a skill, where skills are found, what is valid.
 
 §5 has a file of its own; delivering arguments, results, errors and secrets (§6), dynamic tools (§8)
 and the stub's answer are about running and listed in README.md beside this file.

@@ -1,4 +1,4 @@
-"""Seed 004 §6: what a handler returns, and how it fails."""
+"""Skill Tools §6: what a handler returns, and how it fails."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -99,7 +99,7 @@ def test_a_handler_that_fails_answers_with_an_error_and_its_message(
 
     assert (result.outcome, result.is_error) == ("failed", True)
     assert result.structured == {"error": "no such city"}
-    # design.md §3 adds stderr: the object comes first, on a line of its own.
+    # Skillpouch adds stderr: the object comes first, on a line of its own.
     assert json.loads(result.content.splitlines()[0]) == {"error": "no such city"}
 
 

@@ -1,4 +1,4 @@
-"""Seed 004 §6: how a handler is called in every language, and what it receives."""
+"""Skill Tools §6: how a handler is called in every language, and what it receives."""
 
 import json
 from collections.abc import Callable, Mapping

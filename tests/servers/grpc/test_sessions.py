@@ -1,4 +1,4 @@
-"""A session over the wire, as seed 003 has it: activate a skill, call its tools, deactivate it."""
+"""A session over the wire, as A3S Box has it: activate a skill, call its tools, deactivate it."""
 
 import json
 

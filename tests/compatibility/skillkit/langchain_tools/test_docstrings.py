@@ -1,8 +1,8 @@
-"""Seed 000 §4 and §11.1: what a script says about itself in its first comment or docstring.
+"""LangChain tools §4 and §11.1: what a script says about itself in its first comment or docstring.
 
-The seed's own regular expressions cannot hold: the group for line comments is lazy and always
+The document's own regular expressions cannot hold: the group for line comments is lazy and always
 matches nothing, and blank lines are dropped before "stop at blank line" looks for them. The text
-around them says what was meant, and design.md §3 repeats it: the first paragraph, cut at 256.
+around them says what was meant, and Skillpouch repeats it: the first paragraph, cut at 256.
 """
 
 from collections.abc import Callable, Mapping
@@ -195,8 +195,8 @@ def test_script_metadata_holds_the_four_facts_of_the_roadmap(tmp_path: Path) -> 
     )
 
 
-# §4.4 falls back to an empty description. That cannot hold for a tool: seed 001 FR-202.4 asks for
-# a default and design.md §3 decides for `Execute {script}`; extract_docstring still answers "".
+# §4.4 falls back to an empty description. That cannot hold for a tool: FR-202.4 asks for
+# a default and Skillpouch decides for `Execute {script}`; extract_docstring still answers "".
 def test_a_tool_whose_script_says_nothing_still_has_a_description(write_files: WriteFiles) -> None:
     root = write_files(
         {

@@ -1,4 +1,4 @@
-"""Seed 000 §5.4: the errors of scripts, their facts, their texts and their tree."""
+"""LangChain tools §5.4: the errors of scripts, their facts, their texts and their tree."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_restriction_names_the_skill_and_what_it_allows() -> None:
 
 
 # §5.4 derives all three from langchain_core.tools.base.ToolError, which does not exist
-# (notes/dependencies.md); design.md §2 draws the tree they stand in.
+# (notes/dependencies.md); Skillpouch draws the tree they stand in.
 def test_the_script_errors_stand_in_one_tree() -> None:
     assert issubclass(ScriptTimeoutError, ScriptExecutionError)
     assert issubclass(ScriptExecutionError, SkillInvocationError)

@@ -1,6 +1,6 @@
-"""Seed 000 through LangChain: 1 + N tools, names, inputs, answers, errors, blocking and awaited.
+"""LangChain tools: 1 + N tools, names, inputs, answers, errors, blocking and awaited.
 
-`naming="dotted"` where the seed asserts dots; design.md §3 sends wire names by default, since
+`naming="dotted"` where the document asserts dots; Skillpouch sends wire names by default, since
 OpenAI and Anthropic reject dots.
 """
 
@@ -123,7 +123,7 @@ def test_the_models_of_the_seed_hold_what_they_are_given() -> None:
     assert SkillInput().arguments == ""
 
 
-# §3: an untyped script takes `data`. §8.3 wants no typed fields at all; design.md §3 types a
+# §3: an untyped script takes `data`. §8.3 wants no typed fields at all; Skillpouch types a
 # script whenever it can be known.
 def test_a_script_that_says_nothing_of_its_input_takes_free_form_json(
     write_files: WriteFiles,
@@ -163,7 +163,7 @@ def test_a_success_is_a_tool_message_without_error(write_files: WriteFiles) -> N
     )
 
 
-# §5.3: the wrapper of a failure, with the very text of the seed.
+# §5.3: the wrapper of a failure, with the very text of the document.
 def test_a_failure_is_a_tool_message_with_error_and_stderr(write_files: WriteFiles) -> None:
     tool = failing(write_files, 'echo "Error: Invalid PDF format" >&2\nexit 1\n')
 

@@ -1,4 +1,4 @@
-"""Seed 000: several tools from one skill, their names and their free-form input.
+"""LangChain tools: several tools from one skill, their names and their free-form input.
 
 The LangChain objects and everything that executes a script are listed in README.md beside this
 file; docstrings and errors have files of their own.
@@ -39,7 +39,7 @@ def discovered(root: Path) -> SkillManager:
 
 
 # §1.2 counts 8 tools for 5 skills because each skill is a prompt tool as well. Prompt tools are
-# made by the integrations (design.md §3, wire names); reading gives 5 skills and 3 tools.
+# made by the integrations (Skillpouch, wire names); reading gives 5 skills and 3 tools.
 def test_five_skills_of_which_one_has_three_scripts_give_five_skills_and_three_tools(
     write_files: WriteFiles,
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_script_tool_is_named_after_its_skill_and_its_path(
 
 
 # §2.1 "LangChain Compatible: accepts any string as name" cannot hold for a model: OpenAI and
-# Anthropic reject dots. design.md §3 keeps the seed's name as the id, and sends a wire name.
+# Anthropic reject dots. Skillpouch keeps the document's name as the id, and sends a wire name.
 def test_discovered_tools_carry_the_seeds_name_as_id_and_a_wire_name_without_dots(
     write_files: WriteFiles,
 ) -> None:
@@ -165,7 +165,7 @@ def test_an_untyped_script_takes_one_optional_field_called_data_that_may_be_anyt
     assert (tool.kind, tool.convention) == ("script", "stdin")
 
 
-# §8.3 rejected typed fields per script. design.md §3 decides otherwise: "typed whenever it can be
+# §8.3 rejected typed fields per script. Skillpouch decides otherwise: "typed whenever it can be
 # known"; only what cannot be known is `data`.
 def test_a_script_with_argparse_is_typed_and_not_free_form(write_files: WriteFiles) -> None:
     root = write_files(
@@ -267,7 +267,7 @@ def test_the_allowed_tools_of_a_skill_are_a_list(write_files: WriteFiles, writte
 
 
 # §5.5 raises for every skill whose allowed tools lack "Bash", also when the field is absent. That
-# cannot hold, or no plain skill could run anything: absent means no restriction (design.md §3).
+# cannot hold, or no plain skill could run anything: absent means no restriction (Skillpouch).
 def test_a_skill_that_says_nothing_about_allowed_tools_is_not_reported(
     write_files: WriteFiles,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Seed 000 §5: what a script answers, what it raises, and what it is not allowed.
+"""LangChain tools §5: what a script answers, what it raises, and what it is not allowed.
 
 The `tool_result` wrapper of §5.1 belongs to the integration: `Tool.invoke` returns or raises what
 LangChain wraps.
@@ -36,7 +36,7 @@ def manager_over(home: Path, limits: Limits | None = None) -> SkillManager:
     return manager
 
 
-# §5.2 returns stdout itself. design.md §3: `content` drops one trailing newline, `stdout` keeps it.
+# §5.2 returns stdout itself. Skillpouch: `content` drops one trailing newline, `stdout` keeps it.
 def test_success_is_the_stdout_of_the_script(write_skill: WriteSkill) -> None:
     manager = manager_over(write_skill("pdf-extractor", files={"scripts/extract.py": SUCCEEDS}))
 
@@ -98,7 +98,7 @@ def test_every_exit_code_but_zero_is_kept_and_raised(
     )
 
 
-# §5.5 lets `execute_skill_script` raise the timeout. design.md §2: a tool that ran and failed is
+# §5.5 lets `execute_skill_script` raise the timeout. Skillpouch: a tool that ran and failed is
 # returned; only `invoke` raises.
 def test_a_timeout_is_returned_with_exit_code_124(write_skill: WriteSkill) -> None:
     manager = manager_over(write_skill("pdf-extractor", files={"scripts/extract.py": HANGS}))
@@ -160,7 +160,7 @@ async def test_the_restriction_is_raised_when_awaited_too(
     assert not (tmp_path / "work" / "ran").exists()
 
 
-# §5.5 restricts a skill without the field as well; design.md §3: "absent → no restriction".
+# §5.5 restricts a skill without the field as well; Skillpouch: "absent → no restriction".
 @pytest.mark.parametrize(
     "allowed_tools",
     ["", "allowed-tools: Bash, Read\n", "allowed-tools: Read Bash(git status:*)\n"],
@@ -177,7 +177,7 @@ def test_a_skill_that_may_use_bash_runs_its_scripts(
     assert (tmp_path / "work" / "ran").exists()
 
 
-# §5.5 and §7.1 turn every other exception into ToolError(f"Unexpected error: {e}"). design.md §2: a
+# §5.5 and §7.1 turn every other exception into ToolError(f"Unexpected error: {e}"). Skillpouch: a
 # wrong caller gets the error that says what was wrong.
 def test_a_wrong_caller_gets_an_error_of_its_own(write_skill: WriteSkill) -> None:
     manager = manager_over(write_skill("pdf-extractor", files={"scripts/extract.py": SUCCEEDS}))

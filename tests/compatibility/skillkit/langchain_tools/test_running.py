@@ -1,6 +1,6 @@
-"""Seed 000 §3, §6 and §11.2: what a script receives, blocking and awaited.
+"""LangChain tools §3, §6 and §11.2: what a script receives, blocking and awaited.
 
-Without LangChain: `Tool.invoke` is what the seed calls `func`, `Tool.ainvoke` its `coroutine`.
+Without LangChain: `Tool.invoke` is what the document calls `func`, `Tool.ainvoke` its `coroutine`.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def test_a_script_without_data_receives_an_empty_object(echo: SkillManager) -> N
 
 
 # §5.5 and §6.2 write `json.dumps(data) if data else "{}"`, which would turn each of these into {}.
-# §3.3 and §7.1 write `is not None`, and so does design.md §3 ("`None` → `{}`").
+# §3.3 and §7.1 write `is not None`, and so does Skillpouch ("`None` → `{}`").
 @pytest.mark.parametrize("data", [0, False, "", []])
 def test_data_that_is_falsy_is_still_data(echo: SkillManager, data: object) -> None:
     result = echo.call("pdf-extractor.extract", {"data": data})
@@ -81,7 +81,7 @@ def test_data_that_is_falsy_is_still_data(echo: SkillManager, data: object) -> N
     assert json.loads(result.stdout) == data
 
 
-# §3.3 sets `str_strip_whitespace=True`. A script gets what the agent said (design.md §3: "as JSON
+# §3.3 sets `str_strip_whitespace=True`. A script gets what the agent said (Skillpouch: "as JSON
 # on stdin"): white space is part of it.
 def test_white_space_around_a_string_is_kept(echo: SkillManager) -> None:
     result = echo.call("pdf-extractor.extract", {"data": "  padded \n"})
@@ -100,7 +100,7 @@ def test_arguments_that_are_json_text_reach_stdin_as_they_are(echo: SkillManager
 
 
 # §3.3 hands every `json.dumps(data)` to `execute_skill_script`: JSON text means what it spells.
-# Other text is a string (AC-3 of seed 001 passes `"World"`).
+# Other text is a string (AC-3 of the Script discovery document passes `"World"`).
 @pytest.mark.parametrize(
     ("arguments", "arrives"),
     [
@@ -133,7 +133,7 @@ def test_the_path_a_skill_gives_for_its_script_is_a_path_that_runs_it(echo: Skil
     assert (result.exit_code, json.loads(result.stdout)) == (0, AGENT_PROVIDES)
 
 
-# §8.3 rejected typed fields; design.md §3 types what it can, and still takes the seed's `data`.
+# §8.3 rejected typed fields; Skillpouch types what it can, and still takes the document's `data`.
 def test_a_typed_script_takes_the_seeds_data_field_too(write_skill: WriteSkill) -> None:
     script = (
         "import argparse\n\nparser = argparse.ArgumentParser()\n"

@@ -1,4 +1,4 @@
-"""The example skills that seed 001 names for testing: calculator and file-processor."""
+"""The example skills that the document names for testing: calculator and file-processor."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Seed 001, FR-203 and its acceptance criteria, through LangChain."""
+"""Script discovery, FR-203 and its acceptance criteria, through LangChain."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

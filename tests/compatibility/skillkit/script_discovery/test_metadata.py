@@ -1,4 +1,4 @@
-"""Seed 001, decision 3, FR-202 and FR-203.2: names, descriptions and parameters of scripts."""
+"""Script discovery, decision 3, FR-202 and FR-203.2: names, descriptions, parameters of scripts."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ def only_tool(manager: SkillManager, skill: str) -> Tool:
 
 
 # Option 3A sends the bare file name. It cannot hold as a name for a model, where many skills have
-# a `run.py`: design.md §3 gives `skill.tool` as id and `skill__tool` as wire name.
+# a `run.py`: Skillpouch gives `skill.tool` as id and `skill__tool` as wire name.
 def test_fr_202_1_the_file_name_is_the_name_of_the_tool(write_files: WriteFiles) -> None:
     root = write_files(
         {
@@ -87,7 +87,7 @@ def test_fr_202_1_the_file_name_is_the_name_of_the_tool(write_files: WriteFiles)
     }
 
 
-# FR-202.2 takes the first line; design.md §3 takes the first paragraph, whose lines are joined.
+# FR-202.2 takes the first line; Skillpouch takes the first paragraph, whose lines are joined.
 # Here they are the same.
 def test_fr_202_2_description_and_parameters_are_read_from_the_docstring_of_main(
     write_files: WriteFiles,

@@ -1,4 +1,4 @@
-"""Seed 001: scripts become tools, found without running them and asked for by skill.
+"""Script discovery: scripts become tools, found without running them and asked for by skill.
 
 Acceptance criteria 3 and 4 and the requirements FR-203.3 to FR-203.5 and FR-205.2 to FR-205.4 are
 about running: they come with the run-a-tool suite (README.md beside this file). Names,
@@ -178,7 +178,7 @@ def test_content_and_tools_are_asked_for_separately(write_files: WriteFiles) -> 
     assert [type(tool) for tool in tools] == [Tool]
 
 
-# FR-201.3 ignores "non-executable files and subdirectories". design.md §3 decides otherwise: no
+# FR-201.3 ignores "non-executable files and subdirectories". Skillpouch decides otherwise: no
 # executable bit is needed, and subdirectories are flattened, for that is how skills are written.
 def test_fr_201_scripts_are_found_by_extension_in_folders_too_and_need_no_executable_bit(
     write_files: WriteFiles,

@@ -1,4 +1,4 @@
-"""Seed 001 FR-205.1 and FR-205.3: scripts that are refused, when called and not only when read."""
+"""Script discovery FR-205.1 and FR-205.3: scripts that are refused when called, not only when read."""
 
 import json
 import shutil

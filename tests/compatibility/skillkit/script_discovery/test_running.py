@@ -1,4 +1,4 @@
-"""Seed 001 AC-3 to AC-5, FR-203 and FR-205.2: a script is run, answers, and ends in time."""
+"""Script discovery AC-3 to AC-5, FR-203 and FR-205.2: a script runs, answers, and ends in time."""
 
 import json
 from collections.abc import Callable
