@@ -455,9 +455,9 @@ async def test_a_machine_without_namespaces_builds_too(
     machine = replace(probe(), namespaces=False, user_namespace=False)
     if machine.landlock < 3:
         pytest.skip("without namespaces and Landlock nothing is confined here")
-    async with Engine(machine=machine) as own:
+    async with Engine(machine=machine) as engine:
         monkeypatch.setattr(engine, "run_on_thread", lambda running: running)
-        monkeypatch.setattr(engine, "_engine", own)
+        monkeypatch.setattr(engine, "_engine", engine)
         registry.add_wheel("lamp")
         home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
 

@@ -1,4 +1,4 @@
-"""Script discovery FR-205.1 and FR-205.3: scripts that are refused when called, not only when read."""
+"""Script discovery FR-205.1 and FR-205.3: scripts refused when called, not only when read."""
 
 import json
 import shutil
