@@ -1,13 +1,18 @@
-"""Writes docs/reference/cli.md from the commands themselves: `make reference`."""
+"""Writes docs/reference/cli.md and api.md from the commands and docstrings: `make reference`."""
 
+import dataclasses
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
+import skillpouch
+import skillpouch.errors
 from skillpouch.cli import cli
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
 _HEAD = """# Command line
 
 Made from `skillpouch --help` by `make reference`; edit the commands, not this page.
@@ -42,5 +47,124 @@ def _commands_of(group: click.Group, above: click.Context) -> Iterator[str]:
             yield from _commands_of(command, context)
 
 
+_API_HEAD = """# Python
+
+Made from docstrings by `make reference`; edit those, not this page. What is not here may change
+without notice.
+
+Everything on this page is imported from `skillpouch`; errors come from `skillpouch.errors`. A wrong
+caller and a tool that could not be started raise; a tool that ran and failed is a returned
+`ToolResult` whose `outcome` says so.
+"""
+_ERRORS_HEAD = """## Errors
+
+Every error has a `code` that never changes, a message, and a `hint` with the next step.
+
+| error | code | when |
+| --- | --- | --- |
+"""
+
+
+def api() -> str:
+    """Return the page of the public names."""
+    parts = [_API_HEAD]
+    for name in sorted(skillpouch.__all__, key=str.lower):
+        value = getattr(skillpouch, name)
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            parts += _class(name, value)
+        elif inspect.isfunction(value):
+            parts.append(_entry(f"## `{name}`", f"{name}{_signature(value)}", value))
+    return "\n".join([*parts, _ERRORS_HEAD + "".join(_errors())])
+
+
+def _class(name: str, value: type) -> Iterator[str]:
+    yield _entry(f"## `{name}`", f"{name}{_signature(value)}", value)
+    for member, raw in vars(value).items():
+        made = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
+        if member.startswith("_") or not inspect.getdoc(made):
+            continue
+        if inspect.isfunction(made):
+            waits = "async " if inspect.iscoroutinefunction(made) else ""
+            yield _entry(f"### `{name}.{member}`", f"{waits}{member}{_signature(made)}", made)
+        elif isinstance(made, property) or hasattr(made, "func"):
+            yield f"### `{name}.{member}`\n\n{inspect.getdoc(made)}\n"
+
+
+def _entry(title: str, code: str, value: Any) -> str:
+    return f"{title}\n\n```text\n{code}\n```\n\n{_text(value)}\n"
+
+
+def _text(value: Any) -> str:
+    own = inspect.getdoc(value) or ""
+    return "" if dataclasses.is_dataclass(value) and own.startswith(f"{value.__name__}(") else own
+
+
+def _signature(value: Any) -> str:
+    try:
+        found = inspect.signature(value)
+    except ValueError:
+        return ""
+    kept = [each.replace(annotation=_plain(each.annotation)) for each in found.parameters.values()]
+    kept = [each.replace(default=_default(each.default)) for each in kept if each.name != "self"]
+    kept = [each for each in kept if each.name != "cls"]
+    result = inspect.Signature.empty if inspect.isclass(value) else _plain(found.return_annotation)
+    made = str(inspect.Signature(kept, return_annotation=result))
+    if len(made) <= _LINE:
+        return made
+    words = [f"    {each},\n" for each in map(str, kept)]
+    star = next((n for n, each in enumerate(kept) if each.kind is each.KEYWORD_ONLY), None)
+    if star is not None and not any(each.kind is each.VAR_POSITIONAL for each in kept):
+        words.insert(star, "    *,\n")
+    ends = f" -> {result}" if result is not inspect.Signature.empty else ""
+    return f"(\n{''.join(words)}){ends}"
+
+
+_LINE = 90
+
+
+class _Word(str):
+    """A text that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _plain(annotation: Any) -> Any:
+    if annotation is inspect.Signature.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    for module in ("skillpouch.", "typing.", "collections.abc.", "pathlib."):
+        while module in text:
+            before, _, after = text.partition(module)
+            text = before + (after if module != "skillpouch." else _last(after))
+    return _Word(text.replace("'", "").replace('"', ""))
+
+
+def _last(dotted: str) -> str:
+    """Return a name without the modules in front of it."""
+    head = 0
+    while head < len(dotted) and (dotted[head].isalnum() or dotted[head] in "_."):
+        head += 1
+    return dotted[:head].rpartition(".")[2] + dotted[head:]
+
+
+def _default(value: Any) -> Any:
+    """Return a default that reads the same on every machine."""
+    if value is inspect.Parameter.empty or isinstance(value, str | int | float | bool | tuple):
+        return value
+    return value if value is None else _Word("…")
+
+
+def _errors() -> Iterator[str]:
+    found = [value for value in vars(skillpouch.errors).values() if inspect.isclass(value)]
+    ours = [each for each in found if issubclass(each, skillpouch.errors.SkillpouchError)]
+    for each in sorted(ours, key=lambda each: each.__name__):
+        said = (vars(each).get("__doc__") or "").strip().partition("\n")[0]
+        yield f"| `{each.__name__}` | `{each.code}` | {said} |\n"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(reference())
+    (PAGES / "cli.md").write_text(reference())
+    (PAGES / "api.md").write_text(api())

@@ -134,14 +134,15 @@ def test_the_readme_is_short() -> None:
     assert len((REPOSITORY / "README.md").read_text().splitlines()) < 120
 
 
-def test_the_command_line_page_says_what_the_commands_say() -> None:
-    program = "import runpy; print(runpy.run_path('.ci/make_reference.py')['reference'](), end='')"
+@pytest.mark.parametrize(("page", "made_by"), [("cli.md", "reference"), ("api.md", "api")])
+def test_a_generated_page_says_what_the_code_says(page: str, made_by: str) -> None:
+    program = f"import runpy; print(runpy.run_path('.ci/make_reference.py')['{made_by}'](), end='')"
 
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, check=True
     )
 
-    assert (REPOSITORY / "docs/reference/cli.md").read_text() == ran.stdout.decode()
+    assert (REPOSITORY / "docs/reference" / page).read_text() == ran.stdout.decode()
 
 
 # Nobody owns the name on a package index yet: who installs it from there runs somebody else's code.

@@ -69,6 +69,8 @@ class SkillpouchError(PortableError):
 
 
 class SkillNotFoundError(SkillpouchError):
+    """No skill has this name; `known` are names to suggest."""
+
     code = "skill_not_found"
 
     def __init__(self, name: str, *, known: Iterable[str] = (), hint: str = "") -> None:
@@ -415,6 +417,8 @@ class SkillInvocationError(SkillpouchError):
 
 
 class ScriptExecutionError(SkillInvocationError):
+    """A script ran and failed: `exit_code` and `stderr` say how."""
+
     code = "script_failed"
 
     def __init__(
@@ -426,6 +430,8 @@ class ScriptExecutionError(SkillInvocationError):
 
 
 class ScriptTimeoutError(ScriptExecutionError):
+    """A script took longer than it may, and was ended: exit code 124."""
+
     code = "script_timed_out"
 
     def __init__(self, script_path: str, timeout_seconds: float, stderr: str = "") -> None:

@@ -1,0 +1,131 @@
+"""The public names, used as people use them: checked by mypy, never run."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, assert_type
+
+import skillpouch
+from skillpouch import (
+    ExecutionLimits,
+    Limits,
+    Policy,
+    ScriptedTool,
+    SessionManager,
+    Skill,
+    SkillManager,
+    SkillpouchError,
+    Tool,
+    ToolArgs,
+    ToolDef,
+    ToolExecutor,
+    ToolRegistry,
+    ToolResult,
+)
+from skillpouch.errors import (
+    CallDeniedError,
+    InvalidArgumentsError,
+    SandboxUnavailableError,
+    ScriptExecutionError,
+    ScriptTimeoutError,
+    SkillInvocationError,
+    SkillNotFoundError,
+    ToolRestrictionError,
+    UnknownToolError,
+)
+from skillpouch.problems import Problem
+from skillpouch.scripts import ScriptMetadata, extract_docstring, generate_script_tool_name
+from skillpouch.shell.responses import ToolResponse
+from skillpouch.skills import AllowedTools
+
+
+@skillpouch.tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def find(folder: Path) -> SkillManager:
+    manager = SkillManager(folder, policy=Policy(), workspace=folder, limits=Limits())
+    manager.discover()
+    assert_type(manager.list_skills(), list[Skill])
+    assert_type(manager.list_skills(include_qualified=True), list[str])
+    assert_type(manager.get_skill("demo"), Skill)
+    assert_type(manager.load_skill("demo"), Skill)
+    assert_type(manager.invoke_skill("demo", "arguments"), str)
+    assert_type(manager.get_skill_tools("demo"), list[Tool])
+    assert_type(manager.tools, list[Tool])
+    assert_type(manager.problems, list[Problem])
+    assert_type(manager.call("demo.hello", {"who": "Ada"}, stdin="text"), ToolResult)
+    assert_type(manager.execute_skill_script("demo", "scripts/hello.py", {}), ToolResult)
+    return manager
+
+
+def look(skill: Skill, found: Tool, result: ToolResult) -> None:
+    assert_type(skill.body, str)
+    assert_type(skill.metadata.allowed_tools, AllowedTools)
+    assert_type(skill.detected_scripts, list[ScriptMetadata])
+    assert_type(extract_docstring(Path("hello.py"), "python"), str)
+    assert_type(generate_script_tool_name("demo", "scripts/hello.py"), str)
+    assert_type((found.id, found.name, found.description), tuple[str, str, str])
+    assert_type(found.input_schema, dict[str, Any])
+    assert_type(found.ready, bool)
+    assert_type((result.content, result.output, result.stdout), tuple[str, str, str])
+
+
+async def use(manager: SkillManager, sessions: SessionManager) -> None:
+    await manager.adiscover()
+    assert_type(await manager.ainvoke_skill("demo"), str)
+    assert_type(await manager.acall("demo.hello"), ToolResult)
+    assert_type(
+        await manager.execute_skill_script_async("demo", "scripts/hello.py", {}), ToolResult
+    )
+    executor = ToolExecutor([add])
+    assert_type(executor.register_skill_tools("---\nname: demo\n---\n"), list[str])
+    assert_type(executor.unregister_tools(["demo.hello"]), list[str])
+    assert_type(executor.definitions(), list[dict[str, Any]])
+    assert_type(await executor.execute("add", {"a": 1, "b": 2}), ToolResult)
+    assert_type(executor.execute_sync("add", {"a": 1, "b": 2}), ToolResult)
+    session = assert_type(await sessions.create_session(), str)
+    await sessions.use_skill(session, "demo", "---\nname: demo\n---\n")
+    await sessions.destroy_session(session)
+
+
+def script() -> None:
+    def callback(args: ToolArgs) -> str:
+        return str(args.params)
+
+    built = (
+        ScriptedTool.builder("api", "worker")
+        .tool(ToolDef("get_user", "Get a user").with_schema({"type": "object"}), callback)
+        .env("REGION", "eu")
+        .limits(ExecutionLimits())
+        .build()
+    )
+    assert_type(built, ScriptedTool)
+    assert_type(built.execute_sync("get_user --id 1"), ToolResponse)
+    assert_type(built.system_prompt(), str)
+    registry = ToolRegistry()
+    registry.register(built)
+    registry.register(add)
+
+
+def fail(manager: SkillManager) -> str:
+    try:
+        manager.call("demo.hello")
+    except (SkillNotFoundError, UnknownToolError, InvalidArgumentsError) as error:
+        return error.code
+    except ToolRestrictionError as error:
+        assert_type(isinstance(error, CallDeniedError), bool)
+        return error.hint
+    except ScriptTimeoutError as error:
+        assert_type(isinstance(error, ScriptExecutionError | SkillInvocationError), bool)
+        return error.stderr
+    except SandboxUnavailableError as error:
+        return error.code
+    except SkillpouchError as error:
+        return error.code
+    return ""
+
+
+if __name__ == "__main__":
+    asyncio.run(use(find(Path()), SessionManager()))
