@@ -54,7 +54,7 @@ class Controls:
         return load_policy(project)
 
     @cached_property
-    def permits(self) -> Authorizer:
+    def authorizer(self) -> Authorizer:
         return Authorizer(
             policy=self.policy,
             approver=self._approver,

@@ -165,7 +165,7 @@ class ToolExecutor(Shared):
         return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
-        permit = self._controls.permits.standing(call) or await self._permit(call)
+        permit = self._controls.authorizer.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
         with self._controls.recorder.recording(call, permit) as record:
             permitted = permit.applied_to(call)
@@ -198,18 +198,18 @@ class ToolExecutor(Shared):
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
-        permits = self._controls.permits
+        authorizer = self._controls.authorizer
         try:
-            return await permits.permit(call)
+            return await authorizer.permit(call)
         except SkillpouchError as error:
-            refusal = permits.refusal(call, error)
+            refusal = authorizer.refusal(call, error)
             self._controls.recorder.refused(call, refusal, error)
             raise
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if isinstance(call.tool.runs, Binary):
             # Who approves a downloaded program for which no hash is declared.
-            call = replace(call, vouch=partial(self._controls.permits.vouch, call))
+            call = replace(call, vouch=partial(self._controls.authorizer.vouch, call))
         try:
             return await backend_of(call.tool).run(call)
         except SandboxFailedError:
@@ -217,11 +217,11 @@ class ToolExecutor(Shared):
             raise
         except SandboxUnavailableError:
             # Nothing ran. What was required is not given up, whoever consented to what.
-            permits = self._controls.permits
-            if call.is_unconfined or call.terms.required or not permits.has_consent:
+            authorizer = self._controls.authorizer
+            if call.is_unconfined or call.terms.required or not authorizer.has_consent:
                 raise
             # The consent says that it may be done; a rule can still say that it may not.
-            await permits.permit(replace(call, terms=replace(call.terms, sandbox="off")))
+            await authorizer.permit(replace(call, terms=replace(call.terms, sandbox="off")))
             unconfined = replace(call, given=replace(call.given, unconfined=True))
             return await backend_of(call.tool).run(unconfined)
 

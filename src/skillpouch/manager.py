@@ -16,7 +16,7 @@ from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
-from skillpouch.provision.readiness import Machine
+from skillpouch.provision.readiness import InstalledPrograms
 from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
@@ -82,7 +82,7 @@ class SkillManager:
             named=bool(named),
             stages=LaterStages(
                 complete=_with_asks,
-                machine=Machine(runs_typescript=_runs_typescript),
+                machine=InstalledPrograms(runs_typescript=_runs_typescript),
                 refusals=Refusals(
                     policy,
                     asks=approver is not None,

@@ -16,7 +16,7 @@ from skillpouch.errors import CommandStartError, InvalidArgumentsError, UnsafeSc
 from skillpouch.execution.confinement import SYSTEM
 from skillpouch.needs import Need
 from skillpouch.provision.programs.fetching import this_platform, wanted_for, web_opener
-from skillpouch.provision.programs.programs import Terms, program_for
+from skillpouch.provision.programs.programs import DownloadTerms, program_for
 from skillpouch.results import ToolResult
 from skillpouch.templates import ArgvTemplate, FillError
 from skillpouch.tools import Binary
@@ -160,7 +160,7 @@ async def _file(call: ToolCall, binary: Binary) -> Path:
         raise CommandStartError(call.tool.id, "its backend has neither `path` nor `url`")
     given = call.given
     wanted = wanted_for(binary.url, binary.sha256, this_platform()).held_to(given.programs)
-    terms = Terms(
+    terms = DownloadTerms(
         skill=call.tool.skill,
         opener=web_opener(call.tool.skill, given.hosts),
         vouch=call.vouch,

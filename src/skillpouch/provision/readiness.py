@@ -11,7 +11,7 @@ from skillpouch.skills import Skill
 from skillpouch.tools import Tool
 
 
-class Machine:
+class InstalledPrograms:
     """Remembers which executables are there, for as long as one manager lives."""
 
     def __init__(

@@ -9,7 +9,7 @@ import pytest
 
 from skillpouch.calls import Vouch
 from skillpouch.provision.programs.fetching import FetchLimits, Wanted, wanted_for, web_opener
-from skillpouch.provision.programs.programs import Terms
+from skillpouch.provision.programs.programs import DownloadTerms
 
 
 @dataclass
@@ -104,7 +104,7 @@ def server() -> Iterator[Server]:
     listening.server_close()
 
 
-MakeTerms = Callable[..., Terms]
+MakeTerms = Callable[..., DownloadTerms]
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def terms_for(server: Server) -> MakeTerms:
         lines: list[str] | None = None,
         skill: str = "demo",
         **limits: Any,
-    ) -> Terms:
+    ) -> DownloadTerms:
         granted = hosts or (server.host,)
-        return Terms(
+        return DownloadTerms(
             skill=skill,
             opener=web_opener(skill, granted),
             vouch=vouch,

@@ -333,13 +333,13 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 
 PROCESS = """
 import asyncio, sys
-from skillpouch.provision.programs.programs import Terms, program_for
+from skillpouch.provision.programs.programs import DownloadTerms, program_for
 from skillpouch.provision.programs.fetching import wanted_for
 from skillpouch.provision.programs.fetching import web_opener
 host, digest = sys.argv[1:]
 wanted = wanted_for(f"http://{host}/tool", digest, "linux-x86_64", plain_http=True)
 opener = web_opener("demo", (host,))
-print(asyncio.run(program_for(wanted, Terms(skill="demo", opener=opener))))
+print(asyncio.run(program_for(wanted, DownloadTerms(skill="demo", opener=opener))))
 """
 
 

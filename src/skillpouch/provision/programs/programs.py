@@ -90,7 +90,7 @@ def _regular(path: Path) -> Stamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class DownloadTerms:
     """For whom something is fetched, and how: `vouch` is asked where no hash is known."""
 
     skill: str
@@ -100,7 +100,7 @@ class Terms:
     limits: FetchLimits = field(default_factory=FetchLimits)
 
 
-async def program_for(wanted: Wanted, terms: Terms) -> Path:
+async def program_for(wanted: Wanted, terms: DownloadTerms) -> Path:
     """Return a whole file whose content is the expected one.
 
     Raises:
@@ -127,7 +127,7 @@ async def _known(root: Path, wanted: Wanted) -> Path | None:
     return await asyncio.to_thread(find_program, root, digest) if digest else None
 
 
-async def _fetched(root: Path, place: Path, wanted: Wanted, terms: Terms) -> Path:
+async def _fetched(root: Path, place: Path, wanted: Wanted, terms: DownloadTerms) -> Path:
     partial = Partial(place)
     was_there = partial.size() > 0
     digest = await _fetch(wanted, partial, terms)
@@ -146,7 +146,7 @@ async def _fetched(root: Path, place: Path, wanted: Wanted, terms: Terms) -> Pat
         raise DownloadError(wanted.url, (error.strerror or str(error)).lower()) from None
 
 
-async def _fetch(wanted: Wanted, partial: Partial, terms: Terms) -> str:
+async def _fetch(wanted: Wanted, partial: Partial, terms: DownloadTerms) -> str:
     name = wanted.url.partition("?")[0].rpartition("/")[2] or wanted.host
     progress = Progress(name[:80], terms.on_progress)
     await Fetch(wanted, partial, terms.opener, terms.limits, progress).run()
@@ -160,14 +160,16 @@ def _settled_hash(file: Path) -> str:
     return hash_of(file)
 
 
-def _difference(wanted: Wanted, digest: str, terms: Terms) -> HashDiffersError:
+def _difference(wanted: Wanted, digest: str, terms: DownloadTerms) -> HashDiffersError:
     expected = str(wanted.sha256)
     if wanted.is_pinned:
         return PinDiffersError(terms.skill, wanted.url, expected, digest)
     return HashDiffersError(wanted.url, expected, digest)
 
 
-async def _have_vouched(wanted: Wanted, partial: Partial, digest: str, terms: Terms) -> None:
+async def _have_vouched(
+    wanted: Wanted, partial: Partial, digest: str, terms: DownloadTerms
+) -> None:
     size = partial.size()
     if terms.vouch is None:
         partial.discard()
@@ -180,6 +182,6 @@ async def _have_vouched(wanted: Wanted, partial: Partial, digest: str, terms: Te
         raise
 
 
-def _waiting(wanted: Wanted, terms: Terms) -> Callable[[], None]:
+def _waiting(wanted: Wanted, terms: DownloadTerms) -> Callable[[], None]:
     tell = terms.on_progress or (lambda _: None)
     return lambda: tell(f"waiting: somebody else is fetching {wanted.url}")
