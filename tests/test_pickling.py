@@ -21,7 +21,7 @@ from skillpouch.errors import UnboundToolError
 from skillpouch.needs import Need
 from skillpouch.net.hosts import Host
 from skillpouch.problems import Problem
-from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
+from skillpouch.results import Attachment, Captured, ChangedFile, HttpAnswer, ToolResult
 from skillpouch.sessions import SessionManager
 from skillpouch.shell import call_log, engine, responses
 from skillpouch.shell.call_log import ScriptEvent
@@ -132,6 +132,7 @@ _RESULT = ToolResult(
 )
 VALUES: list[Any] = [
     _RESULT,
+    Captured(head=b"h", tail=b"t", total_bytes=9, saved_to=Path("/x")),
     *_RESULT.files,
     *_RESULT.attachments,
     _RESULT.http,

@@ -94,6 +94,8 @@ class SkillManager:
         )
         self.source = ToolOverlay(self._library, caller=caller)
         self._library.own = lru_cache(partial(_own_tools, builtins, self if define_tools else None))
+        if define_tools:
+            self._library.own()  # now: a folder that becomes a link later is not written through
         self._library.discloses = disclosure
         self._executor_of = partial(
             _executor,
