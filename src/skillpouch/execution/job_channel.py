@@ -1,4 +1,4 @@
-"""JobChannel: sends calls to a preforked process, and reads the replies of a sandbox."""
+"""JobChannel: sends calls to a prefork server, and reads the replies of a sandbox."""
 
 import fcntl
 import os

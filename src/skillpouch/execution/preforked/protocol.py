@@ -1,4 +1,4 @@
-"""What a preforked process and its sandbox agree on: descriptors, and numbers for reasons."""
+"""What a prefork server and its sandbox agree on: descriptors, and numbers for reasons."""
 
 from __future__ import annotations
 

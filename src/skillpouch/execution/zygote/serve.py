@@ -1,4 +1,4 @@
-"""ZygoteServer: takes orders from the host, and forks sandboxes and preforked processes."""
+"""ZygoteServer: takes orders from the host, and forks sandboxes and prefork servers."""
 
 from __future__ import annotations
 
