@@ -140,7 +140,7 @@ def test_an_endless_stream_of_which_no_number_is_declared_is_given_up(
     result = call({"url": serve(answer).url, "response": "lines"})
 
     assert (result.outcome, result.code) == ("killed", "output_limit")
-    assert "it sent more than 100,000 pieces" in result.content
+    assert "it sent more than 100,000 events" in result.content
 
 
 @pytest.mark.promise("http-6")

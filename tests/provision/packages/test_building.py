@@ -455,9 +455,9 @@ async def test_a_machine_without_namespaces_builds_too(
     machine = replace(probe(), namespaces=False, user_namespace=False)
     if machine.landlock < 3:
         pytest.skip("without namespaces and Landlock nothing is confined here")
-    async with Engine(machine=machine) as engine:
+    async with Engine(machine=machine) as other:
         monkeypatch.setattr(engine, "run_on_thread", lambda running: running)
-        monkeypatch.setattr(engine, "_engine", engine)
+        monkeypatch.setattr(engine, "_engine", other)
         registry.add_wheel("lamp")
         home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
 
