@@ -1,7 +1,10 @@
 """SkillManager: the methods that find, list, load and describe, and run nothing."""
 
 import json
+import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
@@ -299,3 +302,29 @@ def test_a_folder_that_is_not_there_is_why_nothing_is_found(tmp_path: Path) -> N
 
     assert said == [f"there is no such folder: {tmp_path / 'typo'}"] * 4
     assert [problem.code for problem in manager.problems] == ["root-missing"]
+
+
+@pytest.mark.slow
+def test_built_in_tools_are_made_once_whoever_asks_at_the_same_time(tmp_path: Path) -> None:
+    # They remember where the shell is: two of a kind would each remember half.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            manager = SkillManager(tmp_path, workspace=tmp_path, builtins=True)
+            together = threading.Barrier(4)
+
+            def listed(manager: SkillManager, together: threading.Barrier) -> object:
+                together.wait()
+                return manager.tools[0].runs.session  # type: ignore[union-attr]
+
+            def found(manager: SkillManager, together: threading.Barrier) -> object:
+                together.wait()
+                return manager.source.get("bash").runs.session  # type: ignore[union-attr]
+
+            with ThreadPoolExecutor(4) as threads:
+                asked = [threads.submit(ask, manager, together) for ask in (listed, found) * 2]
+
+            assert len({id(each.result()) for each in asked}) == 1
+    finally:
+        sys.setswitchinterval(before)

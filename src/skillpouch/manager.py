@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -19,7 +19,7 @@ from skillpouch.problems import Problem
 from skillpouch.provision.readiness import InstalledPrograms
 from skillpouch.registry.overlay import ToolOverlay
 from skillpouch.results import ToolResult
-from skillpouch.runtime.memoize import Shared
+from skillpouch.runtime.memoize import Shared, made_once
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
 
@@ -93,7 +93,7 @@ class SkillManager:
             ),
         )
         self.source = ToolOverlay(self._library, caller=caller)
-        self._library.own = lru_cache(partial(_own_tools, builtins, self if define_tools else None))
+        self._library.own = made_once(partial(_own_tools, builtins, self if define_tools else None))
         if define_tools:
             self._library.own()  # now: a folder that becomes a link later is not written through
         self._library.discloses = disclosure

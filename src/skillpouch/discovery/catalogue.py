@@ -80,6 +80,7 @@ class Catalogue:
         self._caller = caller
         self._registry = ToolRegistry()
         self._disclose: Callable[[], Iterable[Tool]] = tuple
+        self._disclosed: tuple[Tool, ...] | None = None
         self._own = own
         self._versions = versions or {}
         self._tools: dict[str, SkillTools] = {}
@@ -89,13 +90,17 @@ class Catalogue:
         """Say what makes the tools by which an agent finds its way among these skills."""
         self._disclose = tools
 
-    @cached_property
+    @property
     def disclosure(self) -> tuple[Tool, ...]:
         """These tools; they and the manager's own are registered when one is first asked for."""
-        made = tuple(self._disclose())
-        for tool in (*made, *self._own()):
-            self._register(tool, rank=-1)
-        return made
+        if self._disclosed is None:
+            with self._reading:  # once, whoever asks at the same time: they remember things
+                if self._disclosed is None:
+                    made = tuple(self._disclose())
+                    for tool in (*made, *self._own()):
+                        self._register(tool, rank=-1)
+                    self._disclosed = made
+        return self._disclosed
 
     def skill(self, name: str) -> Skill:
         """Find a skill by its name, its bare name when only one has it, or as it is written."""

@@ -130,9 +130,14 @@ def _hash_at(path: str, stamp: Stamp) -> str:
     content = sha256()
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if stamp_of(os.fstat(descriptor)) != stamp:
+        status = os.fstat(descriptor)
+        if stamp_of(status) != stamp:
             return ""
-        while chunk := os.read(descriptor, _CHUNK):
+        left = status.st_size
+        while chunk := os.read(descriptor, min(left + 1, _CHUNK)):
+            left -= len(chunk)
+            if left < 0:
+                return ""  # somebody goes on writing: it is not what it was
             content.update(chunk)
     finally:
         os.close(descriptor)

@@ -1,5 +1,6 @@
 """Caches keyed by the identity of an object, and objects that are never copied."""
 
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Self, TypeVar
@@ -27,6 +28,24 @@ def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
         return found[1]
 
     return remembered
+
+
+def made_once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Return what makes a thing when it is first asked for, and only one, whoever asks at once.
+
+    `functools.cache` would let two threads make two of them.
+    """
+    lock = threading.Lock()
+    made: list[Made] = []
+
+    def the_one() -> Made:
+        if not made:
+            with lock:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return the_one
 
 
 class Shared:
