@@ -153,12 +153,18 @@ async def test_a_forked_call_and_what_it_starts_have_exactly_its_variables(
         "os.utime('/tmp', (1, 1))",
     ],
 )
+@pytest.mark.parametrize(
+    "before", [[], ["rest"] * 3], ids=["at once", "after calls that left them alone"]
+)
 async def test_temporary_folders_are_as_new_for_every_call(
-    warm: Warm, leave: str, path: str
+    warm: Warm, leave: str, path: str, before: list[str]
 ) -> None:
+    # Folders whose times have been the same for a while are not looked through.
     script = f"""
-import os, stat, sys
-if sys.argv[1] == "leave":
+import os, stat, sys, time
+if sys.argv[1] == "rest":
+    time.sleep(0.03)
+elif sys.argv[1] == "leave":
     {leave}
 else:
     open("/tmp/new", "w").close(); open("/dev/shm/new", "w").close()
@@ -166,6 +172,8 @@ else:
     if os.stat("/tmp").st_atime == 1: found = "the time that was left"
     print(found, "left" in os.listdir("/tmp"), os.listdir("/dev/shm"), os.listxattr("/tmp"))
 """
+    for what in before:
+        await warm(script, what, warm=path == "warm")
     await warm(script, "leave", warm=path == "warm")
     ended = await warm(script, "look", warm=path == "warm")
 
