@@ -253,7 +253,7 @@ class Hosted:
     what: str  # for whoever has to approve it
     run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # of a ToolCall
     granted: tuple[Need, ...] = ()  # by the user who configured it
-    writes_workspace: bool = False  # by itself, not only by calls of other tools
+    writes_workspace: bool = False  # itself, or by the tools that it calls
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", _uncopied(self.run))

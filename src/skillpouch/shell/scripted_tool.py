@@ -202,6 +202,7 @@ class ScriptedTool(Shared):
             runs=Hosted(
                 what="a bash script; each tool it calls is decided by itself",
                 run=partial(self._run, options, responses),
+                writes_workspace=True,
             ),
             effects=("execute",),
             timeout_ms=max(1, round(self._around.limits.timeout_seconds * 1000)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager
+from skillpouch import ScriptedTool, SkillManager
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.controls import Controls
 from skillpouch.errors import SkillpouchError, WorkspaceError
@@ -397,3 +397,16 @@ def test_a_current_folder_that_was_removed_is_a_clear_error(
     assert isinstance(raised.value, SkillpouchError)
     assert "--workspace DIR" in raised.value.hint
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.promise("fs-5")
+def test_what_a_script_of_tools_made_is_named_in_its_own_result(tmp_path: Path) -> None:
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path, builtins=True)
+    script = ScriptedTool.over(manager)
+    executor = ToolExecutor([script.as_tool()], workspace=tmp_path)
+
+    result = executor.execute_sync(
+        script.name, {"commands": "pouch.write --file_path .claude/settings.json --content x"}
+    )
+
+    assert (result.outcome, result.run_later) == ("ok", (".claude",))
