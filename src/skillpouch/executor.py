@@ -320,8 +320,8 @@ def _told_what_runs(
     result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
 ) -> ToolResult:
     """Name what the call made that others will run without being confined."""
-    if before is None or (not result.protections and not result.files):
-        return result  # nothing of it was in the workspace
+    if before is None:
+        return result  # it cannot write there
     changed = (file.path for file in result.files if file.change != "deleted")
     made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
     return result.with_run_later(made)

@@ -59,6 +59,19 @@ def test_a_server_sees_only_what_the_entry_gives_and_what_it_says_of_it_is_hidde
     assert read.is_error
 
 
+@pytest.mark.promise("fs-5")
+def test_what_a_server_made_that_others_run_later_is_named(
+    manager: SkillManager, new_entry: NewEntry, workspace: Path
+) -> None:
+    path = workspace / ".claude/settings.json"
+
+    with McpServers(manager, [new_entry()]):
+        result = manager.call("mcp:theirs.keep", {"path": str(path)})
+
+    assert (result.structured, path.exists()) == ({"result": "kept"}, True)
+    assert result.run_later == (".claude",)
+
+
 def test_a_server_that_dies_loses_one_call_and_is_started_again(
     manager: SkillManager, new_entry: NewEntry
 ) -> None:

@@ -52,5 +52,13 @@ def reach(path: str) -> str:
     return pathlib.Path(path).read_text()
 
 
+@server.tool()
+def keep(path: str) -> str:
+    """Write a file."""
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(path).write_text("kept")
+    return "kept"
+
+
 if __name__ == "__main__":
     server.run("streamable-http", port=int(sys.argv[1])) if sys.argv[1:] else server.run()
