@@ -26,6 +26,8 @@ def _did_you_mean(names: Sequence[str], otherwise: str) -> str:
 
 
 def _shown(count: int, what: str) -> str:
+    if not count:
+        return f"no {what}s were found; `skillpouch list` says where it looked"
     return f"`skillpouch list` shows {f'the one {what}' if count == 1 else f'all {count} {what}s'}"
 
 
@@ -77,8 +79,7 @@ class SkillNotFoundError(SkillpouchError):
         known = list(known)
         self.name = name
         self.nearest = nearest(name, known)
-        many = _shown(len(known), "skill") if known else "no skills were found"
-        hint = hint or _did_you_mean(self.nearest, many)
+        hint = hint or _did_you_mean(self.nearest, _shown(len(known), "skill"))
         super().__init__(f"no skill named {name!r}", hint=hint)
 
 
@@ -105,15 +106,14 @@ class UnknownToolError(SkillpouchError):
         name: str,
         *,
         known: Iterable[str] = (),
-        count: int = 0,
+        count: int | None = None,
         hint: str = "",
         kind: str = "tool",
     ) -> None:
         known = list(known)
         self.name = name
         self.nearest = nearest(name, known)
-        count = count or len(known)
-        many = _shown(count, "tool") if known else "no tools were found"
+        many = _shown(len(known) if count is None else count, "tool")
         hint = hint or _did_you_mean(self.nearest, many)
         super().__init__(f"no {kind} named {name!r}", hint=hint)
 

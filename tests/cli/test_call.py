@@ -230,3 +230,14 @@ def test_json_that_is_an_argument_of_the_tool_asks_for_none(skillpouch: Skillpou
     ran = skillpouch("call", "demo.run", "--timeout", "soon", "--", "--json")
 
     assert (ran.code, ran.out) == (2, "")
+
+
+def test_where_there_are_no_skills_the_hint_does_not_count_the_built_in_tools(
+    skillpouch: Skillpouch,
+) -> None:
+    ran = skillpouch("call", "greeter.greet")
+
+    assert ran.err == (
+        "error: no tool named 'greeter.greet'\n"
+        "hint: no tools were found; `skillpouch list` says where it looked\n"
+    )
