@@ -80,6 +80,18 @@ async def test_a_script_that_is_no_bash_is_an_answer_and_no_error(new_server: Ne
     assert answer.status == "syntax"
 
 
+@pytest.mark.promise("limit-8")
+@pytest.mark.parametrize("asked", [1000.0, float("inf")])
+async def test_no_script_asks_for_more_time_than_the_limit(
+    new_server: NewServer, asked: float
+) -> None:
+    async with connected(new_server()) as stub:
+        script = pb.RunScriptRequest(script="true", timeout_seconds=asked)
+        refused = await refusal(stub.RunScript(script))
+
+    assert refused == (grpc.StatusCode.INVALID_ARGUMENT, "time_limit")
+
+
 async def test_a_killed_worker_loses_its_script_and_the_next_one_is_answered(
     new_server: NewServer, workspace: Path
 ) -> None:
