@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.limits import Limits
+from skillpouch.limits import Layer, Limits
 from skillpouch.results import Captured, Stopwatch, Stream, ToolResult
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import Tool
@@ -25,7 +25,7 @@ class Terms:
     workspace: Path
     limits: Limits | None = None  # None: the default of the kind of tool
     sandbox: Literal["on", "off"] = "on"
-    required: frozenset[str] = frozenset()
+    required: frozenset[Layer] = frozenset()
     read_only: tuple[Path, ...] = ()  # files and folders that stay so even inside the workspace
     reserved: tuple[Path, ...] = ()  # those of them that are not there yet
     run_later: tuple[Path, ...] = ()  # what others run unconfined: read-only unless granted

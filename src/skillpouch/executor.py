@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
@@ -22,7 +22,7 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
-from skillpouch.limits import Layer, Limits
+from skillpouch.limits import Limits, layers_named
 from skillpouch.policy.authorize import BY_APPROVER, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.policy import Policy, limits_of, time_note
@@ -77,11 +77,7 @@ class ToolExecutor(Shared):
         controls: Controls | None = None,
         builtins: bool = False,
     ) -> None:
-        required = frozenset(require)
-        unknown = required - set(get_args(Layer))
-        if unknown:
-            known = ", ".join(get_args(Layer))
-            raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
+        self._required = layers_named(require)
         if sandbox not in ("on", "off"):
             raise ValueError(f"sandbox is {sandbox!r}: use 'on' or 'off'")
         self._source = _source_of(tools, self)
@@ -92,7 +88,6 @@ class ToolExecutor(Shared):
         self._workspace = None if workspace is None else os.path.abspath(workspace)
         self._limits = limits
         self._sandbox = sandbox
-        self._required = required
         self._on_progress = on_progress
         self._controls = controls or Controls()
         self._last_terms: Terms | None = None
@@ -278,7 +273,7 @@ class ToolExecutor(Shared):
                 workspace=workspace,
                 limits=self._limits,
                 sandbox=self._sandbox,
-                required=self._required | frozenset(policy.require),
+                required=self._required | layers_named(policy.require),
                 read_only=read_only,
                 reserved=tuple(path for path in named if path not in read_only),
                 run_later=later,

@@ -1,7 +1,8 @@
 """Limits: how much a call may use before it is stopped."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 _MIB = 1024 * 1024
 
@@ -30,3 +31,13 @@ class Limits:
 
 
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
+
+
+def layers_named(names: Iterable[str]) -> frozenset[Layer]:
+    """Return protections by their names; raise ValueError for a name that none has."""
+    named = frozenset(names)
+    unknown = named - set(get_args(Layer))
+    if unknown:
+        known = ", ".join(get_args(Layer))
+        raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
+    return cast("frozenset[Layer]", named)

@@ -104,7 +104,7 @@ def _confinement(
         network="hosts" if reach.hosts else "none",
         hosts=reach.hosts,
         skill_name=reach.skill if reach.hosts else "",
-        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        required=terms.required,
         sandbox="off" if reach.unconfined else "on",
     )
 

@@ -138,7 +138,7 @@ def _confinement(
         readable=inside,
         writable=(*writable, *around((*inside, *later), workspace)),
         workspace_read_only=is_read_only(terms),
-        required=terms.required,  # type: ignore[arg-type]  # checked where it was given
+        required=terms.required,
         sandbox="off" if unconfined else "on",
     )
 
