@@ -4,12 +4,15 @@ import ast
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
 import skillpouch
+from skillpouch import SkillManager
+from skillpouch.errors import InvalidArgumentsError
 from skillpouch.runtime.loop_thread import run_blocking
 
 REPOSITORY = Path(__file__).parent.parent
@@ -289,13 +292,49 @@ def test_the_help_of_the_command_line_names_every_command() -> None:
         assert command.get_short_help_str(200).split()[0] == said.split()[0]
 
 
-def test_a_warm_call_passes_through_few_files(tmp_path: Path) -> None:
-    scripts = tmp_path / "skills/demo/scripts"
+def manager_of_one_tool(folder: Path, *, all_tools: bool = False) -> SkillManager:
+    """Return a manager of the tool `demo.hello`, with all of Skillpouch's own or without them."""
+    scripts = folder / "skills/demo/scripts"
     scripts.mkdir(parents=True)
-    (tmp_path / "work").mkdir()
+    (folder / "work").mkdir()
     (scripts.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Demo.\n---\n")
     (scripts / "hello.py").write_text('def handler(args):\n    return "hello"\n')
-    manager = skillpouch.SkillManager(tmp_path / "skills", workspace=tmp_path / "work")
+    return SkillManager(
+        folder / "skills",
+        workspace=folder / "work",
+        builtins=all_tools,
+        define_tools=all_tools,
+        disclosure=all_tools,
+    )
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_name_is_looked_up_in_two_files(tmp_path: Path, *, everything: bool) -> None:
+    manager = manager_of_one_tool(tmp_path, all_tools=everything)
+    touched: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            touched.append(str(Path(frame.f_code.co_filename).relative_to(SOURCE)))
+
+    async def call(name: str) -> None:
+        for hook in (None, note):  # the first time, tools are read
+            sys.setprofile(hook)
+            with pytest.raises(InvalidArgumentsError):
+                await manager.acall(name, stdin="\ud800")  # no text: nothing runs
+            sys.setprofile(None)
+
+    around = {"manager.py", "executor.py", "results.py"}  # the last takes the time
+    with manager.watch() if everything else nullcontext():
+        for name in ("demo.hello", "demo__hello", "hello"):
+            touched.clear()
+            run_blocking(call(name))
+            until_found = set(touched[: touched.index("arguments.py")])
+            assert until_found - around == {"registry/registry.py", "discovery/catalogue.py"}
+
+
+def test_a_warm_call_passes_through_few_files(tmp_path: Path) -> None:
+    manager = manager_of_one_tool(tmp_path)
     touched: set[str] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:

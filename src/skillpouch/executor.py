@@ -15,6 +15,7 @@ from skillpouch.builtins.own_tools import workspace_tools
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
 from skillpouch.controls import Controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
+from skillpouch.discovery.text_skills.folders import TEXT_HOME
 from skillpouch.errors import (
     InvalidArgumentsError,
     SandboxFailedError,
@@ -26,8 +27,7 @@ from skillpouch.limits import Limits, layers_named
 from skillpouch.policy.authorize import BY_APPROVER, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.policy import Policy, limits_of, time_note
-from skillpouch.registry.overlay import ToolOverlay, ToolSource
-from skillpouch.registry.registry import ToolRegistry
+from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
@@ -145,7 +145,9 @@ class ToolExecutor(Shared):
         """
         watch = Stopwatch()
         try:
-            tool, kept = self.skills.hold(name)
+            tool, kept = self._source.get(name), None
+            if TEXT_HOME.match(tool.home) is not None:  # of a skill that was given as text
+                tool, kept = self.skills.hold(name, tool)
             try:
                 watch.lap("find the tool")
                 call = self._call(tool, args, stdin, timeout, on_output, watch)
@@ -153,7 +155,8 @@ class ToolExecutor(Shared):
                 played = interceptors[-1].answer(call) if interceptors else None
                 result = played or await self._recorded(call)
             finally:
-                self.skills.let_go(kept)
+                if kept is not None:
+                    self.skills.let_go(kept)
         except SkillpouchError as error:
             error.look_below(self._controls.roots)
             raise

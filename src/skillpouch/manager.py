@@ -17,7 +17,7 @@ from skillpouch.errors import SkillpouchError
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
 from skillpouch.provision.readiness import InstalledPrograms
-from skillpouch.registry.overlay import ToolOverlay
+from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared, made_once
 from skillpouch.skills import Skill

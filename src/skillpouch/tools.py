@@ -48,6 +48,11 @@ def tool_id(skill: str, tool: str) -> str:
     return f"{skill}.{tool}"
 
 
+def short_name(skill: str, tool_id: str) -> str:
+    """Return the name of a tool without that of its skill."""
+    return tool_id.removeprefix(f"{skill}.")
+
+
 def argument_variable(name: str) -> str:
     """Return the environment variable that holds an argument: `chunk-size` → TOOL_ARG_CHUNK_SIZE.
 

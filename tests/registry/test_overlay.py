@@ -5,7 +5,7 @@ import pytest
 from skillpouch import ToolRegistry
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import UnknownToolError
-from skillpouch.registry.overlay import ToolOverlay
+from skillpouch.registry.registry import ToolOverlay
 from skillpouch.tools import Stub, Tool, wire_name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
-    from skillpouch.registry.overlay import ToolOverlay
+    from skillpouch.registry.registry import ToolOverlay
 
 
 class Manager(Protocol):

@@ -19,7 +19,7 @@ from skillpouch.errors import SkillNotFoundError, UnknownToolError
 from skillpouch.manager import SkillManager
 from skillpouch.skills import Skill
 from skillpouch.text import clean
-from skillpouch.tools import Tool
+from skillpouch.tools import Tool, short_name
 
 
 @click.command("show")
@@ -55,7 +55,7 @@ def _tool(manager: SkillManager, name: str) -> Tool:
         known = [skill.name for skill in manager.list_skills()]
         tools = manager.tools
         for tool in tools:
-            known += [tool.id, tool.id.removeprefix(f"{tool.skill}.")]
+            known += [tool.id, short_name(tool.skill, tool.id)]
         count = sum(bool(tool.skill) for tool in tools)
         unknown = UnknownToolError(name, known=known, count=count, kind="skill or tool")
         unknown.look_below(manager.named_roots)

@@ -30,7 +30,7 @@ from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
 from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.skills import Skill
-from skillpouch.tools import SkillTools, Tool, script_tool_name
+from skillpouch.tools import SkillTools, Tool, script_tool_name, short_name
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -120,7 +120,7 @@ class DiscoveredScripts:
                 continue
             self._report_doubts(script)
             made = self.maker.discovered(self._free_name(script, used), script)
-            used |= {tool.id.removeprefix(f"{tool.skill}.") for tool in made}
+            used |= {short_name(tool.skill, tool.id) for tool in made}
             tools += made
         return tools
 

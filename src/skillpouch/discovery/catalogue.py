@@ -83,6 +83,7 @@ class Catalogue:
         self._disclosed: tuple[Tool, ...] | None = None
         self._own = own
         self._versions = versions or {}
+        self._copied: dict[str, tuple[Tool, Tool]] = {}  # by id: as it was read, as it runs
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
 
@@ -154,12 +155,8 @@ class Catalogue:
         """Find a tool; read no more skills than that takes."""
         if name in BUILT_IN_NAMES:
             _ = self.disclosure
-        if not self._registry.has_id(name):
-            owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
-            self._read(owners)
-        # What a name other than an id means is known only when every tool is.
-        if not self._registry.has_id(name):
-            self._read(self.skills.values())
+        if len(self._tools) < len(self.skills):
+            self._read_for(name)
         if name not in self._registry:
             _ = self.disclosure  # whoever hears of an unknown name is shown these, too
         if name in self.skills and name not in self._registry:
@@ -169,6 +166,14 @@ class Catalogue:
         if not self.skills and name not in self._registry and (hint := self._nowhere()):
             raise UnknownToolError(name, hint=hint)
         return self._registry.get(name)
+
+    def _read_for(self, name: str) -> None:
+        if not self._registry.has_id(name):
+            owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
+            self._read(owners)
+        # What a name other than an id means is known only when every tool is.
+        if not self._registry.has_id(name):
+            self._read(self.skills.values())
 
     def _nowhere(self) -> str:
         """Say why there are no skills at all, where a root that was named does not exist."""
@@ -184,7 +189,12 @@ class Catalogue:
         tool = self.find(name)
         skill = self.skills.get(tool.skill)
         version = self._versions.get(skill.file) if skill else None
-        return version.copy.holds(tool) if version and version.copy else tool
+        if version is None or version.copy is None:
+            return tool
+        known = self._copied.get(tool.id)
+        if known is None or known[0] is not tool:
+            known = self._copied[tool.id] = (tool, version.copy.holds(tool))
+        return known[1]
 
     def tool_of_script(self, skill_name: str, script_path: str) -> Tool:
         """Find the tool that runs a script, by its path inside the skill."""

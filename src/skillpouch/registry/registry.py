@@ -1,103 +1,18 @@
-"""ToolRegistry: gives each tool an id, a wire name and a short name, all unique."""
+"""ToolRegistry finds tools by name, ToolOverlay also those that come and go in front of them.
+
+Every tool has an id and a wire name that no other has, and a short name.
+"""
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import normalize
 
-from skillpouch.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError
+from skillpouch.errors import AmbiguousNameError, BuiltInNameError, UnknownToolError, nearest
 from skillpouch.problems import Problem
-from skillpouch.tools import BuiltIn, Tool, hashed_wire_name, in_any_form, qualified_wire_name
-
-
-class FallbackNames:
-    """Gives every tool one name that nobody wants and no other tool has.
-
-    The first that comes has the better name. One that passed over a name gets it when it becomes
-    free. A change touches only the tools that the name concerns, however many others there are.
-    """
-
-    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
-        self._is_wanted = is_wanted
-        self._names: dict[str, str] = {}  # by id
-        self._ids: dict[str, str] = {}  # by name
-        self._passed: dict[str, dict[str, Tool]] = {}  # a name → those who would have liked it
-        self._tools: dict[str, Tool] = {}
-
-    def name_of(self, tool_id: str) -> str | None:
-        return self._names.get(tool_id)
-
-    def id_of(self, name: str) -> str | None:
-        return self._ids.get(name)
-
-    def add(self, tool: Tool) -> None:
-        self._tools[tool.id] = tool
-        for name in candidates(tool):
-            if self._is_free(name, tool.id):
-                self._give(tool.id, name)
-                return
-            self._passed.setdefault(name, {})[tool.id] = tool
-
-    def remove(self, tool_id: str) -> None:
-        tool = self._tools.pop(tool_id, None)
-        if tool is None:
-            return
-        name = self._names.pop(tool_id)
-        self._ids.pop(name, None)
-        self._forget_passed(tool, name)
-        self.freed(name)
-
-    def wanted(self, name: str) -> None:
-        """Hear that somebody wants a name: who had it as a fallback gets another."""
-        holder = self._ids.get(name)
-        if holder is not None:
-            self._move(self._tools[holder])
-
-    def freed(self, name: str) -> None:
-        """Hear that nobody wants a name any more: who passed it over gets it."""
-        waiting = self._passed.get(name)
-        if waiting:
-            self._move(next(iter(waiting.values())))
-
-    def _move(self, tool: Tool) -> None:
-        old = self._names[tool.id]
-        self._forget_passed(tool, old)
-        self.add(tool)  # with the old name still there: a reader finds one of the two
-        if self._names[tool.id] != old and self._ids.get(old) == tool.id:
-            del self._ids[old]
-            self.freed(old)
-
-    def _is_free(self, name: str, tool_id: str) -> bool:
-        return not self._is_wanted(name) and self._ids.get(name, tool_id) == tool_id
-
-    def _give(self, tool_id: str, name: str) -> None:
-        self._ids[name] = tool_id
-        self._names[tool_id] = name
-
-    def _forget_passed(self, tool: Tool, last: str) -> None:
-        for name in candidates(tool):
-            if name == last:
-                return
-            waiting = self._passed.get(name, {})
-            waiting.pop(tool.id, None)
-            if not waiting:
-                self._passed.pop(name, None)
-
-
-def candidates(tool: Tool) -> Iterator[str]:
-    """Yield what a tool may be called when its name is taken, without end."""
-    short = short_name(tool)
-    yield qualified_wire_name(tool.skill, short)
-    for attempt in count():
-        yield hashed_wire_name(tool.skill, short, attempt)
-
-
-def short_name(tool: Tool) -> str:
-    """Return the name of a tool without that of its skill."""
-    return tool.id.removeprefix(f"{tool.skill}.")
-
+from skillpouch.registry.fallback_names import FallbackNames
+from skillpouch.tools import BuiltIn, Caller, Tool, in_any_form, qualified_wire_name, short_name
 
 # Names of tools that Skillpouch itself provides; no skill can take one of them.
 WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
@@ -177,7 +92,7 @@ class ToolRegistry:
             self._forget(tool.id)
             before = None
         self._claim(tool, rank)
-        self._short.setdefault(short_name(tool), {})[tool.id] = None
+        self._short.setdefault(short_name(tool.skill, tool.id), {})[tool.id] = None
         self._tools[tool.id] = tool
         if before is None:
             self._without_fallback[tool.id] = tool
@@ -220,10 +135,10 @@ class ToolRegistry:
             return False
         self.version += 1
         self._unclaim(tool)
-        namesakes = self._short[short_name(tool)]
+        namesakes = self._short[short_name(tool.skill, tool.id)]
         del namesakes[tool_id]
         if not namesakes:
-            del self._short[short_name(tool)]
+            del self._short[short_name(tool.skill, tool.id)]
         if self._without_fallback.pop(tool_id, None) is None:
             self._fallbacks.remove(tool_id)
         return True
@@ -261,8 +176,11 @@ class ToolRegistry:
             return [name]
         if name in BUILT_IN_NAMES:
             return []
-        owner = self._owners.get(name) or self._known_fallbacks().id_of(name)
-        return [owner] if owner else list(in_any_form(self._short, name) or self._composed(name))
+        owner = self._owners.get(name) or self._known_fallbacks().ids.get(name)
+        if owner:
+            return [owner]
+        same = self._short.get(name) or in_any_form(self._short, name) or self._composed(name)
+        return list(same)
 
     def _composed(self, name: str) -> list[str]:
         """Return the tool whose id is this one in another form of Unicode."""
@@ -287,7 +205,7 @@ class ToolRegistry:
             return tool
         if tool.name not in BUILT_IN_NAMES and self._owners.get(tool.name) == tool.id:
             return tool
-        name = self._known_fallbacks().name_of(tool.id)
+        name = self._known_fallbacks().names.get(tool.id)
         return replace(tool, name=name) if name else tool
 
     def _count(self) -> int:
@@ -317,3 +235,138 @@ def _by_rank(claims: dict[str, int]) -> list[str]:
 def is_built_in(tool: Tool) -> bool:
     """Tell whether a tool is Skillpouch's own: only those have an id without a skill in it."""
     return tool.id in BUILT_IN_NAMES
+
+
+class ToolSource(Protocol):
+    """Whatever finds a tool by name: a registry, or the skills of a manager."""
+
+    def get(self, name: str) -> Tool: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layer:
+    """What was added, at one moment: never changed, so that readers need no lock."""
+
+    skills: dict[str, tuple[Tool, ...]] = field(default_factory=dict)
+    registry: ToolRegistry = field(default_factory=ToolRegistry)
+    names: frozenset[str] = frozenset()
+
+
+class ToolOverlay:
+    """Tools by skill, over a shared source that others may use, too, and that is never changed.
+
+    A skill that was added hides the shared one of its name; a tool that was added takes the wire
+    name it wants, and the shared one that had it is called `skill__tool` until that leaves.
+    `own` are Skillpouch's own tools, if they belong to whoever adds; with `private`, those of the
+    shared source are out of sight, because they remember what their caller did.
+    """
+
+    def __init__(
+        self,
+        shared: ToolSource,
+        own: Iterable[Tool] = (),
+        *,
+        caller: Caller | None = None,
+        private: bool = False,
+    ) -> None:
+        self.shared = shared
+        self.caller = caller
+        self._private = private
+        self._changing = threading.Lock()
+        self._own = tuple(own)
+        self._layer = self._made_of({})
+
+    def get(self, name: str) -> Tool:
+        """Find a tool by id, wire name or bare name; what was added comes first."""
+        layer = self._layer
+        if not layer.skills and not self._own and not self._private:
+            return self.shared.get(name)  # most often nothing was added, and nothing is hidden
+        if name in layer.registry:
+            return layer.registry.get(name)
+        try:
+            tool = self.shared.get(name)
+        except UnknownToolError as error:
+            near = nearest(name, layer.names)
+            if not near:
+                raise
+            raise UnknownToolError(name, known=[*near, *error.nearest]) from None
+        if self._is_hidden(tool, layer):
+            raise UnknownToolError(name, known=layer.names)
+        return _named(tool, layer)
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """What is unequal to its former self when the tools may be others."""
+        return self._layer, getattr(self.shared, "version", None)
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Yield every tool as its caller knows it: Skillpouch's own, the shared ones, the added."""
+        layer = self._layer
+        shared = self.shared if isinstance(self.shared, Iterable) else ()
+        below = (_named(tool, layer) for tool in shared if not self._is_hidden(tool, layer))
+        own = {tool.id for tool in self._own}
+        added = (tool for tool in layer.registry if tool.id not in own)
+        for tool in (*self._own, *below, *added):
+            yield tool if tool.caller is self.caller else replace(tool, caller=self.caller)
+
+    def put(self, skill: str, tools: Iterable[Tool]) -> list[str]:
+        """Add the tools of a skill in the place of those it had; return their wire names."""
+        bound = tuple(replace(tool, caller=self.caller) for tool in tools)
+        with self._changing:
+            others = {name: kept for name, kept in self._layer.skills.items() if name != skill}
+            self._layer = self._made_of(others | {skill: bound})
+            return [self._layer.registry.named(tool).name for tool in bound]
+
+    def put_own(self, tools: Iterable[Tool]) -> None:
+        """Add tools of Skillpouch's own."""
+        with self._changing:
+            self._own = (*self._own, *tools)
+            self._layer = self._made_of(self._layer.skills)
+
+    def drop(self, skill: str) -> list[str]:
+        """Take out the tools of a skill; return the wire names they had."""
+        with self._changing:
+            layer = self._layer
+            gone = layer.skills.get(skill, ())
+            others = {name: kept for name, kept in layer.skills.items() if name != skill}
+            self._layer = self._made_of(others)
+            return [layer.registry.named(tool).name for tool in gone]
+
+    def drop_tool(self, tool: Tool) -> bool:
+        """Take out one tool; tell whether its skill has others left."""
+        with self._changing:
+            skills = dict(self._layer.skills)
+            left = tuple(each for each in skills.get(tool.skill, ()) if each.id != tool.id)
+            skills[tool.skill] = left
+            self._layer = self._made_of(skills)
+            return bool(left)
+
+    def owner_of(self, name: str) -> Tool | None:
+        """Return the tool that was added and has this name now, None when none was."""
+        registry = self._layer.registry
+        tool = registry.get(name) if name in registry else None
+        return None if tool is None or isinstance(tool.runs, BuiltIn) else tool
+
+    def tools_of(self, skill: str) -> tuple[Tool, ...]:
+        """Return the tools that a skill has added, under the names they have now."""
+        layer = self._layer
+        return tuple(map(layer.registry.named, layer.skills.get(skill, ())))
+
+    def _made_of(self, skills: dict[str, tuple[Tool, ...]]) -> _Layer:
+        registry = ToolRegistry()
+        for tool in (*self._own, *(tool for tools in skills.values() for tool in tools)):
+            registry.register(tool)
+        names = frozenset(tool.name for tool in registry)
+        return _Layer(skills, registry, names)
+
+    def _is_hidden(self, tool: Tool, layer: _Layer) -> bool:
+        if tool.id in BUILT_IN_NAMES:
+            return self._private
+        return bool(tool.skill) and tool.skill in layer.skills
+
+
+def _named(tool: Tool, layer: _Layer) -> Tool:
+    if tool.name not in layer.names or isinstance(tool.runs, BuiltIn):
+        return tool
+    short = short_name(tool.skill, tool.id)
+    return replace(tool, name=qualified_wire_name(tool.skill, short))

@@ -14,8 +14,7 @@ from skillpouch.controls import Controls
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
-from skillpouch.registry.overlay import ToolOverlay, ToolSource
-from skillpouch.registry.registry import ToolRegistry
+from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillpouch.manager import SkillManager
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
-    from skillpouch.registry.overlay import ToolSource
+    from skillpouch.registry.registry import ToolSource
     from skillpouch.secrets.sources import Secrets
 
 

@@ -15,7 +15,7 @@ from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.execution.engine import end_programs_in
 from skillpouch.executor import ToolExecutor
 from skillpouch.problems import Problem
-from skillpouch.registry.overlay import ToolOverlay, ToolSource
+from skillpouch.registry.registry import ToolOverlay, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.sessions.errors import SessionEndedError
 from skillpouch.sessions.store import Row, SessionStore

@@ -10,8 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
-from skillpouch.registry.overlay import ToolOverlay
-from skillpouch.registry.registry import is_built_in
+from skillpouch.registry.registry import ToolOverlay, is_built_in
 from skillpouch.shell.errors import CommandNameError
 from skillpouch.shell.toolbox import Executor, Folders, Toolbox, ToolDef
 from skillpouch.shell.usage import check_command_name

@@ -11,7 +11,7 @@ from skillpouch.tools import Effect, Tool
 
 if TYPE_CHECKING:
     from skillpouch.calls import OnOutput
-    from skillpouch.registry.overlay import ToolSource
+    from skillpouch.registry.registry import ToolSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.text_skills.active import ActiveSkills, read_skill_in
 from skillpouch.discovery.text_skills.folders import Files, Forget, keep, let_go
 from skillpouch.errors import AmbiguousNameError, ToolFaultError, UnknownToolError
-from skillpouch.registry.overlay import ToolOverlay
-from skillpouch.registry.registry import BUILT_IN_NAMES
+from skillpouch.registry.registry import BUILT_IN_NAMES, ToolOverlay
 from skillpouch.runtime.memoize import Shared
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.tools import Tool

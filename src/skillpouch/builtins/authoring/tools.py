@@ -16,7 +16,7 @@ from skillpouch.builtins.authoring.request import (
 )
 from skillpouch.builtins.workspace.context import Definition, ToolAnswer, text
 from skillpouch.calls import ToolCall
-from skillpouch.registry.overlay import ToolOverlay
+from skillpouch.registry.registry import ToolOverlay
 from skillpouch.tools import BuiltIn, Tool
 
 _NAMED = {"pattern": NAME, "maxLength": LONGEST_NAME}

@@ -12,7 +12,6 @@ from unicodedata import normalize
 from skillpouch.declarations.frontmatter import cut, read_frontmatter
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.text_skills.folders import (
-    TEXT_HOME,
     Files,
     Forget,
     Kept,
@@ -24,7 +23,7 @@ from skillpouch.discovery.text_skills.folders import (
     let_go,
 )
 from skillpouch.problems import Problem
-from skillpouch.registry.overlay import ToolOverlay
+from skillpouch.registry.registry import ToolOverlay
 from skillpouch.skills import Skill
 from skillpouch.tools import SkillTools, Tool
 from skillpouch.untrusted_files import SKILL_FILE_BYTES, CannotReadError
@@ -188,11 +187,11 @@ class ActiveSkills:
                     self.remove(tool.skill)
         return removed
 
-    def hold(self, name: str) -> tuple[Tool, Kept | None]:
-        """Find a tool; what it runs stays where it is until `let_go` is told that it is over."""
-        tool = self.added.get(name)
-        if TEXT_HOME.match(tool.home) is None:  # most often
-            return tool, None
+    def hold(self, name: str, tool: Tool) -> tuple[Tool, Kept | None]:
+        """Keep what a tool runs where it is, until `let_go` is told that the call is over.
+
+        `tool` is what was found by the name; what is returned may be another, or need no keeping.
+        """
         for _ in range(_MOST_TRIES):
             kept = hold(tool.home) if is_text_home(tool.home) else None
             if kept is not None or not is_text_home(tool.home):
@@ -201,10 +200,9 @@ class ActiveSkills:
             tool = self.added.get(name)
         return tool, None
 
-    def let_go(self, kept: Kept | None) -> None:
+    def let_go(self, kept: Kept) -> None:
         """Hear that a call of what `hold` returned is over."""
-        if kept is not None:
-            let_go(kept, self._forget)
+        let_go(kept, self._forget)
 
     def key_of(self, name: str) -> str:
         """Return what changes when the text of a skill does; "" when it is not used."""

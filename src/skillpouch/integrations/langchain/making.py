@@ -28,6 +28,7 @@ from skillpouch.tools import (
     hashed_wire_name,
     model_schema,
     qualified_wire_name,
+    short_name,
     skill_wire_name,
 )
 
@@ -136,7 +137,7 @@ def tool_names(tools: Sequence[Tool], naming: Naming, taken: set[str]) -> dict[s
 def _free(tool: Tool, taken: set[str]) -> str:
     if tool.name not in taken:
         return tool.name
-    short = tool.id.removeprefix(f"{tool.skill}.")
+    short = short_name(tool.skill, tool.id)
     name = qualified_wire_name(tool.skill, short)
     if name in taken:
         name = hashed_wire_name(tool.skill, short)

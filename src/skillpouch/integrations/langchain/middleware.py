@@ -21,7 +21,7 @@ from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Answer, Question, Remember, asking
 from skillpouch.results import ToolResult
-from skillpouch.tools import Tool, qualified_wire_name
+from skillpouch.tools import Tool, qualified_wire_name, short_name
 
 _MOST_REMEMBERED = 4096
 
@@ -188,7 +188,7 @@ def _renamed(tool: SkillpouchTool, taken: set[str]) -> SkillpouchTool:
     facts = tool.metadata or {}
     if tool.name in taken and facts.get("skill"):
         skill, tool_id = facts["skill"], facts["id"]
-        tool.name = qualified_wire_name(skill, tool_id.removeprefix(f"{skill}."))
+        tool.name = qualified_wire_name(skill, short_name(skill, tool_id))
     return tool
 
 
