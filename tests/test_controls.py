@@ -1,10 +1,12 @@
-"""The rules of the controls: what was said is used, what was not is found at the first call."""
+"""Controls: what was given is used, what was not is found at the first call."""
 
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from skillpouch import Policy, ToolExecutor, tool
+from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, tool
 from skillpouch.controls import Controls
 from skillpouch.environment import config_directory, state_directory
 from skillpouch.errors import CallDeniedError, PolicyFileError
@@ -12,7 +14,9 @@ from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Started
 from skillpouch.journal.store import JournalError
+from skillpouch.needs import Need
 from skillpouch.policy import Rule
+from skillpouch.trust.grants import Grants
 
 
 @tool
@@ -45,9 +49,7 @@ def test_without_a_policy_the_users_is_read() -> None:
 def test_a_policy_that_was_said_is_used_instead() -> None:
     write_user_policy('[[rules]]\nverdict = "deny"\ntools = ["greet"]\n')
 
-    result = ToolExecutor([greet], controls=Controls(policy=Policy())).execute_sync(
-        "greet", {"who": "A"}
-    )
+    result = ToolExecutor([greet], policy=Policy()).execute_sync("greet", {"who": "A"})
 
     assert result.content == "Hello A"
 
@@ -71,7 +73,7 @@ def test_a_policy_with_a_mistake_lets_nothing_run() -> None:
 def test_nothing_is_read_or_opened_before_the_first_call() -> None:
     write_user_policy("rules = 1\n")
 
-    ToolExecutor([greet], controls=Controls())
+    ToolExecutor([greet])
 
     state = state_directory()
     assert state is not None
@@ -79,7 +81,7 @@ def test_nothing_is_read_or_opened_before_the_first_call() -> None:
 
 
 def test_no_journal_records_nothing() -> None:
-    ToolExecutor([greet], controls=Controls(journal=False)).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], journal=False).execute_sync("greet", {"who": "Ada"})
 
     assert recorded() == []
 
@@ -96,7 +98,7 @@ def test_a_journal_that_was_given_is_used_and_required_when_the_policy_says_so(
     tmp_path: Path,
 ) -> None:
     own = Journal(tmp_path / "own")
-    ToolExecutor([greet], controls=Controls(journal=own)).execute_sync("greet", {"who": "Ada"})
+    ToolExecutor([greet], journal=own).execute_sync("greet", {"who": "Ada"})
     own.close()
     required = Policy(require_journal=True)
     (tmp_path / "blocked").write_text("in the way")
@@ -126,3 +128,103 @@ def test_the_session_is_on_record_and_told_to_the_secrets() -> None:
     with JournalReader(state_directory()) as reader:
         (entry,) = reader.after(Query(session="s-1"))
     assert entry.approved_by == "rule 'allow *' allows it"
+
+
+OF_MANAGERS = {"session", "project", "roots"}
+
+
+@pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
+def test_all_that_run_tools_take_the_same_parameters(kind: type) -> None:
+    names = {each.name for each in fields(Controls)} - OF_MANAGERS
+    own = {"workspaces"} if kind is SessionManager else set()
+
+    taken = set(signature(kind).parameters)
+
+    assert {"controls", "builtins"} | own <= taken
+    assert names - taken == ({"workspace"} if kind is SessionManager else set())
+
+
+@pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
+def test_controls_and_single_parameters_do_not_mix(kind: type) -> None:
+    with pytest.raises(ValueError, match="controls= is all of it"):
+        kind(controls=Controls(), policy=Policy.strict())
+
+
+@pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
+@pytest.mark.parametrize("wrong", [{"sandbox": "maybe"}, {"require": ["moat"]}])
+def test_what_is_wrong_with_controls_is_raised_at_once(kind: type, wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"moat|maybe"):
+        kind(**wrong)
+
+
+async def test_one_object_controls_a_manager_its_sessions_and_an_executor(tmp_path: Path) -> None:
+    denied = Policy(rules=[Rule(verdict="deny", tools=["greet"])])
+    own = Journal(tmp_path / "own")
+    controls = Controls(policy=denied, journal=own, workspace=tmp_path)
+    sessions = SessionManager([greet], controls=controls)
+    await sessions.create_session("s")
+    manager = SkillManager(tmp_path, controls=controls)
+    manager.source.put_own([greet])
+
+    for call in (
+        ToolExecutor([greet], controls=controls).execute("greet", {"who": "Ada"}),
+        sessions.execute("s", "greet", {"who": "Ada"}),
+        manager.acall("greet", {"who": "Ada"}),
+    ):
+        with pytest.raises(CallDeniedError):
+            await call
+
+    own.close()
+    with JournalReader(tmp_path / "own") as reader:
+        assert [entry.session for entry in reader.after(Query())] == ["", "s", ""]
+    assert recorded() == []
+
+
+def test_a_workspace_is_where_it_was_when_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    manager = SkillManager(workspace="here", builtins=True, journal=False)
+
+    monkeypatch.chdir(tmp_path / "there")
+    manager.call("write", {"file_path": "note", "content": "kept"})
+
+    assert (tmp_path / "here" / "note").read_text() == "kept"
+
+
+def test_what_is_read_only_stays_so_for_every_tool_of_a_manager(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("as it was")
+    manager = SkillManager(
+        workspace=tmp_path, read_only=[tmp_path / "kept"], builtins=True, journal=False
+    )
+
+    result = manager.call("write", {"file_path": "kept", "content": "changed"})
+
+    assert result.outcome != "ok"
+    assert (tmp_path / "kept").read_text() == "as it was"
+
+
+def test_grants_that_are_given_say_what_is_ready(tmp_path: Path) -> None:
+    skill = tmp_path / "skills" / "asking"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        "---\nname: asking\ndescription: Asks.\nmetadata:\n  skillpouch:\n"
+        "    hosts: [example.org]\n---\n"
+    )
+    (skill / "scripts" / "go.sh").write_text("#!/bin/bash\necho gone\n")
+    own = Grants(tmp_path / "grants")
+
+    def ready() -> bool:
+        manager = SkillManager(tmp_path / "skills", grants=own, journal=False)
+        return manager.get_tool("asking.go").ready
+
+    before = ready()
+    own.grant(
+        SkillManager(tmp_path / "skills").get_skill("asking"),
+        [Need(kind="host", value="example.org")],
+        by="owner",
+    )
+
+    assert (before, ready()) == (False, True)

@@ -6,6 +6,7 @@ from typing import Any, assert_type
 
 import skillpouch
 from skillpouch import (
+    Controls,
     ExecutionLimits,
     Limits,
     Policy,
@@ -88,6 +89,14 @@ async def use(manager: SkillManager, sessions: SessionManager) -> None:
     session = assert_type(await sessions.create_session(), str)
     await sessions.use_skill(session, "demo", "---\nname: demo\n---\n")
     await sessions.destroy_session(session)
+
+
+def control() -> None:
+    controls = Controls(policy=Policy(), limits=Limits(timeout_seconds=5), workspace=Path("work"))
+    SkillManager("skills", controls=controls)
+    SessionManager([add], controls=controls)
+    ToolExecutor([add], controls=controls)
+    ToolExecutor([add], policy=Policy(), require=["fs"], read_only=["kept"], journal=False)
 
 
 def script() -> None:

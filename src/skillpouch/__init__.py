@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skillpouch.controls import Controls
     from skillpouch.errors import SkillpouchError
     from skillpouch.executor import ToolExecutor
     from skillpouch.functions import tool
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Controls",
     "ExecutionLimits",
     "Limits",
     "Policy",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Controls": "skillpouch.controls",
     "ExecutionLimits": "skillpouch.shell.limits",
     "SkillpouchError": "skillpouch.errors",
     "Limits": "skillpouch.limits",

@@ -1,75 +1,102 @@
-"""The rules of the controls: what holds for every call of an executor, whoever makes it."""
+"""Controls: what holds for all calls of an executor, whoever makes them."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from skillpouch.journal.journal import Journal, user_journal
-from skillpouch.journal.recording import Recorder
-from skillpouch.journal.telemetry import Telemetry
-from skillpouch.policy.approval import Approver
-from skillpouch.policy.authorize import Authorizer
-from skillpouch.policy.loading import load_policy
-from skillpouch.policy.policy import Policy
-from skillpouch.secrets.sources import Secrets, environment_secrets
-from skillpouch.trust.grants import Grants
+from skillpouch.limits import layers_named
+
+if TYPE_CHECKING:  # listing skills needs none of these
+    from skillpouch.calls import OnProgress
+    from skillpouch.journal.journal import Journal
+    from skillpouch.journal.telemetry import Telemetry
+    from skillpouch.limits import Limits
+    from skillpouch.policy.approval import Approver
+    from skillpouch.policy.policy import Policy
+    from skillpouch.secrets.sources import Secrets
+    from skillpouch.trust.grants import Grants
+
+ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """Made from what a caller says; what was not said is found when the first call comes.
+    """What the owner of an agent decides once, and no caller of a tool can change.
 
-    Without a `policy` the user's own is read, tightened by the `skillpouch.toml` in `project`.
-    `journal=False` records nothing, unless the policy requires it. `roots` are where the skills
-    were looked for, when somebody named them: commands that errors tell need them, too.
+    `SkillManager`, `SessionManager` and `ToolExecutor` take each of these as a parameter of the
+    same name, or all of them as `controls`. What is left out is found when the first call comes.
+
+    Attributes:
+        policy: What may run. Without one the user's own is read, tightened by the
+            `skillpouch.toml` of the project.
+        approver: Who is asked about calls that the policy does not decide; nobody by default.
+        grants: What was granted to skills; by default what `skillpouch trust` wrote.
+        secrets: Where values of secrets come from; by default the environment.
+        journal: Where calls are recorded. `False` records nothing, unless the policy requires it.
+        telemetry: Whether calls become spans and metrics of OpenTelemetry.
+        limits: Time, memory, output and processes of a call; by default those of the kind of tool.
+        sandbox: `"off"` does without confinement, and is never the default.
+        require: Protections that must be there (`fs`, `net`, `tree` …), or nothing runs.
+        workspace: Where tools work and may write: the current folder by default.
+        read_only: Files and folders that no tool may write, also inside the workspace, which may
+            be one of them.
+        on_progress: Is told in lines for people what takes long, such as installing packages.
+        session: The session that calls belong to, on record and for the secrets.
+        project: Where the `skillpouch.toml` is looked for.
+        roots: Where skills were looked for, if somebody said so: hints repeat it.
     """
 
-    def __init__(  # noqa: PLR0913 - each is said by name
-        self,
-        *,
-        policy: Policy | None = None,
-        approver: Approver | None = None,
-        grants: Grants | None = None,
-        secrets: Secrets | None = None,
-        journal: Journal | bool = True,
-        telemetry: Telemetry | None = None,
-        session: str | None = None,
-        project: Path | Callable[[], Path] | None = None,
-        roots: Sequence[str] = (),
-    ) -> None:
-        self._policy = policy
-        self._approver = approver
-        self._grants = grants
-        self._secrets = secrets or environment_secrets
-        self._journal = journal
-        self._telemetry = telemetry or Telemetry()
-        self._session = session
-        self._project = project
-        self.roots = tuple(roots)
+    policy: "Policy | None" = None
+    approver: "Approver | None" = None
+    grants: "Grants | None" = None
+    secrets: "Secrets | None" = None
+    journal: "Journal | bool" = True
+    telemetry: "Telemetry | None" = None
+    limits: "Limits | None" = None
+    sandbox: Literal["on", "off"] = "on"
+    require: Collection[str] = frozenset()
+    workspace: str | os.PathLike[str] | None = None
+    read_only: Iterable[str | os.PathLike[str]] | ReadOnly = ()
+    on_progress: "OnProgress | None" = None
+    session: str | None = None
+    project: Path | Callable[[], Path] | None = None
+    roots: tuple[str, ...] = ()
 
-    @cached_property
-    def policy(self) -> Policy:
-        if self._policy is not None:
-            return self._policy
-        project = self._project() if callable(self._project) else self._project
-        return load_policy(project)
+    def __post_init__(self) -> None:
+        if self.sandbox not in ("on", "off"):
+            raise ValueError(f"sandbox is {self.sandbox!r}: use 'on' or 'off'")
+        object.__setattr__(self, "require", layers_named(self.require))
+        if self.workspace is not None:
+            # Now: the current folder may be another one when the first call comes. Not resolved:
+            # errors name the path that its user knows.
+            absolute = Path(os.path.abspath(self.workspace))  # noqa: PTH100
+            object.__setattr__(self, "workspace", absolute)
+        if not callable(self.read_only):
+            paths = tuple(Path(os.path.realpath(path)) for path in self.read_only)
+            object.__setattr__(self, "read_only", paths)
 
-    @cached_property
-    def authorizer(self) -> Authorizer:
-        return Authorizer(
-            policy=self.policy,
-            approver=self._approver,
-            grants=self._grants,
-            secrets=self._secrets,
-            session=self._session,
-            roots=self.roots,
-        )
+    @property
+    def read_only_in(self) -> ReadOnly:
+        """What returns the files and folders of a workspace that no tool may write."""
+        if callable(self.read_only):
+            return self.read_only
+        paths = tuple(map(Path, self.read_only))
+        return lambda _: paths
 
-    @cached_property
-    def recorder(self) -> Recorder:
-        return Recorder(self._record_in(), self._telemetry, self._session)
+    def keeping(self, more: ReadOnly) -> "Controls":
+        """Return the same, with more that no tool may write."""
+        if self.read_only == ():
+            return replace(self, read_only=more)
+        own = self.read_only_in
+        return replace(self, read_only=lambda folder: (*more(folder), *own(folder)))
 
-    def _record_in(self) -> Journal | None:
-        required = self.policy.require_journal
-        if isinstance(self._journal, Journal):
-            return self._journal.as_required() if required else self._journal
-        return user_journal(required=required) if self._journal or required else None
+
+def chosen_controls(controls: Controls | None, given: Controls) -> Controls:
+    """Return the controls that somebody gave as one object or as single parameters, not both."""
+    if controls is None:
+        return given
+    if given != Controls():
+        raise ValueError("controls= is all of it: give the other parameters to Controls, too")
+    return controls

@@ -1,10 +1,10 @@
 """ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from skillpouch.backends import backend_of
 from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.own_tools import workspace_tools
 from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
-from skillpouch.controls import Controls
+from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.discovery.text_skills.folders import TEXT_HOME
 from skillpouch.errors import (
@@ -23,15 +23,21 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
+from skillpouch.journal.journal import Journal, user_journal
+from skillpouch.journal.recording import Recorder
+from skillpouch.journal.telemetry import Telemetry
 from skillpouch.limits import Limits, layers_named
-from skillpouch.policy.authorize import BY_APPROVER, Permit
+from skillpouch.policy.approval import Approver
+from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
+from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy, limits_of, time_note
 from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
 from skillpouch.secrets.redaction import redact_result
+from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import (
     Binary,
     Function,
@@ -40,6 +46,7 @@ from skillpouch.tools import (
     Tool,
     definition_of,
 )
+from skillpouch.trust.grants import Grants
 from skillpouch.workspace.read_only import (
     Seen,
     find_run_later,
@@ -49,49 +56,60 @@ from skillpouch.workspace.read_only import (
 )
 from skillpouch.workspace.workspace import check_workspace
 
-ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
-
 
 class ToolExecutor(Shared):
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
-    `require` names protections that must be there (`fs`, `net`, `tree` …), or nothing runs;
-    `sandbox="off"` does without all of them, and is never the default. `read_only` are folders
-    and files that no tool may write, also inside the workspace, which may be one of them.
-    `on_progress` is told in lines for people what takes long, such as installing the packages that
-    a script declares. `controls` holds what is the same for all calls: the policy, who is asked,
-    grants, secrets, the journal.
-    `builtins=True` adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls.
+    The parameters are those of `Controls`, which says what each of them means; `controls` gives
+    all of them at once. `builtins=True` adds Skillpouch's own tools: bash, read, write, edit,
+    grep, glob and ls.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
         self,
         tools: Iterable[Tool] | ToolSource = (),
         *,
-        workspace: str | Path | None = None,
+        policy: Policy | None = None,
+        approver: Approver | None = None,
+        grants: Grants | None = None,
+        secrets: Secrets | None = None,
+        journal: Journal | bool = True,
+        telemetry: Telemetry | None = None,
         limits: Limits | None = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
-        read_only: "Iterable[str | Path] | ReadOnly" = (),
+        workspace: str | os.PathLike[str] | None = None,
+        read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
         on_progress: OnProgress | None = None,
         controls: Controls | None = None,
         builtins: bool = False,
     ) -> None:
-        self._required = layers_named(require)
-        if sandbox not in ("on", "off"):
-            raise ValueError(f"sandbox is {sandbox!r}: use 'on' or 'off'")
+        given = Controls(
+            policy=policy,
+            approver=approver,
+            grants=grants,
+            secrets=secrets,
+            journal=journal,
+            telemetry=telemetry,
+            limits=limits,
+            sandbox=sandbox,
+            require=tuple(require),
+            workspace=workspace,
+            read_only=read_only,
+            on_progress=on_progress,
+        )
+        self._controls = chosen_controls(controls, given)
+        self._read_only = self._controls.read_only_in
+        self._required = layers_named(self._controls.require)
+        named = self._controls.workspace
+        self._workspace = None if named is None else os.fspath(named)
+        self._in_force = _InForce(self._controls)
+        self._last_terms: Terms | None = None
         self._source = _source_of(tools, self)
         if builtins:
             # Over the source, not in it: others may use that one, too.
             self._source = ToolOverlay(self._source, workspace_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
-        self._workspace = None if workspace is None else os.path.abspath(workspace)
-        self._limits = limits
-        self._sandbox = sandbox
-        self._on_progress = on_progress
-        self._controls = controls or Controls()
-        self._last_terms: Terms | None = None
-        self._read_only = read_only if callable(read_only) else _fixed(read_only)
 
     @property
     def workspace(self) -> Path:
@@ -163,9 +181,9 @@ class ToolExecutor(Shared):
         return result.timed(watch.timings)
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
-        permit = self._controls.authorizer.standing(call) or await self._permit(call)
+        permit = self._in_force.authorizer.standing(call) or await self._permit(call)
         call.watch.lap("ask the policy")
-        with self._controls.recorder.recording(call, permit) as record:
+        with self._in_force.recorder.recording(call, permit) as record:
             permitted = permit.applied_to(call)
             before = call.run_later
             if before is not None and permit.approved_by == BY_APPROVER:
@@ -183,7 +201,7 @@ class ToolExecutor(Shared):
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
         if result.code in ("timeout", "timed_out"):  # of a tool, of a script of tools
             seconds = result.timeout_seconds or call.limits.timeout_seconds
-            note = time_note(call, self._controls.policy, seconds)
+            note = time_note(call, self._in_force.policy, seconds)
             return replace(result, content="\n".join(filter(None, (result.content, note))))
         return with_notes(result, call, permit, self._controls.roots)
 
@@ -196,18 +214,18 @@ class ToolExecutor(Shared):
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return what the call is given; a refusal goes on record, too."""
-        authorizer = self._controls.authorizer
+        authorizer = self._in_force.authorizer
         try:
             return await authorizer.permit(call)
         except SkillpouchError as error:
             refusal = authorizer.refusal(call, error)
-            self._controls.recorder.refused(call, refusal, error)
+            self._in_force.recorder.refused(call, refusal, error)
             raise
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if isinstance(call.tool.runs, Binary):
             # Who approves a downloaded program for which no hash is declared.
-            call = replace(call, vouch=partial(self._controls.authorizer.vouch, call))
+            call = replace(call, vouch=partial(self._in_force.authorizer.vouch, call))
         try:
             return await backend_of(call.tool).run(call)
         except SandboxFailedError:
@@ -215,7 +233,7 @@ class ToolExecutor(Shared):
             raise
         except SandboxUnavailableError:
             # Nothing ran. What was required is not given up, whoever consented to what.
-            authorizer = self._controls.authorizer
+            authorizer = self._in_force.authorizer
             if call.is_unconfined or call.terms.required or not authorizer.has_consent:
                 raise
             # The consent says that it may be done; a rule can still say that it may not.
@@ -245,17 +263,17 @@ class ToolExecutor(Shared):
         watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
-        policy = self._controls.policy
+        policy = self._in_force.policy
         terms, run_later = self._terms(policy, tool)
         return ToolCall(
             tool=tool,
             arguments=arguments,
             terms=terms,
             run_later=run_later,
-            limits=limits_of(tool, self._limits, timeout, policy, arguments),
+            limits=limits_of(tool, self._controls.limits, timeout, policy, arguments),
             stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
-            on_progress=self._on_progress,
+            on_progress=self._controls.on_progress,
             watch=watch,
         )
 
@@ -274,14 +292,50 @@ class ToolExecutor(Shared):
         if last is None or (last.workspace, last.read_only, last.run_later) != seen:
             last = self._last_terms = Terms(
                 workspace=workspace,
-                limits=self._limits,
-                sandbox=self._sandbox,
+                limits=self._controls.limits,
+                sandbox=self._controls.sandbox,
                 required=self._required | layers_named(policy.require),
                 read_only=read_only,
                 reserved=tuple(path for path in named if path not in read_only),
                 run_later=later,
             )
         return last, before if _may_write(tool) else None
+
+
+class _InForce:
+    """What controls ask for, made when the first call comes; executors beside it share it."""
+
+    def __init__(self, controls: Controls) -> None:
+        self._controls = controls
+
+    @cached_property
+    def policy(self) -> Policy:
+        if self._controls.policy is not None:
+            return self._controls.policy
+        project = self._controls.project
+        return load_policy(project() if callable(project) else project)
+
+    @cached_property
+    def authorizer(self) -> Authorizer:
+        return Authorizer(
+            policy=self.policy,
+            approver=self._controls.approver,
+            grants=self._controls.grants,
+            secrets=self._controls.secrets or environment_secrets,
+            session=self._controls.session,
+            roots=self._controls.roots,
+        )
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        telemetry = self._controls.telemetry or Telemetry()
+        return Recorder(self._journal(), telemetry, self._controls.session)
+
+    def _journal(self) -> Journal | None:
+        given, required = self._controls.journal, self.policy.require_journal
+        if isinstance(given, Journal):
+            return given.as_required() if required else given
+        return user_journal(required=required) if given or required else None
 
 
 def _may_write(tool: Tool) -> bool:
@@ -293,11 +347,6 @@ def _may_write(tool: Tool) -> bool:
             return may_write
         case _:
             return True
-
-
-def _fixed(read_only: Iterable[str | Path]) -> ReadOnly:
-    paths = tuple(Path(os.path.realpath(path)) for path in read_only)
-    return lambda _: paths
 
 
 def _current_folder() -> str:

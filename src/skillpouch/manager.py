@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from skillpouch.arguments import script_arguments
 from skillpouch.builtins.disclosure.activation import activate
 from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
+from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
 from skillpouch.environment import cache_directory, default_roots
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
     from skillpouch.discovery.watching.listening import OnChange
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.executor import ToolExecutor
+    from skillpouch.journal.journal import Journal
     from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
     from skillpouch.policy.approval import Approver
     from skillpouch.policy.policy import Policy
     from skillpouch.secrets.sources import Secrets
     from skillpouch.tools import SkillTools
+    from skillpouch.trust.grants import Grants
 
 _T = TypeVar("_T")
 
@@ -48,7 +52,8 @@ class SkillManager:
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
     `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
     `disclosure=True` adds those by which an agent finds its way among many skills:
-    activate_skill, read_skill_file and search_tools.
+    activate_skill, read_skill_file and search_tools. The other parameters are those of
+    `Controls`, which says what each of them means; `controls` gives all of them at once.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -56,24 +61,46 @@ class SkillManager:
         *roots: str | os.PathLike[str],
         skills_dir: str | os.PathLike[str] | None = None,
         cache: bool = True,
-        workspace: str | os.PathLike[str] | None = None,
+        policy: "Policy | None" = None,
+        approver: "Approver | None" = None,
+        grants: "Grants | None" = None,
+        secrets: "Secrets | None" = None,
+        journal: "Journal | bool" = True,
+        telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
+        workspace: str | os.PathLike[str] | None = None,
+        read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
         on_progress: "OnProgress | None" = None,
-        policy: "Policy | None" = None,
-        approver: "Approver | None" = None,
-        secrets: "Secrets | None" = None,
-        journal: bool = True,
-        telemetry: "Telemetry | None" = None,
+        controls: Controls | None = None,
         builtins: bool = False,
         define_tools: bool = False,
         disclosure: bool = False,
     ) -> None:
-        required = tuple(require)
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self.roots = [_absolute(root) for root in named or default_roots()]
         self.named_roots = tuple(map(str, self.roots)) if named else ()  # to be named again
+        given = Controls(
+            policy=policy,
+            approver=approver,
+            grants=grants,
+            secrets=secrets,
+            journal=journal,
+            telemetry=telemetry,
+            limits=limits,
+            sandbox=sandbox,
+            require=tuple(require),
+            workspace=workspace,
+            read_only=read_only,
+            on_progress=on_progress,
+        )
+        said = chosen_controls(controls, given)
+        self._controls = replace(
+            said.keeping(self.kept_in),
+            project=said.project or Path.cwd,
+            roots=self.named_roots,
+        )
         caller = _Caller(self)
         self._library = SkillLibrary(
             self.roots,
@@ -84,10 +111,11 @@ class SkillManager:
                 complete=_with_asks,
                 machine=InstalledPrograms(runs_typescript=_runs_typescript),
                 refusals=Refusals(
-                    policy,
-                    asks=approver is not None,
-                    sandbox=sandbox,
-                    workspace=None if workspace is None else Path(workspace),
+                    said.policy,
+                    grants=said.grants,
+                    asks=said.approver is not None,
+                    sandbox=said.sandbox,
+                    workspace=None if said.workspace is None else Path(said.workspace),
                 ),
                 disclosure=_disclosure_tools,
             ),
@@ -97,31 +125,13 @@ class SkillManager:
         if define_tools:
             self._library.own()  # now: a folder that becomes a link later is not written through
         self._library.discloses = disclosure
-        self._executor_of = partial(
-            _executor,
-            self.source,
-            workspace=None if workspace is None else Path(workspace),
-            limits=limits,
-            sandbox=sandbox,
-            require=required,
-            read_only=self.kept_in,
-            on_progress=on_progress,
-            controls={
-                "policy": policy,
-                "approver": approver,
-                "secrets": secrets,
-                "journal": journal,
-                "telemetry": telemetry,
-                "project": Path.cwd,
-                "roots": self.named_roots,
-            },
-        )
-        if required or sandbox != "on":
-            _ = self._executor  # what is wrong with these is said at once
 
     @cached_property
     def _executor(self) -> "ToolExecutor":
-        return self._executor_of()
+        # Here, so that finding and listing skills does not load what runs them.
+        from skillpouch.executor import ToolExecutor
+
+        return ToolExecutor(self.source, controls=self._controls)
 
     @property
     def executor(self) -> "ToolExecutor":
@@ -291,14 +301,6 @@ class SkillManager:
     def skipped(self) -> int:
         """How many of them could not be read at all; `problems` says why."""
         return self._library.current.skipped
-
-
-def _executor(source: ToolOverlay, *, controls: dict[str, Any], **terms: Any) -> "ToolExecutor":
-    # Here, so that finding and listing skills does not load what runs them.
-    from skillpouch.controls import Controls
-    from skillpouch.executor import ToolExecutor
-
-    return ToolExecutor(source, **terms, controls=Controls(**controls))
 
 
 class _Caller(Shared):

@@ -157,9 +157,11 @@ def greet() -> str:
     return "hello"
 
 folder = Path(sys.argv[1])
-controls = Controls(journal=Journal(folder), telemetry=Telemetry(enabled=True))
+controls = Controls(
+    journal=Journal(folder), telemetry=Telemetry(enabled=True), workspace=folder
+)
 try:
-    ToolExecutor([greet], controls=controls, workspace=folder).execute_sync("greet")
+    ToolExecutor([greet], controls=controls).execute_sync("greet")
 except RuntimeError as error:
     print(error)
 print(sqlite3.connect(folder / "journal.sqlite3").execute("SELECT outcome FROM calls").fetchall())

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager, ToolExecutor, tool
-from skillpouch.controls import Controls
 from skillpouch.errors import CallDeniedError, SandboxUnavailableError, ToolRestrictionError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
@@ -261,8 +260,13 @@ def test_with_a_required_journal_that_cannot_be_written_nothing_runs(
     policy = Policy(require_journal=True)
     manager = manager_of(RUN, policy=policy, journal=False)
     tools = [manager.get_tool("bad.run")]
-    given = Controls(policy=policy, journal=Journal(state), grants=Grants(workspace))
-    executor = ToolExecutor(tools, workspace=workspace, controls=given)
+    executor = ToolExecutor(
+        tools,
+        policy=policy,
+        journal=Journal(state),
+        grants=Grants(workspace),
+        workspace=workspace,
+    )
 
     with unwritable(state):
         with pytest.raises((JournalError, CallDeniedError)):
@@ -279,7 +283,7 @@ def test_without_that_a_journal_that_cannot_be_written_is_one_warning(
     manager = manager_of(RUN)
     place = workspace.parent / "journal"
     tools = [manager.get_tool("bad.run")]
-    executor = ToolExecutor(tools, workspace=workspace, controls=Controls(journal=Journal(place)))
+    executor = ToolExecutor(tools, workspace=workspace, journal=Journal(place))
 
     with unwritable(place), pytest.warns(JournalWarning) as warned:
         outcomes = [executor.execute_sync("bad.run").outcome for _ in range(2)]
@@ -304,9 +308,7 @@ def test_a_destructive_function_asks_too() -> None:
 
     with pytest.raises(CallDeniedError, match="cannot be restored"):
         ToolExecutor([wipe]).execute_sync("wipe", {"path": "/x"})
-    result = ToolExecutor([wipe], controls=Controls(approver=approve)).execute_sync(
-        "wipe", {"path": "/y"}
-    )
+    result = ToolExecutor([wipe], approver=approve).execute_sync("wipe", {"path": "/y"})
 
     assert (result.content, done) == ("gone", ["/y"])
     assert asked[0].arguments == {"path": "/y"}
@@ -459,9 +461,7 @@ def test_a_rule_allows_by_id_only() -> None:
     ]
 
     with pytest.raises(CallDeniedError):
-        ToolExecutor([renamed], controls=Controls(policy=allowing[0])).execute_sync("controls.wipe")
-    result = ToolExecutor([renamed], controls=Controls(policy=allowing[1])).execute_sync(
-        "controls.wipe"
-    )
+        ToolExecutor([renamed], policy=allowing[0]).execute_sync("controls.wipe")
+    result = ToolExecutor([renamed], policy=allowing[1]).execute_sync("controls.wipe")
 
     assert result.content == "gone"

@@ -18,7 +18,6 @@ from skillpouch import (
     ToolExecutor,
     ToolRegistry,
 )
-from skillpouch.controls import Controls
 from skillpouch.environment import state_directory
 from skillpouch.errors import MissingExtraError
 from skillpouch.journal.reading import JournalReader, Query
@@ -411,7 +410,7 @@ def test_files_of_skills_can_be_read_and_links_lead_nowhere(manager: SkillManage
 async def test_options_of_one_script_reach_no_script_that_its_approver_runs() -> None:
     written: list[str] = []
     registry = ToolRegistry()
-    beside = ToolExecutor(registry, controls=Controls(policy=Policy(), journal=False))
+    beside = ToolExecutor(registry, policy=Policy(), journal=False)
     inner: list[str] = []
 
     async def approve(question: Question) -> bool:

@@ -33,11 +33,13 @@ class Refusals:
         self,
         policy: "Policy | None" = None,
         *,
+        grants: "Grants | None" = None,
         asks: bool = False,
         sandbox: Literal["on", "off"] = "on",
         workspace: Path | None = None,
     ) -> None:
         self._given = policy
+        self._given_grants = grants
         self._asks = asks
         self._confined = sandbox == "on"
         self._workspace = workspace
@@ -75,7 +77,7 @@ class Refusals:
     def _grants(self) -> "Grants":
         from skillpouch.trust.grants import Grants
 
-        return Grants()
+        return self._given_grants or Grants()
 
     def _reasons(self, tool: Tool, grant: "Grant | None") -> list[str]:
         if not self._has_rules and not _ASKED_ABOUT.intersection(tool.effects):

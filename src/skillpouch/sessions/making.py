@@ -1,6 +1,7 @@
 """Makes what a session needs when it is first used, and shares what can be shared."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +11,7 @@ from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.tools import authoring_tools
 from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import Controls
+from skillpouch.controls import Controls, ReadOnly
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
@@ -18,7 +19,7 @@ from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
-from skillpouch.secrets.sources import Secrets, environment_secrets
+from skillpouch.secrets.sources import environment_secrets
 from skillpouch.sessions.errors import SessionPolicyError
 from skillpouch.sessions.session import Session
 from skillpouch.sessions.store import Row
@@ -38,24 +39,22 @@ class _Sessions(Protocol):
 class SessionMaker:
     """Knows what all sessions have in common, and the policies and secrets that they do not."""
 
-    def __init__(  # noqa: PLR0913 - each is said by name
+    def __init__(
         self,
         sessions: _Sessions,
         skills: "SkillManager | ToolSource | Iterable[Tool]",
         *,
-        terms: Mapping[str, Any],
-        controls: Mapping[str, Any],
+        controls: Controls,
         policy: Policy | PolicyOf | None,
-        secrets: Secrets | None,
         builtins: bool,
         define_in: Path | None,
     ) -> None:
         self._sessions = sessions
         self._shared = _source_of(skills)
-        self._terms = {**terms, "read_only": getattr(skills, "kept_in", ())}
-        self._controls = controls
+        kept_in: ReadOnly | None = getattr(skills, "kept_in", None)
+        self._controls = controls.keeping(kept_in) if kept_in else controls
         self._policy = policy
-        self._secrets = secrets or environment_secrets
+        self._secrets = controls.secrets or environment_secrets
         self._builtins = builtins
         self._define_in = define_in
         self._policies: dict[str, Policy] = {}
@@ -90,14 +89,15 @@ class SessionMaker:
         return session
 
     def _executor(self, added: ToolOverlay, row: Row) -> ToolExecutor:
-        controls = Controls(
-            **self._controls,
+        controls = replace(
+            self._controls,
             policy=self._policy_of(row),
-            secrets=self._secret,
             grants=self._grants,
+            secrets=self._secret,
+            workspace=row.workspace,
             session=row.id,
         )
-        return ToolExecutor(added, workspace=row.workspace, **self._terms, controls=controls)
+        return ToolExecutor(added, controls=controls)
 
     def _policy_of(self, row: Row) -> Policy:
         own = self._policies.get(row.id)
@@ -114,11 +114,12 @@ class SessionMaker:
 
     @cached_property
     def _default_policy(self) -> Policy:
-        return load_policy(Path.cwd())
+        project = self._controls.project or Path.cwd
+        return load_policy(project() if callable(project) else project)
 
     @cached_property
     def _grants(self) -> Grants:
-        return Grants()
+        return self._controls.grants or Grants()
 
 
 class _Caller(Shared):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from skillpouch.calls import OnOutput
+from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.environment import another_place, data_directory, state_directory
 from skillpouch.problems import Problem
@@ -27,7 +28,9 @@ from skillpouch.tools import Tool, definition_of
 from skillpouch.workspace.workspace import check_workspace
 
 if TYPE_CHECKING:
+    from skillpouch.calls import OnProgress
     from skillpouch.executor import ToolExecutor
+    from skillpouch.journal.journal import Journal
     from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
     from skillpouch.manager import SkillManager
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from skillpouch.policy.policy import Policy
     from skillpouch.registry.registry import ToolSource
     from skillpouch.secrets.sources import Secrets
+    from skillpouch.trust.grants import Grants
 
 
 class SessionFilesError(SessionError):
@@ -87,6 +91,8 @@ class SessionManager:
     both may be functions of its id. `workspaces` is where workspaces are made, `directory` where
     sessions are remembered: the user's data and state directories unless told otherwise.
     `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls.
+    The other parameters are those of `Controls`, which says what each of them means; `controls`
+    gives all of them at once, except for the workspace: each session has its own.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -95,14 +101,18 @@ class SessionManager:
         *,
         workspaces: str | os.PathLike[str] | None = None,
         directory: str | os.PathLike[str] | None = None,
+        policy: "Policy | Callable[[str], Policy | None] | None" = None,
+        approver: "Approver | None" = None,
+        grants: "Grants | None" = None,
+        secrets: "Secrets | None" = None,
+        journal: "Journal | bool" = True,
+        telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
         sandbox: Literal["on", "off"] = "on",
         require: Iterable[str] = (),
-        policy: "Policy | Callable[[str], Policy | None] | None" = None,
-        approver: "Approver | None" = None,
-        secrets: "Secrets | None" = None,
-        journal: bool = True,
-        telemetry: "Telemetry | None" = None,
+        read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
+        on_progress: "OnProgress | None" = None,
+        controls: Controls | None = None,
         builtins: bool = False,
         define_tools: bool = False,
     ) -> None:
@@ -114,13 +124,25 @@ class SessionManager:
         self._live: dict[str, Session] = {}
         self._opening = threading.Lock()
         self._swept = False
+        given = Controls(
+            policy=None if callable(policy) else policy,
+            approver=approver,
+            grants=grants,
+            secrets=secrets,
+            journal=journal,
+            telemetry=telemetry,
+            limits=limits,
+            sandbox=sandbox,
+            require=tuple(require),
+            read_only=read_only,
+            on_progress=on_progress,
+        )
+        chosen = chosen_controls(controls, given)
         self._maker = SessionMaker(
             self,
             skills,
-            terms={"limits": limits, "sandbox": sandbox, "require": tuple(require)},
-            controls={"approver": approver, "journal": journal, "telemetry": telemetry},
-            policy=policy,
-            secrets=secrets,
+            controls=chosen,
+            policy=policy or chosen.policy,
             builtins=builtins,
             define_in=self._folders if define_tools else None,
         )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from skillpouch.backends.function import answered, run_function
 from skillpouch.calls import ToolCall
 from skillpouch.checks.secrets import find_shaped
-from skillpouch.controls import Controls
 from skillpouch.environment import secret_variables
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
@@ -278,10 +277,11 @@ class ScriptedToolBuilder:
 
         source = CallbackTools(dict(self._callbacks))
         definitions = {name: definition for name, (definition, _) in self._callbacks.items()}
-        controls = Controls(policy=self._policy, approver=self._approver, journal=self._journal)
         toolbox = Toolbox(
             offered=lambda: definitions,
-            executor=ToolExecutor(source, controls=controls),
+            executor=ToolExecutor(
+                source, policy=self._policy, approver=self._approver, journal=self._journal
+            ),
             tool=source.get,
             immediate=self._immediate(),
         )

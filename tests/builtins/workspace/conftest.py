@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import Controls
 from skillpouch.executor import ToolExecutor
 from skillpouch.results import ToolResult
 
@@ -22,7 +21,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def use(workspace: Path) -> Use:
     """Call Skillpouch's own tools in `workspace`, all in one session."""
-    executor = ToolExecutor(built_in_tools(), workspace=workspace, controls=Controls(journal=False))
+    executor = ToolExecutor(built_in_tools(), workspace=workspace, journal=False)
 
     def run(name: str, /, **arguments: Any) -> ToolResult:
         return executor.execute_sync(name, arguments)

@@ -11,7 +11,6 @@ import pytest
 from skillpouch import Limits, Policy
 from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import Controls
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy import LimitRule
@@ -57,7 +56,7 @@ def test_where_a_command_ends_is_where_the_next_begins(use: Use, workspace: Path
 def test_sessions_do_not_share_where_they_are(use: Use, workspace: Path) -> None:
     (workspace / "a").mkdir()
     use("bash", command="cd a")
-    other = ToolExecutor(built_in_tools(), workspace=workspace, controls=Controls(journal=False))
+    other = ToolExecutor(built_in_tools(), workspace=workspace, journal=False)
 
     assert other.execute_sync("bash", {"command": "pwd"}).stdout == f"{workspace}\n"
 
@@ -99,7 +98,7 @@ def test_a_command_means_what_it_means_to_bash(command: str, stdout: str, use: U
 
 
 def test_standard_input_is_empty_unless_the_host_gives_one(workspace: Path) -> None:
-    executor = ToolExecutor(built_in_tools(), workspace=workspace, controls=Controls(journal=False))
+    executor = ToolExecutor(built_in_tools(), workspace=workspace, journal=False)
 
     assert executor.execute_sync("bash", {"command": "cat"}).stdout == ""
     assert executor.execute_sync("bash", {"command": "cat"}, stdin="given").stdout == "given"
@@ -174,9 +173,7 @@ def test_a_job_can_be_ended_with_all_it_started(use: Use, workspace: Path) -> No
 
 def test_there_are_only_so_many_jobs(workspace: Path) -> None:
     session = WorkspaceSession(most_jobs=2)
-    executor = ToolExecutor(
-        built_in_tools(session), workspace=workspace, controls=Controls(journal=False)
-    )
+    executor = ToolExecutor(built_in_tools(session), workspace=workspace, journal=False)
     sleep = {"command": "sleep 60", "background": True}
     for _ in range(2):
         executor.execute_sync("bash", sleep)
@@ -193,7 +190,7 @@ def test_there_are_only_so_many_jobs(workspace: Path) -> None:
 
 def test_a_job_is_ended_in_time(workspace: Path) -> None:
     tools = built_in_tools(WorkspaceSession(job_seconds=0.2))
-    executor = ToolExecutor(tools, workspace=workspace, controls=Controls(journal=False))
+    executor = ToolExecutor(tools, workspace=workspace, journal=False)
     executor.execute_sync("bash", {"command": "sleep 60", "background": True})
 
     ended = executor.execute_sync("bash", {"job": "job-1", "timeout": 20_000})
@@ -221,7 +218,7 @@ def test_an_unknown_job_is_an_answer(use: Use) -> None:
 
 
 def test_a_job_outlives_the_loop_that_started_it(workspace: Path) -> None:
-    executor = ToolExecutor(built_in_tools(), workspace=workspace, controls=Controls(journal=False))
+    executor = ToolExecutor(built_in_tools(), workspace=workspace, journal=False)
     command = {"command": "sleep 0.3; echo done", "background": True}
     asyncio.run(executor.execute("bash", command))
 
@@ -292,8 +289,9 @@ def test_a_job_obeys_every_time_limit(
     arguments: dict[str, Any],
     workspace: Path,
 ) -> None:
-    controls = Controls(journal=False, policy=policy)
-    executor = ToolExecutor(built_in_tools(), workspace=workspace, limits=limits, controls=controls)
+    executor = ToolExecutor(
+        built_in_tools(), workspace=workspace, limits=limits, policy=policy, journal=False
+    )
     job = {"command": "sleep 60; touch late", "background": True}
     executor.execute_sync("bash", job | arguments, timeout=timeout)
 

@@ -8,7 +8,6 @@ import pytest
 
 from skillpouch import ScriptedTool, SkillManager
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import Controls
 from skillpouch.errors import SkillpouchError, WorkspaceError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy.approval import Answer
@@ -326,10 +325,7 @@ def test_skills_stay_as_they_are_where_the_root_is_the_workspace(
 
 
 def executor_of(workspace: Path, *read_only: Path) -> ToolExecutor:
-    controls = Controls(journal=False)
-    return ToolExecutor(
-        built_in_tools(), workspace=workspace, read_only=read_only, controls=controls
-    )
+    return ToolExecutor(built_in_tools(), workspace=workspace, read_only=read_only, journal=False)
 
 
 @pytest.mark.promise("fs-6")
@@ -387,7 +383,7 @@ def test_a_current_folder_that_was_removed_is_a_clear_error(
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    executor = ToolExecutor(built_in_tools(), controls=Controls(journal=False))
+    executor = ToolExecutor(built_in_tools(), journal=False)
     monkeypatch.chdir(gone)
     gone.rmdir()
 

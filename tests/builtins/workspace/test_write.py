@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from skillpouch.builtins.workspace.running import built_in_tools
-from skillpouch.controls import Controls
 from skillpouch.errors import ToolFaultError
 from skillpouch.executor import ToolExecutor
 from skillpouch.results import ChangedFile
@@ -96,7 +95,7 @@ def test_what_is_read_only_inside_the_workspace_is_not_written(path: str, worksp
         built_in_tools(),
         workspace=workspace,
         read_only=[workspace / "skills"],
-        controls=Controls(journal=False),
+        journal=False,
     )
 
     result = executor.execute_sync("write", {"file_path": path, "content": "x"})

@@ -33,7 +33,7 @@ tools:
 
 
 def test_a_text_is_callable_until_it_is_unregistered(tmp_path: Path) -> None:
-    executor = ToolExecutor(workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor(workspace=tmp_path, journal=False)
 
     names = executor.register_skill_tools(skill())
 
@@ -49,7 +49,7 @@ def test_a_text_is_callable_until_it_is_unregistered(tmp_path: Path) -> None:
 
 
 def test_the_same_text_changes_nothing_and_another_takes_its_place(tmp_path: Path) -> None:
-    executor = ToolExecutor(workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor(workspace=tmp_path, journal=False)
 
     assert executor.register_skill_tools(skill()) == ["say"]
     assert executor.register_skill_tools(skill()) == ["say"]
@@ -66,7 +66,7 @@ def test_a_tool_that_was_shadowed_comes_back(tmp_path: Path) -> None:
     def say() -> str:
         return "the first"
 
-    executor = ToolExecutor([say], workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor([say], workspace=tmp_path, journal=False)
     names = executor.register_skill_tools(skill())
 
     assert executor.execute_sync("say").content == "one"
@@ -78,8 +78,8 @@ def test_a_tool_that_was_shadowed_comes_back(tmp_path: Path) -> None:
 
 def test_two_executors_over_one_registry_do_not_see_each_others_texts(tmp_path: Path) -> None:
     registry = ToolRegistry()
-    controls = Controls(journal=False)
-    one, other = (ToolExecutor(registry, workspace=tmp_path, controls=controls) for _ in range(2))
+    controls = Controls(journal=False, workspace=tmp_path)
+    one, other = (ToolExecutor(registry, controls=controls) for _ in range(2))
 
     one.register_skill_tools(skill())
     other.register_skill_tools(skill(said="two"))
@@ -96,7 +96,7 @@ def test_one_of_two_tools_can_be_unregistered(tmp_path: Path) -> None:
     backend: {type: script, interpreter: bash, script: echo also}
     parameters: {}
 """
-    executor = ToolExecutor(workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor(workspace=tmp_path, journal=False)
     assert executor.register_skill_tools(skill(extra=more)) == ["say", "also"]
 
     assert executor.unregister_tools(["say"]) == ["say"]
@@ -108,7 +108,7 @@ def test_one_of_two_tools_can_be_unregistered(tmp_path: Path) -> None:
 
 async def test_a_running_call_keeps_the_version_it_started_with(tmp_path: Path) -> None:
     slow = skill(said="begun; touch began; while [ ! -e go ]; do sleep 0.05; done; echo one")
-    executor = ToolExecutor(workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor(workspace=tmp_path, journal=False)
     executor.register_skill_tools(slow)
     running = asyncio.create_task(executor.execute("say"))
     while not (tmp_path / "began").exists():
@@ -123,7 +123,7 @@ async def test_a_running_call_keeps_the_version_it_started_with(tmp_path: Path) 
 
 
 def test_an_executor_that_is_dropped_leaves_no_folder(tmp_path: Path) -> None:
-    executor = ToolExecutor(workspace=tmp_path, controls=Controls(journal=False))
+    executor = ToolExecutor(workspace=tmp_path, journal=False)
     executor.register_skill_tools(skill())
     assert len(texts()) == 1
 

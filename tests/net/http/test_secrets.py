@@ -6,7 +6,6 @@ import logging
 import pytest
 
 from skillpouch import Policy, ToolExecutor
-from skillpouch.controls import Controls
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.tools import Http, Tool
 from skillpouch.trust.errors import UngrantedError
@@ -109,7 +108,7 @@ async def test_a_tool_of_no_skill_has_no_host_and_no_secret(serve: Serve) -> Non
         input_schema={"type": "object"},
         runs=Http(url=server.url, method="GET"),
     )
-    executor = ToolExecutor([tool], controls=Controls(policy=Policy.trusting(), journal=False))
+    executor = ToolExecutor([tool], policy=Policy.trusting(), journal=False)
 
     with pytest.raises(UngrantedError) as caught:
         await executor.execute("own.ask", {})
