@@ -4,9 +4,11 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -314,8 +316,8 @@ def test_a_name_is_looked_up_in_two_files(tmp_path: Path, *, everything: bool) -
     touched: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
-            touched.append(str(Path(frame.f_code.co_filename).relative_to(SOURCE)))
+        if event == "call":
+            touched.extend(file_of(frame))
 
     async def call(name: str) -> None:
         for hook in (None, note):  # the first time, tools are read
@@ -336,10 +338,13 @@ def test_a_name_is_looked_up_in_two_files(tmp_path: Path, *, everything: bool) -
 def test_a_warm_call_passes_through_few_files(tmp_path: Path) -> None:
     manager = manager_of_one_tool(tmp_path)
     touched: set[str] = set()
+    stacks: list[set[str]] = []  # when a packet with descriptors is sent: it starts the work
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
-            touched.add(str(Path(frame.f_code.co_filename).relative_to(SOURCE)))
+    def note(frame: FrameType, event: str, called: Any) -> None:
+        if event == "call":
+            touched.update(file_of(frame))
+        elif event == "c_call" and called.__name__ == "sendmsg":
+            stacks.append(set(files_of(frame)))
 
     async def call() -> None:
         for _ in range(20):  # until a process waits for it
@@ -355,3 +360,18 @@ def test_a_warm_call_passes_through_few_files(tmp_path: Path) -> None:
     assert "executor.py" in touched
     assert "execution/zygote/wire.py" in touched
     assert len(touched) <= 45
+    assert stacks[0] >= {"manager.py", "executor.py", "runtime/loop_thread.py"}
+    assert len(stacks[0]) <= 6
+
+
+def file_of(frame: FrameType) -> list[str]:
+    """Return the file of a function, if it is one of Skillpouch."""
+    file = Path(frame.f_code.co_filename)
+    return [str(file.relative_to(SOURCE))] if file.is_relative_to(SOURCE) else []
+
+
+def files_of(frame: FrameType | None) -> Iterator[str]:
+    """Yield the files of Skillpouch on a stack."""
+    while frame is not None:
+        yield from file_of(frame)
+        frame = frame.f_back

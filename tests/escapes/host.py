@@ -24,7 +24,7 @@ from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, PreforkSpec
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
 from skillpouch.limits import Limits

@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillpouch.execution.job_channel import (
+from skillpouch.execution.replies import (
     Finished,
     Ineligible,
     Lost,

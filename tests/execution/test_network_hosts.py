@@ -19,7 +19,7 @@ from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
 

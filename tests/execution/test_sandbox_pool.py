@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.execution.command import Prestarted
+from skillpouch.execution.command import Prestarted, SandboxKey
 from skillpouch.execution.confinement import Confinement, plan
-from skillpouch.execution.job_channel import Ineligible, SandboxKey
 from skillpouch.execution.proxy.dialer import Dialer
+from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import Owner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote_client import OpenedPaths, ZygoteClient, probe

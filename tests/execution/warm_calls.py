@@ -11,7 +11,7 @@ from typing import Any
 from skillpouch.execution.command import Command, Ended, PreforkSpec
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.limits import Limits
 
 Warm = Callable[..., Awaitable[Ended]]

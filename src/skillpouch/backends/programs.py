@@ -20,7 +20,7 @@ from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.results import ToolResult
 from skillpouch.skills import OWN_FILES

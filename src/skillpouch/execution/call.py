@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from skillpouch.execution.command import Command, Filter
-from skillpouch.execution.job_channel import Finished, Lost, Reply
 from skillpouch.execution.prestarted import PrestartedSandbox
+from skillpouch.execution.replies import Finished, Lost, Reply
 from skillpouch.execution.sandbox_client import SandboxClient
-from skillpouch.execution.streams import Capture, save_output
+from skillpouch.execution.streams import Capture, Streams, save_output
 from skillpouch.execution.unsandboxed import UnsandboxedProcess
 from skillpouch.results import Captured, Stream
 from skillpouch.runtime.loop_thread import UncancellableFuture
@@ -68,9 +68,17 @@ class Call:
         self._is_listening = False
         self._silent: UncancellableFuture[None] | None = None  # when somebody waits for that
 
-    async def run(self) -> Reply:
-        """Return when nothing of the call is alive, also when cancelled."""
-        answer = self._start()
+    def open(self) -> Streams:
+        """Return the pipes of the program."""
+        self._streams = self._sandbox.open(self._command)
+        self._readers = {self._streams.stdout: "stdout", self._streams.stderr: "stderr"}
+        return self._streams
+
+    async def run(self, answer: UncancellableFuture[Reply]) -> Reply:
+        """Return when nothing of the call is alive, also when cancelled.
+
+        `answer` is what the sandbox returned when it started the program.
+        """
         limit = self._timeout_seconds
         if self._is_heard_at_once or limit <= _QUIET_SECONDS:
             self._listen()
@@ -82,7 +90,7 @@ class Call:
             reply = await self._see_off(await answer)
         finally:
             try:
-                self._close()
+                self.close()
             finally:
                 self._clock.cancel()  # the last of the output may have set it again
         if self._complaint is not None:
@@ -137,30 +145,18 @@ class Call:
         if self._silent is not None and not self._silent.done():
             self._silent.set_result(None)
 
-    def _start(self) -> UncancellableFuture[Reply]:
-        streams = self._sandbox.open(self._command)
-        self._streams = streams
-        self._readers = {streams.stdout: "stdout", streams.stderr: "stderr"}
-        try:
-            self._open_stdin(streams.stdin)
-            return self._sandbox.start(self._command, streams)
-        except BaseException:
-            self._close()
-            raise
-        finally:
-            streams.close_theirs()
-
-    def _open_stdin(self, fd: int) -> None:
-        self._stdin_fd = fd
+    def feed(self) -> None:
+        """Write of its input what the pipe takes, before the program starts, the rest later."""
+        fd = self._stdin_fd = self._streams.stdin
         if self._command.conversation is not None:
             self._command.conversation.attach(self._loop, fd)
             return
         if fd >= 0:
-            self._feed()
+            self._write()
         if self._stdin_fd >= 0:
-            self._loop.add_writer(fd, self._feed)
+            self._loop.add_writer(fd, self._write)
 
-    def _feed(self) -> None:
+    def _write(self) -> None:
         """Write what the pipe takes; a program that does not read its input is not an error."""
         try:
             if self._stdin:
@@ -253,7 +249,7 @@ class Call:
             while pieces < _MOST_PIECES and self._read(fd):
                 pieces += 1
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Take what is still in the pipes; nobody writes to them any more."""
         self._drain()
         for fd in list(self._readers):

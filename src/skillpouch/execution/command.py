@@ -135,3 +135,32 @@ def _can_be_set(name: str, value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return bool(name) and "=" not in name and b"\0" not in data
+
+
+LimitFields = tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxKey:
+    """Sandboxes with equal keys serve the same calls.
+
+    `changed_at` are the times at which the folders of the script got or lost a file: one that
+    is new may hide a module that a prefork server has already loaded.
+    """
+
+    limits: LimitFields
+    warm: PreforkSpec | Prestarted | None = None
+    changed_at: tuple[int, ...] = ()
+
+
+def key_of(limits: LimitFields, warm: PreforkSpec | Prestarted | None) -> SandboxKey:
+    """Return which sandboxes may serve a call, as its files stand now."""
+    folders = warm.folders if isinstance(warm, PreforkSpec) else ()
+    return SandboxKey(limits=limits, warm=warm, changed_at=tuple(map(_changed_at, folders)))
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - on every call
+    except OSError:
+        return 0

@@ -29,16 +29,19 @@ from skillpouch.execution.command import (
     PreforkSpec,
     Prestarted,
     Usage,
+    key_of,
     why_not_started,
 )
 from skillpouch.execution.confinement import Confinement, Plan, plan
-from skillpouch.execution.job_channel import Finished, Ineligible, Lost, NotStarted, Reply, key_of
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import through_proxy
+from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply
+from skillpouch.execution.sandbox_pool import AnySandbox
+from skillpouch.execution.unsandboxed import UnsandboxedProcess
 from skillpouch.execution.zygote import wire
 from skillpouch.execution.zygote_client import probe
 from skillpouch.execution.zygote_pool import Taken, ZygotePool
-from skillpouch.runtime.loop_thread import is_loop_thread, run_on_thread
+from skillpouch.runtime.loop_thread import UncancellableFuture, is_loop_thread, run_on_thread
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
@@ -144,7 +147,7 @@ class Engine:
         if sandbox.listener is not None:
             sandbox.listener.open()
         try:
-            reply = await call.run()
+            reply = await call.run(_started(call, sandbox, command))
             out_of_memory = _is_out_of_memory(sandbox.cgroup, reply)
             reusable = not out_of_memory and (not isinstance(reply, Finished) or reply.reusable)
         finally:
@@ -283,6 +286,21 @@ async def _take(taking: Coroutine[Any, Any, Taken], command: Command, since: flo
     """Wait for a sandbox: only here is a clock needed, most calls find one that is idle."""
     async with _in_time(command, since):
         return await taking
+
+
+def _started(
+    call: Call, sandbox: AnySandbox | UnsandboxedProcess, command: Command
+) -> UncancellableFuture[Reply]:
+    """Start the program of a call; the future is done when nothing of it is alive."""
+    streams = call.open()
+    try:
+        call.feed()
+        return sandbox.start(command, streams)
+    except BaseException:
+        call.close()
+        raise
+    finally:
+        streams.close_theirs()
 
 
 def _time_left(command: Command, spent: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import Command, Prestarted
-from skillpouch.execution.job_channel import Finished, Ineligible, Reply
+from skillpouch.execution.replies import Finished, Ineligible, Reply
 from skillpouch.execution.sandbox_client import Owner, SandboxClient
 from skillpouch.execution.streams import Streams
 from skillpouch.runtime.loop_thread import UncancellableFuture

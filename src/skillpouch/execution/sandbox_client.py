@@ -1,16 +1,20 @@
-"""SandboxClient: the host's end of one sandbox, which serves one call at a time."""
+"""SandboxClient: the host's end of one sandbox, and JobChannel, by which calls reach its server."""
 
 import asyncio
 import contextlib
 import errno
+import fcntl
+import os
 import socket
+import termios
+from array import array
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillpouch.execution.command import Command
-from skillpouch.execution.job_channel import (
+from skillpouch.execution.command import Command, PreforkSpec
+from skillpouch.execution.replies import (
     Finished,
     Ineligible,
-    JobChannel,
     Lost,
     NotStarted,
     Ready,
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 _LONGEST_REPLY = 1024
 _FORKED_SECONDS = 0.002
+PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 
 
 class Owner(Protocol):
@@ -61,7 +66,7 @@ class SandboxClient:
         owner: Owner,
         *,
         temporary: str | None = None,
-        jobs: JobChannel | None = None,
+        jobs: "JobChannel | None" = None,
         listener: "ProxyListener | None" = None,
     ) -> None:
         self._loop = loop
@@ -106,7 +111,7 @@ class SandboxClient:
         try:
             if self._jobs is None:
                 job = self._job(command, feeds=streams.feeds)
-                wire.send_value(self._sock, wire.RUN, job, streams.theirs)
+                _send_job(self._sock, job, streams.theirs)
             else:
                 self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
         except ValueError:
@@ -230,3 +235,80 @@ class SandboxClient:
             self._jobs.close()
         if self.listener is not None:
             self.listener.abandon()
+
+
+class JobChannel:
+    """A socket for calls: only the host writes to it, and only a prefork server reads it."""
+
+    def __init__(self, prefork: PreforkSpec) -> None:
+        self._prefork = prefork
+        self._env = dict(prefork.env)
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(
+            False
+        )  # a prefork server that does not read must not hold up the host
+        wanted = {
+            "files": [file for file in (prefork.runner, prefork.script) if file],
+            "runner": prefork.runner,
+            "folders": prefork.folders,
+            "program": prefork.program,
+        }
+        wire.send_value(self._ours, wire.PREPARE, wanted)
+
+    def order(self) -> dict[str, Any]:
+        """Return what a zygote is told of the prefork server."""
+        prefork = self._prefork
+        argv = [*prefork.program, str(PROGRAM)]
+        return {"argv": argv, "env": self._env, "cwd": str(prefork.cwd)}
+
+    def theirs(self) -> tuple[int, ...]:
+        return (self._theirs.fileno(),)
+
+    def close_theirs(self) -> None:
+        self._theirs.close()
+
+    def send(self, command: Command, fds: tuple[int, ...], *, in_crowd: bool) -> None:
+        """Send a call, of its variables only what a prefork server does not have.
+
+        Every word that a child need not read is memory that it need not copy. Raises ValueError
+        when a variable cannot be one.
+        """
+        env, known = command.env, self._env
+        if any(not name or "=" in name for name in env.keys() - known.keys()):
+            raise ValueError("not the name of a variable")
+        changed = {
+            _encoded(name): _encoded(value)
+            for name, value in env.items()
+            if known.get(name) != value
+        }
+        removed = [_encoded(name) for name in known if name not in env]
+        words = command.argv[len(self._prefork.program) :]
+        job = (words, changed, removed, str(command.cwd), int(command.feeds), int(in_crowd))
+        _send_job(self._ours, job, fds)
+
+    def has_untaken(self) -> bool:
+        """Tell whether a call that was sent is still unread, or was when the reader went."""
+        unread = array("i", [0])
+        fcntl.ioctl(self._ours, termios.TIOCOUTQ, unread)
+        # In this order: the error is there before the queue is emptied.
+        return bool(unread[0]) or self._ours.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+    def close(self) -> None:
+        self._ours.close()
+
+
+def _encoded(text: str) -> bytes:
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise ValueError("a zero byte")
+    return data
+
+
+def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -> None:
+    """Have a program started: this packet is what the other side waits for."""
+    packet, files = wire.packed(wire.RUN, job)
+    try:
+        sock.sendmsg([packet], wire.rights((*fds, *files)))
+    finally:
+        for file in files:
+            os.close(file)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from skillpouch.execution.job_channel import Ineligible
 from skillpouch.execution.prestarted import PrestartedSandbox
+from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import Owner, SandboxClient
 
 AnySandbox = SandboxClient | PrestartedSandbox

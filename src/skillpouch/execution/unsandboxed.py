@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from skillpouch.execution.command import Command
-from skillpouch.execution.job_channel import Finished, LimitFields, NotStarted, Reply, SandboxKey
+from skillpouch.execution.command import Command, LimitFields, SandboxKey
+from skillpouch.execution.replies import Finished, NotStarted, Reply
 from skillpouch.execution.streams import Streams
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.runtime.loop_thread import UncancellableFuture

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from skillpouch.environment import base_environment
 from skillpouch.errors import CommandStartError, PathReplacedError
 from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
-from skillpouch.execution.command import PreforkSpec, Prestarted
+from skillpouch.execution.command import PreforkSpec, Prestarted, SandboxKey
 from skillpouch.execution.confinement import Plan, Right
-from skillpouch.execution.job_channel import Ineligible, JobChannel, SandboxKey
 from skillpouch.execution.machine import Machine, read_report
 from skillpouch.execution.prestarted import PrestartedSandbox
-from skillpouch.execution.sandbox_client import Owner, SandboxClient
+from skillpouch.execution.replies import Ineligible
+from skillpouch.execution.sandbox_client import JobChannel, Owner, SandboxClient
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote import wire
 from skillpouch.untrusted_files import follow_trusted_links, open_plain

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillpouch.execution.command import SandboxKey
 from skillpouch.execution.confinement import Plan
-from skillpouch.execution.job_channel import Ineligible, Lost, SandboxKey
+from skillpouch.execution.replies import Ineligible, Lost
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.unsandboxed import PlainZygote, UnsandboxedProcess
 from skillpouch.execution.zygote_client import Identity, OpenedPaths, ZygoteClient

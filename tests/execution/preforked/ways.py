@@ -16,7 +16,7 @@ from skillpouch.backends.script import _shared
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
-from skillpouch.execution.job_channel import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.limits import Limits
 from skillpouch.provision.interpreters import homes_of, interpreter_for
 from skillpouch.runtime.loop_thread import run_blocking

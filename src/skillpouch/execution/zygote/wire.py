@@ -73,26 +73,41 @@ def _read_all(fd: int) -> bytes:
     return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
-def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:
+def packed(kind: bytes, value: Any) -> tuple[bytes, tuple[int, ...]]:
+    """Return a packet, and the file that travels with it, to be closed, when the value is long."""
     body = marshal.dumps(value, _MARSHAL_FORMAT)
     if len(body) < _INLINE_BYTES:
-        send(sock, kind + b" " + body, fds)
-        return
+        return kind + b" " + body, ()
     file = os.memfd_create("skillpouch-message")
     try:
         with open(file, "wb", closefd=False) as out:
             out.write(body)
-        send(sock, kind + _IN_FILE, (*fds, file))
-    finally:
+    except BaseException:
         os.close(file)
+        raise
+    return kind + _IN_FILE, (file,)
+
+
+def rights(fds: tuple[int, ...]) -> list[tuple[int, int, bytes]]:
+    """Return descriptors as what sendmsg(2) takes beside a packet."""
+    numbers = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)]
+
+
+def send_value(sock: _socket.socket, kind: bytes, value: Any, fds: tuple[int, ...] = ()) -> None:
+    packet, files = packed(kind, value)
+    try:
+        send(sock, packet, (*fds, *files))
+    finally:
+        for file in files:
+            os.close(file)
 
 
 def send(sock: _socket.socket, packet: bytes, fds: tuple[int, ...] = ()) -> None:
-    if not fds:
+    if fds:
+        sock.sendmsg([packet], rights(fds))
+    else:
         sock.send(packet)
-        return
-    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-    sock.sendmsg([packet], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
 
 
 def send_failure(sock: _socket.socket, error: BaseException) -> None:

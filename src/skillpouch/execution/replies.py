@@ -1,0 +1,94 @@
+"""What a sandbox answers: how a program ended, or why none ran; read from its packets."""
+
+import signal
+from dataclasses import dataclass
+
+from skillpouch.execution.preforked.protocol import CRASHED, REASONS
+from skillpouch.execution.zygote import wire
+
+_MOST_PARTS = 8
+_MOST = 1 << 48  # no time and no size is larger; a number without end would not fit a float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The program ended, and nothing of it is alive."""
+
+    call: int
+    status: int  # an exit code, or minus a signal
+    user_seconds: float
+    system_seconds: float
+    peak_memory_bytes: int
+    reusable: bool
+    ended_at: float = 0.0  # on the clock of the machine; 0 when it was not said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    call: int
+    errno: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A prefork server has loaded its modules and keeps a child waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ineligible:
+    """A prefork server cannot serve its script: nothing ran, and it is gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The sandbox is gone or sent something invalid; `reason` is empty when it did not say why.
+
+    With `call`, the sandbox is still there, and says that nothing of this call is alive.
+    """
+
+    reason: str = ""
+    call: int = 0
+
+
+Reply = Finished | NotStarted | Ineligible | Lost
+
+
+def read_reply(packet: bytes) -> Reply | Ready:
+    """Read one packet; whatever it holds, the result is a reply."""
+    kind, body = packet[:1], packet[1:]
+    if kind == wire.FAILED:
+        return Lost(reason=body.strip().decode(errors="replace"))
+    try:
+        numbers = [int(word) for word in body.split(maxsplit=_MOST_PARTS)]
+        return _from_numbers(kind, numbers)
+    except ValueError:
+        return Lost()
+
+
+def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
+    if kind == wire.READY:
+        return Ready()
+    if kind == wire.INELIGIBLE:
+        return Ineligible(reason=REASONS.get(numbers[0] if numbers else CRASHED, REASONS[CRASHED]))
+    if kind == wire.LOST:
+        (call,) = numbers
+        return Lost(call=call)
+    if kind == wire.NOT_STARTED:
+        call, errno = numbers
+        return NotStarted(call=call, errno=errno)
+    call, status, user, system, peak_kib, reusable, *ended_us = numbers
+    if kind != wire.ENDED or not -signal.NSIG < status < 256:  # noqa: PLR2004 - one byte
+        raise ValueError(kind)
+    if not all(0 <= number < _MOST for number in (user, system, peak_kib, *ended_us)):
+        raise ValueError(numbers)
+    return Finished(
+        call=call,
+        status=status,
+        user_seconds=user / 1e6,
+        system_seconds=system / 1e6,
+        peak_memory_bytes=peak_kib * 1024,
+        reusable=bool(reusable),
+        ended_at=ended_us[0] / 1e6 if ended_us else 0.0,
+    )
