@@ -369,6 +369,31 @@ class NotRunnableError(CommandStartError):
         )
 
 
+class ProviderError(CommandStartError, ValueError):
+    """An entry point of an installed package that cannot be used, or of several packages."""
+
+    code = "provider"
+
+    def __init__(self, group: str, name: str, reason: str, *, hint: str = "") -> None:
+        self.group, self.name = group, name
+        super().__init__(f"{name!r} of the entry points {group}", reason, hint=hint)
+
+
+class NotProvidedError(ProviderError):
+    """A backend or a sandbox that no installed package provides; `package` is the one named."""
+
+    code = "not_provided"
+
+    def __init__(
+        self, group: str, name: str, *, package: str = "", installed: Sequence[str] = ()
+    ) -> None:
+        self.package, self.installed = package, tuple(installed)
+        there = f"installed packages provide {', '.join(installed)}" if installed else ""
+        which = f"install {package}" if package else "install the package that does"
+        hint = "; ".join(filter(None, (which, there)))
+        super().__init__(group, name, "no installed package provides it", hint=hint)
+
+
 class InterpreterMissingError(CommandStartError):
     code = "interpreter_missing"
 

@@ -28,6 +28,7 @@ _Value = TypeVar("_Value")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # Anthropic's rule, the strictest
 _NOT_IN_PARAMETERS = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
+BACKEND = "backend:"  # in what a tool needs: no executable of the machine, but a package
 _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
 
@@ -224,6 +225,23 @@ class Http:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class External:
+    """What the backend of another package runs: its entry point in `skillpouch.backends` is `type`.
+
+    `options` are the other keys of the declaration, `package` is what the skill says to install.
+    """
+
+    type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    package: str = ""
+
+    @property
+    def need(self) -> str:
+        """What stands among the executables that a tool needs: a backend, which is none."""
+        return f"{BACKEND}{self.type}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stub:
     """Nothing to run: the tool tells its caller to load the skill and follow it."""
 
@@ -320,7 +338,7 @@ def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
     return kind(**values)
 
 
-Runs = Script | InlineScript | Binary | Http | Stub | Function | Hosted | BuiltIn
+Runs = Script | InlineScript | Binary | Http | External | Stub | Function | Hosted | BuiltIn
 
 
 class Caller(Protocol):
@@ -336,6 +354,7 @@ _KINDS: dict[type, str] = {
     InlineScript: "inline",
     Binary: "binary",
     Http: "http",
+    External: "external",
     Stub: "stub",
     Function: "function",
     Hosted: "hosted",

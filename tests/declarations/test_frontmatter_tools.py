@@ -256,7 +256,7 @@ def test_every_backend_is_read(read: ReadTools, lines: list[str], runs: Runs) ->
 @pytest.mark.parametrize(
     "backend",
     [
-        *("[]", "text", "{}", "{type: ftp}", "{type: [http]}", "{type: binary}"),
+        *("[]", "text", "{}", "{type: no type}", "{type: [http]}", "{type: binary}"),
         *("{type: binary, path: 7}", "{type: http}", "{type: http, url: file:///etc/passwd}"),
         *("{type: http, url: 'https://'}", "{type: http, url: https://x.example, method: EAT}"),
         *("{type: http, url: https://x.example, headers: 7}", "{type: script}"),

@@ -167,7 +167,7 @@ def test_underscores_and_hyphens_are_fine_in_names(name: str) -> None:
         {"name": "x", "description": "d", "effects": [{}]},
         {"name": "x", "description": "d", "http": {"url": 7}},
         {"name": "x", "description": "d", "http": {"url": "ftp://example.com"}},
-        {"name": "x", "description": "d", "backend": {"type": "magic"}},
+        {"name": "x", "description": "d", "backend": {"type": "no type"}},
         {"type": "function", "function": "good"},
     ],
 )

@@ -9,6 +9,7 @@ from skillpouch.results import ToolResult
 from skillpouch.tools import (
     Binary,
     BuiltIn,
+    External,
     Function,
     Hosted,
     Http,
@@ -32,6 +33,7 @@ _HOMES: dict[type[Runs], tuple[str, str]] = {
     InlineScript: ("skillpouch.backends.inline", "InlineBackend"),
     Binary: ("skillpouch.backends.binary", "BinaryBackend"),
     Http: ("skillpouch.backends.http", "HttpBackend"),
+    External: ("skillpouch.backends.external", "ExternalBackend"),
     Function: ("skillpouch.backends.function", "FunctionBackend"),
     Hosted: ("skillpouch.backends.function", "HostedBackend"),
     BuiltIn: ("skillpouch.builtins.workspace.running", "BuiltInBackend"),

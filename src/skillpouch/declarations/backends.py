@@ -1,4 +1,4 @@
-"""Reads the backend of a declared tool (binary, http or inline), and checks its templates."""
+"""Reads the backend of a declared tool: one of ours, with its templates, or another package's."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,8 +9,9 @@ from skillpouch.errors import nearest
 from skillpouch.net.http.guard import PlanError
 from skillpouch.net.http.plan import KNOWN_FIELDS, plan_of
 from skillpouch.problems import Severity
+from skillpouch.runtime.entry_points import BACKENDS, is_provided
 from skillpouch.templates import ArgvTemplate, TemplateError, TextTemplate, VariableInWordsError
-from skillpouch.tools import Binary, Http, InlineScript, Runs, argument_variable
+from skillpouch.tools import Binary, External, Http, InlineScript, Runs, argument_variable
 
 Finding = tuple[str, Severity, str]  # code, severity, message
 
@@ -92,6 +93,7 @@ _FIELDS = {
     "http": ("type", *_HTTP_FIELDS, *KNOWN_FIELDS, "timeout_ms"),
     "script": ("type", "interpreter", "script", "interpreter_args", "timeout_ms"),
 }
+_PROVIDED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")  # as packages name entry points
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -109,6 +111,8 @@ def read_backend(entry: Mapping[str, Any]) -> Runs | None:
         "script": _inline,
     }
     reader = readers.get(kind) if isinstance(kind, str) else None
+    if reader is None and isinstance(kind, str) and _PROVIDED.match(kind):
+        reader = _external
     if reader is None:
         message = f"backend type {kind!r} is not one of binary, http, script"
         raise DeclarationError("backend-invalid", message, ("backend",))
@@ -216,6 +220,29 @@ def _inline(backend: Mapping[str, Any]) -> InlineScript:
         message = "interpreter_args is not a list of words"
         raise DeclarationError("backend-invalid", message, ("interpreter_args",))
     return InlineScript(interpreter=interpreter, text=text, interpreter_args=tuple(map(str, args)))
+
+
+def _external(backend: Mapping[str, Any]) -> External:
+    """Read what another package runs: it alone knows what its options mean."""
+    ours = ("type", "package", "timeout_ms")
+    return External(
+        type=backend["type"],
+        options={key: value for key, value in backend.items() if key not in ours},
+        package=_string(backend, "package"),
+    )
+
+
+def not_provided(runs: External) -> str:
+    """Say that no installed package runs such tools, and which would; "" when one does."""
+    if is_provided(BACKENDS, runs.type):
+        return ""
+    near = nearest(runs.type, _FIELDS, most=1)
+    meant = f"did you mean {near[0]!r}? " if near and not runs.package else ""
+    which = f"install {runs.package}" if runs.package else "install the package that does"
+    return (
+        f"{meant}no installed package provides the backend type {runs.type!r}, "
+        f"an entry point of that name in {BACKENDS}: {which}"
+    )
 
 
 def _string(mapping: Mapping[str, Any], key: str) -> str:

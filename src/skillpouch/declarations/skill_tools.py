@@ -7,6 +7,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from posixpath import normpath
 from typing import Any
 
+from skillpouch.declarations.backends import not_provided
 from skillpouch.declarations.declared import Declared, Report
 from skillpouch.declarations.entries import declares_tool, read_entries
 from skillpouch.declarations.frontmatter import cut
@@ -30,7 +31,7 @@ from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
 from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.skills import Skill
-from skillpouch.tools import SkillTools, Tool, script_tool_name, short_name
+from skillpouch.tools import External, SkillTools, Tool, script_tool_name, short_name
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -336,6 +337,9 @@ class _Reading:
     ) -> list[Tool]:
         tools: list[Tool] = []
         for tool in declared:
+            if isinstance(tool.runs, External) and (lacking := not_provided(tool.runs)):
+                _report_at(tool, "backend-not-provided", "error", f"tool {tool.name!r}: {lacking}")
+                self.unread = True  # a package may come, and no file of the skill change
             if not tool.script or tool.runs is not None:
                 tools.append(maker.without_script(tool))
                 continue

@@ -17,6 +17,7 @@ from skillpouch.text import clean
 from skillpouch.tools import (
     Binary,
     Effect,
+    External,
     Http,
     InlineScript,
     Runs,
@@ -38,7 +39,10 @@ _INTERPRETERS: dict[Language, tuple[str, ...]] = {
 
 
 def needs_of(runs: Runs) -> tuple[str, ...]:
-    """Return the executables of which one is needed; none for what Skillpouch does itself."""
+    """Return the executables of which one is needed; none for what Skillpouch does itself.
+
+    Of what another package runs, the name of that.
+    """
     match runs:
         case Script(language=language, file=file):
             return ("zsh",) if file.endswith(".zsh") else _INTERPRETERS[language]
@@ -47,6 +51,8 @@ def needs_of(runs: Runs) -> tuple[str, ...]:
         # A path inside the skill is no executable of the machine.
         case Binary(path=str(path)) if "/" not in path or PurePosixPath(path).is_absolute():
             return (path,)
+        case External():
+            return (runs.need,)
         case _:
             return ()
 

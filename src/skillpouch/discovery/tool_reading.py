@@ -17,7 +17,17 @@ from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.signatures.argv import Argument, Word
 from skillpouch.signatures.signature import Dependencies
 from skillpouch.skills import Skill
-from skillpouch.tools import Binary, Http, InlineScript, Runs, Script, SkillTools, Stub, Tool
+from skillpouch.tools import (
+    Binary,
+    External,
+    Http,
+    InlineScript,
+    Runs,
+    Script,
+    SkillTools,
+    Stub,
+    Tool,
+)
 from skillpouch.untrusted_files import Stamp, hold_open, stamp_of
 
 _VARIANTS: dict[str, Callable[..., Runs]] = {
@@ -25,6 +35,7 @@ _VARIANTS: dict[str, Callable[..., Runs]] = {
     "inline": InlineScript,
     "binary": Binary,
     "http": Http,
+    "external": External,
     "stub": Stub,
 }
 

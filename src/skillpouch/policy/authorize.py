@@ -1,5 +1,6 @@
 """Authorizer: decides whether a call may run, and what it is given."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from skillpouch.secrets.sources import Secrets, SecretValues, environment_secret
 from skillpouch.tools import (
     Binary,
     BuiltIn,
+    External,
     Function,
     Hosted,
     Http,
@@ -55,6 +57,9 @@ def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each k
             return " ".join(filter(None, (path or where, template)))
         case Http(method=method, url=url):
             return f"{method} {url}"
+        case External(type=kind, options=options):
+            said = json.dumps(options, ensure_ascii=False, sort_keys=True)
+            return f"the backend {kind!r} of another package, in this process, with {said}"
         case Stub(skill=skill):
             return f"nothing: it tells the caller to load {skill}"
         case Function(call=call):
@@ -297,7 +302,7 @@ class Authorizer:
         request = Request(
             tool=tool.id,
             skill=tool.skill,
-            confined=isinstance(tool.runs, Function | Hosted) or call.terms.sandbox == "on",
+            confined=_is_confined(call),
             first_use=grant is None and not is_ours,
             effects=tool.effects,
             arguments=call.arguments,
@@ -372,6 +377,14 @@ _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 def _said(case: _Case, decision: Decision) -> _Said:
     return case.tool.id, case.request.digest, case.request.needs, decision.reasons
+
+
+def _is_confined(call: ToolCall) -> bool:
+    """Tell whether a call is held, or is of something that the user made part of the host."""
+    if isinstance(call.tool.runs, Function | Hosted):
+        return True
+    # The user installed the backend, but a skill says what it does.
+    return call.terms.sandbox != "off" and not isinstance(call.tool.runs, External)
 
 
 def _configured(tool: Tool) -> tuple[Need, ...]:

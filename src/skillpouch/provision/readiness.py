@@ -8,7 +8,7 @@ from typing import Any
 from skillpouch.environment import is_set, search_path
 from skillpouch.signatures.shebang import DEBIAN_PACKAGES, TYPESCRIPT_NODE
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import BACKEND, External, Tool
 
 
 class InstalledPrograms:
@@ -24,12 +24,23 @@ class InstalledPrograms:
     def _looks(self, name: str) -> bool:
         if name == TYPESCRIPT_NODE:
             return self.has("node") and self._runs_typescript()
+        if name.startswith(BACKEND):
+            from skillpouch.runtime.entry_points import BACKENDS, is_provided
+
+            return is_provided(BACKENDS, name.removeprefix(BACKEND))
         return which(name, path=self._search) is not None
 
     def missing(self, tool: Tool) -> list[str]:
         """Say which interpreter or binary a tool lacks."""
         needs = tool.needs
-        return [] if not needs or any(map(self.has, needs)) else [_not_installed(needs[0])]
+        if not needs or any(map(self.has, needs)):
+            return []
+        if isinstance(tool.runs, External):
+            # Here, and below: what reads declarations and packages is loaded when it is needed.
+            from skillpouch.declarations.backends import not_provided
+
+            return [not_provided(tool.runs)]
+        return [_not_installed(needs[0])]
 
     def missing_for_skill(self, skill: Skill) -> list[str]:
         """Say which binaries and variables a skill requires that are not there."""

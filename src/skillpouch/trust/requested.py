@@ -16,7 +16,7 @@ from skillpouch.net.hosts import HostError, host_of_url, read_host
 from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.signatures.signature import is_standard
 from skillpouch.skills import Skill
-from skillpouch.tools import Binary, Http, Script, Tool
+from skillpouch.tools import Binary, External, Http, Script, Tool
 from skillpouch.trust.grant import is_below
 from skillpouch.trust.grantable import is_variable
 from skillpouch.untrusted_files import (
@@ -247,6 +247,8 @@ def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[
             # All of them: what is granted to a skill is the same on every machine.
             for url in urls.values():
                 _ask_for_host(url, declared_in, asked)
+        case External():
+            asked.add("unconfined", "", declared_in)
         case _:
             pass
     for name in tool.variables:

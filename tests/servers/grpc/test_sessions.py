@@ -154,15 +154,18 @@ async def test_what_was_noticed_about_a_skill_can_be_read_without_paths_of_the_s
         listed = await stub.ListProblems(pb.ListProblemsRequest(session_id=session))
         shared = await stub.ListProblems(pb.ListProblemsRequest())
 
-    message = "backend type 'magic' is not one of binary, http, script"
+    message = (
+        "tool 'lost': no installed package provides the backend type 'magic', "
+        "an entry point of that name in skillpouch.backends: install the package that does"
+    )
     lost = pb.Problem(
         path="shouting/SKILL.md",
-        code="backend-invalid",
+        code="backend-not-provided",
         severity="error",
         message=message,
-        line=6,
+        line=5,
     )
-    assert list(used.tool_names) == ["shout"]
+    assert list(used.tool_names) == ["lost", "shout"]
     assert list(used.problems) == [lost]
     assert list(listed.problems) == [lost]
     assert not [each for each in shared.problems if each.path.startswith("/")]

@@ -1,0 +1,1 @@
+"""A backend and a sandbox for Skillpouch, as another package provides them."""

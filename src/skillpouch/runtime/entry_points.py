@@ -1,0 +1,65 @@
+"""What installed packages provide for Skillpouch by entry points: backends and sandboxes."""
+
+from typing import TYPE_CHECKING, Any
+
+from skillpouch.errors import NotProvidedError, ProviderError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+BACKENDS = "skillpouch.backends"  # the name of an entry point is the `type:` that skills declare
+SANDBOXES = "skillpouch.sandboxes"  # … and here what is said as `sandbox=`
+
+
+def is_provided(group: str, name: str) -> bool:
+    """Tell whether an installed package says that it provides this; nothing of it is loaded."""
+    return bool(_found(group, name))
+
+
+def load_provided(group: str, name: str, method: str, *, package: str = "") -> Any:
+    """Return what a package provides: what the class or function of its entry point makes.
+
+    `package` is where it should come from, as far as somebody said so.
+
+    Raises:
+        NotProvidedError: no installed package has such an entry point.
+        ProviderError: several have, or the one that there is cannot be loaded, or what it makes
+            has no such `method`.
+    """
+    found = _found(group, name)
+    if not found:
+        raise NotProvidedError(group, name, package=package, installed=provided(group))
+    if len(found) > 1:
+        raise ProviderError(group, name, f"{' and '.join(map(_source, found))} provide it")
+    (entry_point,) = found
+    try:
+        made = entry_point.load()()
+    except Exception as error:  # somebody else's code may raise anything
+        reason = f"{_source(entry_point)} cannot be loaded: {type(error).__name__}: {error}"
+        raise ProviderError(group, name, reason) from error
+    if not callable(getattr(made, method, None)):
+        reason = f"what {_source(entry_point)} makes has no method {method!r}"
+        raise ProviderError(group, name, reason)
+    return made
+
+
+def provided(group: str) -> list[str]:
+    """Return the names that installed packages provide."""
+    return sorted({each.name for each in _entry_points(group)})
+
+
+def _found(group: str, name: str) -> "list[EntryPoint]":
+    return [each for each in _entry_points(group) if each.name == name]
+
+
+def _entry_points(group: str) -> "list[EntryPoint]":
+    # Here: it takes longer to load than a call takes to run, and only these names need it.
+    from importlib.metadata import entry_points
+
+    return list(entry_points(group=group))
+
+
+def _source(entry_point: "EntryPoint") -> str:
+    package = entry_point.dist
+    where = f" of {package.name} {package.version}" if package is not None else ""
+    return f"{entry_point.value}{where}"
