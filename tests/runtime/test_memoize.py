@@ -1,8 +1,11 @@
 """What was made of an object is found by the object, and by nothing that only looks like it."""
 
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+
 import pytest
 
-from skillpouch.runtime.memoize import memoize_by_id
+from skillpouch.runtime.memoize import BoundedCache, memoize_by_id
 
 
 def test_the_same_object_is_asked_for_once() -> None:
@@ -42,3 +45,39 @@ def test_an_error_is_not_remembered() -> None:
         fail_once(thing)
 
     assert fail_once(thing) == "now"
+
+
+def test_a_bounded_cache_lets_go_of_what_was_written_longest_ago() -> None:
+    cache: BoundedCache[str, int] = BoundedCache(2)
+
+    cache["a"], cache["b"] = 1, 2
+    cache["a"] = 3
+    cache["c"] = 4
+
+    assert dict(cache) == {"a": 3, "c": 4}
+
+
+def test_a_copy_of_a_bounded_cache_begins_empty_and_is_bounded_too() -> None:
+    cache: BoundedCache[str, int] = BoundedCache(1)
+    cache["a"] = 1
+
+    copied = deepcopy(cache)
+    copied["b"], copied["c"] = 2, 3
+
+    assert dict(copied) == {"c": 3}
+    assert dict(cache) == {"a": 1}
+
+
+def test_threads_may_write_a_bounded_cache_while_another_empties_it() -> None:
+    cache: BoundedCache[int, int] = BoundedCache(3)
+
+    def write(number: int) -> None:
+        for each in range(2_000):
+            cache[each] = number
+            if each % 50 == number:
+                cache.clear()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(4)))
+
+    assert len(cache) <= 3

@@ -31,6 +31,7 @@ from skillpouch.provision.interpreters import homes_of, interpreter_for
 from skillpouch.provision.packages.lookup import environment_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import CannotReadError, require_inside
 from skillpouch.workspace.workspace import look_at
@@ -125,8 +126,8 @@ def _command(
 
 # Path → device and inode of a file that was seen to lie inside its skill. Another file in its
 # place has another inode and is looked at again, so following every link anew is spared.
-_inside: dict[str, tuple[int, int]] = {}
 _MOST_INSIDE = 16_384
+_inside: BoundedCache[str, tuple[int, int]] = BoundedCache(_MOST_INSIDE)
 
 
 def _refuse_unsafe(call: ToolCall, script: Script) -> None:
@@ -137,8 +138,6 @@ def _refuse_unsafe(call: ToolCall, script: Script) -> None:
         if _inside.get(script.file) != identity:
             status = require_inside(script.file, call.tool.home)
             identity = (status.st_dev, status.st_ino)  # of what lies inside, not of a later look
-            if len(_inside) >= _MOST_INSIDE:
-                _inside.clear()
             _inside[script.file] = identity
     except (CannotReadError, OSError) as error:
         raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None

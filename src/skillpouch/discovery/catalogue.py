@@ -14,6 +14,7 @@ from skillpouch.discovery.index import Index
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from skillpouch.problems import Problem
 from skillpouch.registry.registry import BUILT_IN_NAMES, ToolRegistry, is_built_in
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import OWN_FILES, Skill
 from skillpouch.tools import Caller, Script, Tool, bind, in_any_form
 from skillpouch.untrusted_files import follow_links_anew
@@ -293,7 +294,8 @@ class SkillLibrary:
         self._stages = stages
         self._current: Catalogue | None = None
         # Weakly: a catalogue that is no longer served goes, with its copies, when its calls end.
-        self._kept: dict[Path, tuple[weakref.ref[Catalogue], tuple[Path, ...]]] = {}
+        self._kept: BoundedCache[Path, tuple[weakref.ref[Catalogue], tuple[Path, ...]]]
+        self._kept = BoundedCache(_MOST_WORKSPACES)
         self._watcher: SkillWatcher | None = None
 
     @cached_property
@@ -339,8 +341,6 @@ class SkillLibrary:
             homes = {Path(os.path.realpath(skill.home)) for skill in catalogue.all_skills}
             kept += sorted(home for home in homes if workspace in home.parents)
             kept += [workspace / name for name in OWN_FILES if workspace in homes]
-        if len(self._kept) > _MOST_WORKSPACES:
-            self._kept.clear()
         self._kept[workspace] = (weakref.ref(catalogue), tuple(kept))
         return tuple(kept)
 

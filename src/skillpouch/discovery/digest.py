@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from skillpouch.discovery.index import is_settled
 from skillpouch.errors import SkillUnreadableError
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import ScriptMetadata, Skill
 from skillpouch.untrusted_files import Stamp, folder_below, stamp_of
 
@@ -44,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 # In memory only: a file could be written by whoever wants a changed skill to look unchanged.
-_kept: dict[str, _Kept] = {}
+_kept: BoundedCache[str, _Kept] = BoundedCache(_MOST_KEPT)
 
 
 class SkillFiles:
@@ -100,8 +101,6 @@ def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
         reason = (error.strerror or str(error)).lower()
         raise SkillUnreadableError(str(error.filename or home), reason) from None
     snapshot = Snapshot(_hash_of(walk.entries), walk.entries)
-    if len(_kept) >= _MOST_KEPT:
-        _kept.clear()
     _kept[folder] = _Kept(walk.stamps, snapshot)
     return snapshot
 

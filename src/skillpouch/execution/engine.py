@@ -42,6 +42,7 @@ from skillpouch.execution.zygote import wire
 from skillpouch.execution.zygote_client import probe
 from skillpouch.execution.zygote_pool import Taken, ZygotePool
 from skillpouch.runtime.loop_thread import UncancellableFuture, is_loop_thread, run_on_thread
+from skillpouch.runtime.memoize import BoundedCache
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
 _MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
@@ -79,7 +80,7 @@ class Engine:
         self._grace_seconds = grace_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._start_over()
-        self._plans: dict[Confinement, Plan] = {}
+        self._plans: BoundedCache[Confinement, Plan] = BoundedCache(_MOST_PLANS)
         _engines.add(self)
 
     async def run(
@@ -191,14 +192,13 @@ class Engine:
     async def _plan(self, confinement: Confinement) -> Plan:
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
         chosen = self._plans[confinement] = plan(confinement, self._machine)
         return chosen
 
     async def forget(self, workspace: Path) -> None:
         """End what waits for calls in a workspace, and drop what is known about it."""
-        self._plans = {each: p for each, p in self._plans.items() if each.workspace != workspace}
+        for each in [each for each in self._plans if each.workspace == workspace]:
+            del self._plans[each]
         if self._loop is asyncio.get_running_loop():
             await self._pool.end_idle_in(workspace)
             await self._jobs.end_idle_in(workspace)

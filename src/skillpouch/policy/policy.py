@@ -17,6 +17,7 @@ from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.policy.patterns import literal_ends, literally, spellings
 from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Concern, Decision, Mode, Request, Rule, concerns_of, is_trusted
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Binary, BuiltIn, Hosted, InlineScript, Runs, Tool
 from skillpouch.trust.errors import trust_command
 
@@ -94,7 +95,8 @@ class RuleIndex:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._by_tool = PatternIndex[_Numbered]()
         self._by_skill = PatternIndex[_Numbered]()
-        self._of_tools: dict[tuple[str, str, str], _Rules] = {}
+        self._of_tools: BoundedCache[tuple[str, str, str], _Rules]
+        self._of_tools = BoundedCache(_MOST_REMEMBERED)
         self._of_all = _sorted_out([rule for rule in enumerate(rules) if not self._is_named(rule)])
 
     def _is_named(self, numbered: _Numbered) -> bool:
@@ -125,8 +127,6 @@ class RuleIndex:
         key = (tool, skill, name)
         known = self._of_tools.get(key)
         if known is None:
-            if len(self._of_tools) >= _MOST_REMEMBERED:
-                self._of_tools.clear()
             near = dict(self._by_tool.near(tool)) | dict(self._by_skill.near(skill))
             near |= dict(self._by_tool.near(name))
             fitting = [rule for rule in near.items() if rule[1].fits(tool, skill, name)]

@@ -1,14 +1,39 @@
-"""Caches keyed by the identity of an object, and objects that are never copied."""
+"""Caches: of bounded size, or by the identity of an object; and objects that are never copied."""
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Self, TypeVar
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 Thing = TypeVar("Thing")
 Made = TypeVar("Made")
 
 _MOST = 4_096
+
+
+class BoundedCache(OrderedDict[Key, Value]):
+    """At most `most` values by their keys: with one more, the one written longest ago goes.
+
+    Reading is that of a plain dict, and costs what that does. Any thread may read and write.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        with suppress(KeyError):  # another thread has just emptied it
+            self.move_to_end(key)
+            if len(self) > self._most:
+                self.popitem(last=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._most,)  # a copy begins empty
 
 
 def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
@@ -16,14 +41,12 @@ def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
 
     The objects are kept, so that their ids stay their own.
     """
-    known: dict[int, tuple[Thing, Made]] = {}
+    known: BoundedCache[int, tuple[Thing, Made]] = BoundedCache(_MOST)
 
     @wraps(make)
     def remembered(thing: Thing) -> Made:
         found = known.get(id(thing))
         if found is None:
-            if len(known) >= _MOST:
-                known.clear()
             found = known[id(thing)] = (thing, make(thing))
         return found[1]
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from skillpouch.environment import variable
 from skillpouch.needs import Need
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 
 
@@ -28,7 +29,8 @@ class SecretValues:
     def __init__(self, secrets: Secrets, session: str | None) -> None:
         self._secrets = secrets
         self._session = session
-        self._redactors: dict[tuple[tuple[str, str], ...], Redactor] = {}
+        self._redactors: BoundedCache[tuple[tuple[str, str], ...], Redactor]
+        self._redactors = BoundedCache(_MOST_REDACTORS)
 
     def of(self, needs: Sequence[Need]) -> dict[str, str]:
         """Return the secrets among some needs that have a value."""
@@ -45,8 +47,5 @@ class SecretValues:
         key = tuple(sorted(values.items()))
         found = self._redactors.get(key)
         if found is None:
-            if len(self._redactors) >= _MOST_REDACTORS:
-                self._redactors.clear()
-            # Kept by hand, too: another thread may clear them at this moment.
             found = self._redactors[key] = Redactor(dict(values))
         return found

@@ -11,6 +11,7 @@ from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
 from skillpouch.needs import Need
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
 from skillpouch.tools import Function, Hosted, Script, SkillTools, Tool
 from skillpouch.trust.grant import Grant, is_below, needs_of
@@ -35,8 +36,8 @@ class CallNeeds:
 
     def __init__(self, *, proposes: bool = False) -> None:
         self._proposes = proposes
-        self._known: dict[tuple[str, str], tuple[Need, ...]] = {}
-        self._packages: dict[tuple[str, str], frozenset[str]] = {}
+        self._known: BoundedCache[tuple[str, str], tuple[Need, ...]] = BoundedCache(_MOST_KNOWN)
+        self._packages: BoundedCache[tuple[str, str], frozenset[str]] = BoundedCache(_MOST_KNOWN)
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
         """Return what the skill of a tool declares that this tool needs."""
@@ -45,8 +46,6 @@ class CallNeeds:
         key = (tool.id, digest)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
             known = self._known[key] = self._read(tool)
         return known
 
@@ -73,8 +72,6 @@ class CallNeeds:
     def _declared_anywhere(self, home: str, digest: str) -> frozenset[str]:
         known = self._packages.get((home, digest))
         if known is None:
-            if len(self._packages) >= _MOST_KNOWN:
-                self._packages.clear()
             known = self._packages[home, digest] = declared_anywhere(home)
         return known
 

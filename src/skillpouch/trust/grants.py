@@ -20,6 +20,7 @@ from skillpouch.discovery.digest import Snapshot, snapshot_of
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import another_place, state_directory
 from skillpouch.needs import Need
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
 from skillpouch.trust.errors import GrantStoreError, SkillChangedError
 from skillpouch.trust.grant import Grant, read_grant, write_grant
@@ -254,8 +255,8 @@ class Grants:
     def __init__(self, directory: Path | None = None) -> None:
         state = directory or state_directory()
         self._folder = None if state is None else PrivateFolder(state / "grants")
-        self._known: dict[str, tuple[Stamp, Grant | None]] = {}
-        self._reals: dict[tuple[str, int, int], str] = {}
+        self._known: BoundedCache[str, tuple[Stamp, Grant | None]] = BoundedCache(_MOST_KNOWN)
+        self._reals: BoundedCache[tuple[str, int, int], str] = BoundedCache(_MOST_KNOWN)
 
     def for_skill(self, skill: Skill) -> Grant | None:
         """Return what a skill was granted, if it still is what it was then."""
@@ -365,8 +366,6 @@ class Grants:
         folder = (home, status.st_dev, status.st_ino)
         known = self._reals.get(folder)
         if known is None:
-            if len(self._reals) >= _MOST_KNOWN:
-                self._reals.clear()
             known = self._reals[folder] = os.path.realpath(home)
         return known
 
@@ -379,8 +378,6 @@ class Grants:
         if known is not None and known[0] == stamp:
             return known[1]
         found = self._read(name)
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
         if is_settled(stamp):
             self._known[name] = (stamp, found)
         return found

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from skillpouch.calls import Terms
 from skillpouch.environment import environments_directory, programs_directory
+from skillpouch.runtime.memoize import BoundedCache
 
 # What programs run or obey by themselves, outside of any confinement: a shell that enters the
 # folder, an editor or an agent that opens it, git. What a person starts, such as a Makefile, and
@@ -237,7 +238,7 @@ def _of_bare(folder: str) -> _Names:
 
 # Folder and names → its time of change when it was looked at, and what was there. Not the time
 # of modification, which a tool can set.
-_looked: dict[tuple[str, tuple[str, ...]], tuple[int, _Names]] = {}
+_looked: BoundedCache[tuple[str, tuple[str, ...]], tuple[int, _Names]] = BoundedCache(_MOST_KNOWN)
 
 
 def _present(folder: str, names: tuple[str, ...]) -> _Names:
@@ -252,8 +253,6 @@ def _present(folder: str, names: tuple[str, ...]) -> _Names:
     there = [path for path in paths if os.path.lexists(path)]
     links = tuple(path for path in there if os.path.islink(path))
     found = _Names(tuple(path for path in there if path not in links), links)
-    if len(_looked) > _MOST_KNOWN:
-        _looked.clear()
     if time.time_ns() - changed_ns > _SETTLED_NS:
         _looked[folder, names] = (changed_ns, found)
     return found
@@ -269,7 +268,7 @@ def _real(names: _Names, top: str) -> list[str]:
     return [*names.plain, *inside]
 
 
-_searched: dict[str, tuple[float, tuple[str, ...]]] = {}
+_searched: BoundedCache[str, tuple[float, tuple[str, ...]]] = BoundedCache(_MOST_KNOWN)
 
 
 def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -280,8 +279,6 @@ def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
     known = _searched.get(top)
     if known is not None and time.monotonic() - known[0] < _SEARCH_SECONDS:
         return tuple(folder for folder in known[1] if _is_reached(folder, top))
-    if len(_searched) > _MOST_KNOWN:
-        _searched.clear()
     still = [folder for folder in known[1] if _has_any(folder, names)] if known else []
     still = [folder for folder in still if _is_reached(folder, top)]
     found = tuple(dict.fromkeys((*still, *_folders_with(names, top))))[:_MOST_REPOSITORIES]

@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from skillpouch.environment import (
 )
 from skillpouch.errors import WorkspaceError
 from skillpouch.results import Change, ChangedFile
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.text import escape_hidden
 from skillpouch.untrusted_files import open_plain
 
@@ -35,7 +35,8 @@ _CROWDED = ("/var", "/home", "/opt", "/srv", "/mnt", "/media")  # below them is 
 _KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".pki")
 
 
-_checked: dict[str, tuple[Path, int, int]] = {}  # what was given → real path, device, inode
+# What was given → real path, device, inode.
+_checked: BoundedCache[str, tuple[Path, int, int]] = BoundedCache(_MOST_CHECKED)
 
 
 def check_workspace(path: str) -> Path:
@@ -45,8 +46,6 @@ def check_workspace(path: str) -> Path:
         return known[0]
     real = _check(Path(path))
     status = real.stat()
-    if len(_checked) > _MOST_CHECKED:
-        _checked.clear()
     _checked[path] = (real, status.st_dev, status.st_ino)
     return real
 
@@ -116,13 +115,13 @@ class Before:
 
 
 # What the last look at a workspace saw: a folder that has not changed since is not read again.
-_seen: OrderedDict[Path, _Folders] = OrderedDict()
+_seen: BoundedCache[Path, _Folders] = BoundedCache(_MOST_SEEN)
 # What the last call in a workspace left, by path. A file system's clock ticks slowly, so what was
 # made just before a call would look as if the call had made it.
-_left: dict[Path, dict[str, _Stamp]] = {}
+_left: BoundedCache[Path, dict[str, _Stamp]] = BoundedCache(_MOST_CHECKED)
 # Device and inode of a workspace that was opened with nothing on the way being a link: what is
 # the same folder is the same folder, by whatever way it was reached.
-_roots: dict[Path, tuple[int, int]] = {}
+_roots: BoundedCache[Path, tuple[int, int]] = BoundedCache(_MOST_CHECKED)
 
 
 def look_at(workspace: Path) -> Before:
@@ -133,7 +132,7 @@ def look_at(workspace: Path) -> Before:
         return Before(workspace, since_ns, known, complete=True)
     search = _Search(known=known)
     search.run(workspace)
-    _remember(workspace, search.folders)
+    _seen[workspace] = search.folders
     return Before(workspace, since_ns, search.folders, search.complete)
 
 
@@ -148,10 +147,8 @@ def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
         return (), True  # it was empty, and still is
     search = _Search(before=before)
     search.run(before.workspace)
-    _remember(before.workspace, search.folders)
+    _seen[before.workspace] = search.folders
     left = _left.get(before.workspace, {})
-    if len(_left) > _MOST_CHECKED:
-        _left.clear()
     _left[before.workspace] = found = search.found
     changes: dict[str, Change] = dict.fromkeys(_deleted(before.folders, search.folders), "deleted")
     for path, stamp in found.items():
@@ -175,13 +172,6 @@ def _is_flat_and_unchanged(workspace: Path, folders: _Folders) -> bool:
     except OSError:
         return False
     return root.stamp == (status.st_dev, status.st_ino, status.st_ctime_ns)
-
-
-def _remember(workspace: Path, folders: _Folders) -> None:
-    _seen[workspace] = folders
-    _seen.move_to_end(workspace)
-    if len(_seen) > _MOST_SEEN:
-        _seen.popitem(last=False)
 
 
 def _deleted(before: _Folders, after: _Folders) -> Iterator[str]:
@@ -223,8 +213,6 @@ def _open_root(workspace: Path) -> int:
         descriptor = os.open(".", _FOLDER, dir_fd=root)
     finally:
         os.close(root)
-    if len(_roots) > _MOST_CHECKED:
-        _roots.clear()
     _roots[workspace] = _identity(descriptor)
     return descriptor
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skillpouch.declarations.backends import read_backend
 from skillpouch.declarations.declared import DeclarationError
 from skillpouch.errors import InvalidArgumentsError
-from skillpouch.net.http.plan import compile_plan
+from skillpouch.net.http.plan import plan_of
 from skillpouch.net.http.request import Filling, make_request
 from skillpouch.tools import Http
 from tests.net.http.conftest import Call, MakeManager, Serve
@@ -201,7 +201,7 @@ def test_no_value_changes_the_origin_or_another_value(
         filling = Filling(
             arguments=arguments, secrets={}, workspace=tmp_path_factory.getbasetemp(), stack=stack
         )
-        request = make_request(compile_plan(http), filling)
+        request = make_request(plan_of(http), filling)
 
     parts = urlsplit(str(request.url))
     assert (parts.scheme, parts.netloc) == ("https", "api.example.com")

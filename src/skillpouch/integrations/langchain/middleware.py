@@ -1,7 +1,6 @@
 """SkillpouchMiddleware: the catalogue, the tools of skills in use, approvals by interrupts."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -21,6 +20,7 @@ from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Answer, Question, Remember, asking
 from skillpouch.results import ToolResult
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Tool, qualified_wire_name, short_name
 
 _MOST_REMEMBERED = 4096
@@ -37,7 +37,7 @@ class AskedQuestions:
     """
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[Place, Question | None] = OrderedDict()
+        self._asked: BoundedCache[Place, Question | None] = BoundedCache(_MOST_REMEMBERED)
 
     def asked(self, place: Place) -> Question | None:
         """Return what was asked there; nothing when somebody else asked, before a restart."""
@@ -45,9 +45,6 @@ class AskedQuestions:
 
     def remember(self, place: Place, question: Question | None) -> None:
         self._asked[place] = question
-        self._asked.move_to_end(place)
-        while len(self._asked) > _MOST_REMEMBERED:
-            self._asked.popitem(last=False)
 
 
 class InterruptApprover:

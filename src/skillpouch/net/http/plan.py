@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from skillpouch.net.http.bodies import NAME, OURS, BodyTemplate, body_template_of
 from skillpouch.net.http.guard import BadUrlError, PlanError, read_url
+from skillpouch.runtime.memoize import memoize_by_id
 from skillpouch.templates import HeaderTemplate, TemplateError, UrlTemplate
 from skillpouch.tools import Http
 
@@ -77,7 +78,6 @@ _RETRIES = 2
 _MOST_RETRIES = 5
 _WITH_QUERY = ("GET", "HEAD", "DELETE")
 KNOWN_FIELDS = ("body", "body_file", "multipart", "response", "retries")
-_MOST_KEPT = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +97,9 @@ class Plan:
         return self.method in _WITH_QUERY
 
 
-_plans: dict[int, tuple[Http, Plan]] = {}
-
-
+@memoize_by_id
 def plan_of(http: Http) -> Plan:
-    """Return the plan of a declaration, compiled when it is first asked for."""
-    known = _plans.get(id(http))
-    if known is not None and known[0] is http:
-        return known[1]
-    if len(_plans) >= _MOST_KEPT:
-        _plans.clear()
-    plan = compile_plan(http)
-    _plans[id(http)] = (http, plan)  # holding it, so that no other can have its id
-    return plan
-
-
-def compile_plan(http: Http) -> Plan:
-    """Compile a declaration; raise PlanError that names the field which is wrong."""
+    """Compile a declaration, once; raise PlanError that names the field which is wrong."""
     url = _url(http.url)
     headers = _headers(http.headers)
     try:

@@ -19,6 +19,7 @@ from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Recipe, Sandbox, find_python, own_python
 from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Script
 from skillpouch.trust.granted_packages import given_packages
 from skillpouch.untrusted_files import Stamp, look
@@ -110,8 +111,8 @@ class _Known:
 
 
 _Key = tuple[str, str, Path | None, tuple[str, ...]]
-_known: dict[_Key, _Known] = {}
 _MOST_KNOWN = 4_096
+_known: BoundedCache[_Key, _Known] = BoundedCache(_MOST_KNOWN)
 
 
 async def environment_for(  # noqa: PLR0913 - each is said by name
@@ -197,8 +198,6 @@ def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> Non
     _note_use(known)
     # A file that changed a moment ago may change again without its stamp telling.
     if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
         _known[key] = known
 
 

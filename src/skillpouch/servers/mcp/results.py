@@ -22,6 +22,7 @@ from skillpouch.discovery.skill_copies import name_originals
 from skillpouch.errors import SkillpouchError
 from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import Attachment, ChangedFile, ToolResult
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.servers.faults import rename_folders, said, shorten_error, shorten_paths
 from skillpouch.text import escape_hidden
 from skillpouch.tools import Tool
@@ -45,7 +46,7 @@ class Links:
         self._workspace = workspace
         self.is_elsewhere = scheme == "workspace"
         self._prefix = f"file://{quote(str(workspace))}/" if scheme == "file" else "workspace:///"
-        self._told: dict[str, ChangedFile] = {}
+        self._told: BoundedCache[str, ChangedFile] = BoundedCache(_MOST_REMEMBERED)
 
     def to(self, files: Iterable[ChangedFile]) -> list[ResourceLink]:
         """Return links to files that a call made or changed, and remember them.
@@ -90,10 +91,7 @@ class Links:
 
     def _told_of(self, file: ChangedFile) -> str:
         uri = f"{self._prefix}{quote(file.path)}"
-        self._told.pop(uri, None)  # the latest ones last
         self._told[uri] = file
-        if len(self._told) > _MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
         return uri
 
     def _link(self, file: ChangedFile) -> ResourceLink:
