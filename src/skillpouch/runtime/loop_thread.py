@@ -285,11 +285,6 @@ class _Ending(Generic[Value]):
             del task  # an error that is raised here must not hold what holds itself
 
 
-def background_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of the loop thread."""
-    return _running.get().loop
-
-
 def is_loop_thread() -> bool:
     """Tell whether this code runs on the loop thread."""
     current = _running.current

@@ -1,17 +1,12 @@
-"""Timers and waits that pause while somebody is asked."""
+"""Timers that pause while somebody is asked."""
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, Self, TypeVar
-
-Word = TypeVar("Word")
-
-_LOOK_SECONDS = 0.05
+from typing import Protocol
 
 
 class Patient(Protocol):
@@ -106,44 +101,6 @@ class PausableTimer:
         elif not self._ended:
             self._ended = True
             self._ring()
-
-
-class PausableWait:
-    """Waits on this thread for a word, for `seconds` in which nobody was asked.
-
-    What runs in the context of the block it is entered for stops it by asking somebody.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._time = _Time(seconds)
-
-    def __enter__(self) -> Self:
-        self._token = _running.set((*_running.get(), self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _running.reset(self._token)
-
-    def stop(self) -> None:
-        """Stop until as many `go_on` have come."""
-        self._time.stop()
-
-    def go_on(self) -> None:
-        """Run again, unless somebody else is still being asked."""
-        self._time.go_on()
-
-    def word(self, words: "queue.SimpleQueue[Word]") -> Word | None:
-        """Return the next word; None when the time is over."""
-        while True:
-            try:
-                return words.get(timeout=self._next_look())
-            except queue.Empty:
-                if not self._time.is_stopped and self._time.remaining() <= 0:
-                    return None
-
-    def _next_look(self) -> float:
-        # Nobody wakes this thread when an answer has come: it looks again by itself.
-        return max(self._time.remaining(), _LOOK_SECONDS if self._time.is_stopped else 0.0)
 
 
 @contextmanager

@@ -8,14 +8,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import Any
 
-from skillpouch.runtime.timers import PausableTimer, PausableWait
+from skillpouch.runtime.timers import PausableTimer
 from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
 from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, Job, ShellEngine
-from skillpouch.shell.inproc_engine import InprocEngine, Words
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.own_commands import STUBS, ResultBox, discovered, help_for
 from skillpouch.shell.pmap import run_pmap
@@ -109,7 +107,6 @@ class RunOptions:
     dry_run: bool = False
     on_status: OnStatus | None = None
     cancellation: Cancellation | None = None
-    aside: Words | None = None  # of a thread that waits for it, and does nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,22 +120,6 @@ class ScriptSettings:
     limits: ExecutionLimits
     env: Mapping[str, str] = field(default_factory=dict)
     on_status: OnStatus | None = None
-
-    @property
-    def may_do_without_loop(self) -> bool:
-        """Whether scripts need none themselves: nobody is asked, or told, or reads files."""
-        if self.on_status is not None or not self.toolbox.immediate or not self.toolbox.is_bare:
-            return False
-        return isinstance(self.engine, InprocEngine)
-
-    def needs_no_loop(self, script: Any) -> bool:
-        """Tell whether nothing in a script waits; not on a thread on which the engine runs."""
-        from skillpouch.shell.worker.script import is_mentioned_only
-
-        if not isinstance(script, str) or refusal_of(script):
-            return False
-        order = ScriptRequest(script=script, commands=self.commands)
-        return is_mentioned_only(self.toolbox.immediate | _NEVER_WAIT, order)
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -161,7 +142,7 @@ class ScriptRun:
         self._stdout = KeptText(around.limits.output_bytes)
         self._stderr = KeptText(around.limits.output_bytes)
         self._hearing = threading.Lock()
-        self._loop = asyncio.get_running_loop() if options.aside is None else None
+        self._loop = asyncio.get_running_loop()
         self._stopped: Stopped = ""
         self._open = self._open_at_once = 0
         self._known: set[str] = set()  # the commands that its shell has
@@ -191,8 +172,6 @@ class ScriptRun:
             on_text=self._hear,
             immediate=self._around.toolbox.immediate | _NEVER_WAIT,
         )
-        if self._options.aside is not None:
-            return self._hold_aside(self._options.aside, job, timeout_seconds)
         clock = PausableTimer(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
@@ -209,20 +188,6 @@ class ScriptRun:
                     self._running.cancel()
                     raise
                 return None
-
-    def _hold_aside(self, words: Words, job: Job, timeout_seconds: float) -> Done | None:
-        engine = self._around.engine
-        assert isinstance(engine, InprocEngine)
-        with PausableWait(timeout_seconds) as wait:
-            script = engine.begin(job, partial(words.put, ""))
-            why = wait.word(words)
-        if why == "":
-            return script.end()
-        script.cancel()
-        if why == "cancelled":
-            raise asyncio.CancelledError
-        self._stopped = why or "timed_out"
-        return None
 
     def _stop(self, why: Stopped) -> None:
         if not self._stopped and not self._running.done():
@@ -257,10 +222,7 @@ class ScriptRun:
         if self._watchers:
             self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
         if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
-            if self._options.aside is not None:
-                self._options.aside.put("output")
-            elif self._loop is not None:
-                self._loop.call_soon_threadsafe(self._stop, "output")
+            self._loop.call_soon_threadsafe(self._stop, "output")
 
     async def _answer(self, command: CommandRequest) -> CommandReply:
         self._open += 1

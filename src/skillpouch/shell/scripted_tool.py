@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from skillpouch.calls import ToolCall
 from skillpouch.results import ToolResult
-from skillpouch.runtime.loop_thread import is_loop_thread, run_blocking
+from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
 from skillpouch.shell.builder import EngineKind, ScriptedToolBuilder
 from skillpouch.shell.call_log import OnStatus
 from skillpouch.shell.engine import Cancellation, EngineCrashedError, ShellEngine
-from skillpouch.shell.inproc_engine import Aside, Words
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.prompt import help_page, system_prompt
 from skillpouch.shell.responses import (
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from skillpouch.shell.skill_commands import SkillTools
 
 _DESCRIBED_TOKENS = 2_000
-_WITHOUT_LOOP = frozenset(("timeout", "dry_run"))  # options that need none
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"commands": {"type": "string", "description": "the bash script to run"}},
@@ -140,11 +138,6 @@ class ScriptedTool(Shared):
             on_status=on_status,
             cancellation=cancellation,
         )
-        return await self._execute(commands, options, timeout)
-
-    async def _execute(
-        self, commands: str, options: RunOptions, timeout: float | None
-    ) -> ToolResponse:
         responses: list[ToolResponse] = []
         number = self._scripts.add(self._as_tool(options, responses))
         try:
@@ -156,22 +149,7 @@ class ScriptedTool(Shared):
 
     def execute_sync(self, commands: str, **options: Any) -> ToolResponse:
         """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
-        may = self._around.may_do_without_loop and not is_loop_thread()
-        if may and options.keys() <= _WITHOUT_LOOP:
-            # Fewer turns of loops: for a short script they are half of the time.
-            words = Words()
-            found = Aside(lambda: self._without_loop(commands, words, **options), words).run()
-            if found is not None:
-                return found
         return run_blocking(self.execute(commands, **options))
-
-    async def _without_loop(
-        self, commands: str, words: Words, *, timeout: float | None = None, dry_run: bool = False
-    ) -> ToolResponse | None:
-        """Run a script on this thread and that of the engine; None when it may have to wait."""
-        if not self._around.needs_no_loop(commands):
-            return None
-        return await self._execute(commands, RunOptions(dry_run=dry_run, aside=words), timeout)
 
     async def analyze(self, commands: str) -> Preview:
         """Tell what a script names, without running it."""

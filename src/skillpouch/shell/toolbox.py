@@ -133,14 +133,9 @@ class Toolbox:
         """The commands that there are now."""
         return self.offered()
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether scripts find no files of skills."""
-        return self.folders is _no_folders
-
     async def folders_for(self, script: str) -> Folders:
         """Return the files that a script may read; reading them may take a moment."""
-        if self.is_bare:
+        if self.folders is _no_folders:
             return {}
         return await asyncio.to_thread(self.folders, script)
 
