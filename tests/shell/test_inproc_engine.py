@@ -162,6 +162,7 @@ def test_a_callback_that_waits_has_begun_to_end_when_the_time_is_over() -> None:
     said: list[str] = []
 
     async def slow(_: ToolArgs) -> str:
+        said.append("begins")
         try:
             await asyncio.sleep(60)
         finally:
@@ -170,7 +171,8 @@ def test_a_callback_that_waits_has_begun_to_end_when_the_time_is_over() -> None:
 
     ran = builder().tool(ToolDef("slow", "Wait"), slow).build().execute_sync("slow", timeout=0.2)
 
-    assert (ran.status, said) == ("timed_out", ["ends"])
+    # On a busy machine the time may be over before the callback has begun.
+    assert (ran.status, said) in [("timed_out", ["begins", "ends"]), ("timed_out", [])]
 
 
 INTERRUPTED = """
