@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -32,10 +32,10 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What a call was given beyond being confined: by a grant, a policy, or an approval."""
+class Access:
+    """What a call may reach beyond its confinement: by a grant, a policy, or an approval."""
 
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -43,8 +43,13 @@ class Given:
     programs: tuple[str, ...] = ()  # fetched ones: address and hash
     unconfined: bool = False
 
+    @property
+    def without_values(self) -> "Access":
+        """The same without the values of secrets, for what is kept longer than a call."""
+        return replace(self, secrets={}) if self.secrets else self
 
-NOTHING_GIVEN = Given()
+
+CONFINED = Access()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class ToolCall:
     # What others run later, when the call was made, with when it changed; None: of no concern.
     run_later: Mapping[str, int] | None = field(default=None, compare=False, repr=False)
     stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
-    given: Given = NOTHING_GIVEN
+    access: Access = CONFINED
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
@@ -92,7 +97,7 @@ class ToolCall:
 
     @property
     def is_unconfined(self) -> bool:
-        return self.terms.sandbox == "off" or self.given.unconfined
+        return self.terms.sandbox == "off" or self.access.unconfined
 
 
 class Interceptor(Protocol):

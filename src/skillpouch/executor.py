@@ -231,14 +231,8 @@ class ToolExecutor(Shared):
         except SandboxFailedError:
             # A machine that can protect: the consent is not for it, and a tool may be to blame.
             raise
-        except SandboxUnavailableError:
-            # Nothing ran. What was required is not given up, whoever consented to what.
-            authorizer = self._in_force.authorizer
-            if call.is_unconfined or call.terms.required or not authorizer.has_consent:
-                raise
-            # The consent says that it may be done; a rule can still say that it may not.
-            await authorizer.permit(replace(call, terms=replace(call.terms, sandbox="off")))
-            unconfined = replace(call, given=replace(call.given, unconfined=True))
+        except SandboxUnavailableError as error:
+            unconfined = await self._in_force.authorizer.without_sandbox(call, error)
             return await backend_of(call.tool).run(unconfined)
 
     def execute_sync(
@@ -370,7 +364,7 @@ def _told_what_runs(
     if before is None:
         return result  # it cannot write there
     changed = (file.path for file in result.files if file.change != "deleted")
-    made = made_to_run_later(call.terms.workspace, before, changed, call.given.writable)
+    made = made_to_run_later(call.terms.workspace, before, changed, call.access.writable)
     return result.with_run_later(made)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from skillpouch import Limits, Policy, SkillManager
-from skillpouch.calls import Given
+from skillpouch.calls import Access
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.telemetry import Telemetry
@@ -292,10 +292,10 @@ def test_a_value_that_no_environment_can_hold_is_not_in_the_error(
 
 
 def test_what_holds_secrets_inside_does_not_show_them() -> None:
-    given = Given(secrets={"API_KEY": SECRET})
+    given = Access(secrets={"API_KEY": SECRET})
     redactor = Redactor({"API_KEY": SECRET})
 
-    assert leaks_in(given, redactor, Permit(given=given, redactor=redactor)) == []
+    assert leaks_in(given, redactor, Permit(access=given, redactor=redactor)) == []
 
 
 ACCOUNT = {

@@ -1,4 +1,4 @@
-"""Whether a call may run, and what it is given: policy, grants, a yes, secrets."""
+"""Whether a call may run, and what it may reach: policy, grants, approvals, secrets."""
 
 import asyncio
 import threading
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from skillpouch import Policy, SkillManager, tool
-from skillpouch.calls import Given, Terms, ToolCall
+from skillpouch.calls import Access, Terms, ToolCall
 from skillpouch.errors import (
     CallDeniedError,
+    SandboxUnavailableError,
     SkillpouchError,
     SkillUnreadableError,
     ToolRestrictionError,
@@ -96,7 +97,7 @@ async def test_a_grant_gives_everything_that_it_names(call_of: MakeCall, tmp_pat
 
     permit = await Authorizer(policy=Policy(), secrets=vault).permit(call)
 
-    assert permit.given == Given(
+    assert permit.access == Access(
         secrets={"K_1": "hunter2hunter2"},
         readable=(tmp_path / "in",),
         writable=(tmp_path / "out",),
@@ -126,7 +127,7 @@ async def test_a_rule_that_gives_a_need_is_named_on_record(call_of: MakeCall) ->
 
     permit = await Authorizer(policy=Policy(rules=[rule]), secrets=vault).permit(call)
 
-    assert permit.given.secrets == {"K_1": "hunter2hunter2"}
+    assert permit.access.secrets == {"K_1": "hunter2hunter2"}
     assert permit.approved_by == "rule 'keys' allows it"
 
 
@@ -344,7 +345,7 @@ async def test_a_restricted_skill_is_refused_before_anything_is_looked_at(
 async def test_running_without_a_sandbox_was_said_by_the_caller(call_of: MakeCall) -> None:
     permit = await Authorizer(policy=Policy()).permit(call_of(sandbox="off"))
 
-    assert permit.given == Given(unconfined=True)
+    assert permit.access == Access(unconfined=True)
 
 
 @pytest.mark.promise("call-5")
@@ -415,13 +416,36 @@ async def test_grants_that_cannot_be_believed_stop_the_call(
     assert isinstance(caught.value, SkillpouchError)
 
 
-def test_the_consent_of_a_machine_is_looked_up_each_time(tmp_path: Path) -> None:
-    permits = Authorizer(policy=Policy(), grants=Grants(tmp_path / "state"))
+async def test_without_a_sandbox_only_a_consent_lets_a_call_run(
+    call_of: MakeCall, tmp_path: Path
+) -> None:
+    call, error = call_of(), SandboxUnavailableError(("fs",))
+    authorizer = Authorizer(policy=Policy(), grants=Grants(tmp_path / "state"))
 
-    before = permits.has_consent
+    with pytest.raises(SandboxUnavailableError):
+        await authorizer.without_sandbox(call, error)
     Grants(tmp_path / "state").give_consent()
+    consented = await authorizer.without_sandbox(call, error)
 
-    assert (before, permits.has_consent) == (False, True)
+    assert consented.access == Access(unconfined=True)
+
+
+async def test_a_consent_gives_up_nothing_that_is_required_and_breaks_no_rule(
+    call_of: MakeCall, tmp_path: Path
+) -> None:
+    Grants(tmp_path / "state").give_consent()
+    call, error = call_of(), SandboxUnavailableError(("fs",))
+    required = replace(call, terms=replace(call.terms, required=frozenset({"fs"})))
+    rule = Rule(verdict="deny", needs=["unconfined"])
+    free, strict = (
+        Authorizer(policy=Policy(rules=rules), grants=Grants(tmp_path / "state"))
+        for rules in ((), (rule,))
+    )
+
+    with pytest.raises(SandboxUnavailableError):
+        await free.without_sandbox(required, error)
+    with pytest.raises(CallDeniedError):
+        await strict.without_sandbox(call, error)
 
 
 def test_changed_since_it_was_granted_is_told_from_never_granted(

@@ -82,7 +82,7 @@ async def test_a_call_that_is_not_confined_is_given_what_it_says(tmp_path: Path)
     call = call_of(tmp_path)
     off = replace(call, terms=replace(call.terms, sandbox="off"))
 
-    found = [(await permit(permits, each)).given.unconfined for each in (call, off, call, off)]
+    found = [(await permit(permits, each)).access.unconfined for each in (call, off, call, off)]
 
     assert found == [False, True, False, True]
 
@@ -94,6 +94,6 @@ async def test_a_secret_of_something_hosted_is_looked_up_for_each_call(tmp_path:
     call = replace(call_of(tmp_path), tool=hosted)
     permits = Authorizer(policy=Policy(), secrets=lambda _, __: next(values))
 
-    given = [(await permit(permits, call)).given.secrets for _ in range(2)]
+    given = [(await permit(permits, call)).access.secrets for _ in range(2)]
 
     assert given == [{"K_1": "first value"}, {"K_1": "second value"}]

@@ -83,7 +83,7 @@ def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
     file = save_output(call.terms.workspace, "answer.json")
     if file is None:
         return None
-    is_secretive = call.given.secrets and value is not NO_VALUE
+    is_secretive = call.access.secrets and value is not NO_VALUE
     file.write(json.dumps(value).encode() if is_secretive else raw)
     return file.close()
 
@@ -121,7 +121,7 @@ def _note(call: ToolCall, output: str) -> str:
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
         return ""
     network = (
-        f"of the network only {', '.join(call.given.hosts)}" if call.given.hosts else "no network"
+        f"of the network only {', '.join(call.access.hosts)}" if call.access.hosts else "no network"
     )
     return f"note: it ran confined: {network}, and of your files only the workspace and its skill"
 

@@ -91,7 +91,7 @@ def _on_machine(call: ToolCall, path: Path) -> Path:
         return plain
     if call.terms.workspace in real.parents:
         raise UnsafeScriptError(str(path), "a program inside the workspace is not trusted")
-    if not any(real == given or given in real.parents for given in call.given.readable):
+    if not any(real == given or given in real.parents for given in call.access.readable):
         raise UngrantedError(call.tool.skill, [Need(kind="read", value=str(real))])
     return real
 
@@ -130,9 +130,9 @@ T = TypeVar("T")
 def fill_for(call: ToolCall, fill: Callable[[Mapping[str, Any], Mapping[str, str]], T]) -> T:
     """Fill one template, `fill_for(call, template.fill)`, with the arguments and given secrets."""
     try:
-        return fill(call.arguments, call.given.secrets)
+        return fill(call.arguments, call.access.secrets)
     except FillError as error:
-        if error.is_variable and error.name not in call.given.secrets:
+        if error.is_variable and error.name not in call.access.secrets:
             raise SecretUnsetError(call.tool.skill, [error.name]) from None
         raise InvalidArgumentsError(call.tool.id, [str(error)], usage=error.hint) from None
 
@@ -158,7 +158,7 @@ async def _file(call: ToolCall, binary: Binary) -> Path:
         return find_executable(call, binary.path)
     if not binary.url:
         raise CommandStartError(call.tool.id, "its backend has neither `path` nor `url`")
-    given = call.given
+    given = call.access
     wanted = wanted_for(binary.url, binary.sha256, this_platform()).held_to(given.programs)
     terms = DownloadTerms(
         skill=call.tool.skill,

@@ -227,7 +227,7 @@ class HttpCall:
             keep=capture,
             shape=shape if is_good else Shape(max_bytes=shape.max_bytes),
             most_bytes=min(shape.max_bytes or most, most),
-            new_filter=call.redactor.stream if call.given.secrets else None,
+            new_filter=call.redactor.stream if call.access.secrets else None,
             show=self._show(),
         )
 
@@ -250,7 +250,7 @@ class HttpBackend:
         assert isinstance(http, Http)
         from skillpouch.net.http.guard import GrantedHosts
 
-        granted = GrantedHosts(hosts=call.given.hosts, skill=shlex.quote(call.tool.skill))
+        granted = GrantedHosts(hosts=call.access.hosts, skill=shlex.quote(call.tool.skill))
         try:
             plan = plan_of(http)
         except PlanError as error:
@@ -271,7 +271,7 @@ class HttpBackend:
 def _request(call: ToolCall, plan: Plan, files: ExitStack) -> Request:
     filling = Filling(
         arguments=call.arguments,
-        secrets=call.given.secrets,
+        secrets=call.access.secrets,
         workspace=call.terms.workspace,
         stack=files,
         most_bytes=call.limits.file_bytes,
@@ -279,7 +279,7 @@ def _request(call: ToolCall, plan: Plan, files: ExitStack) -> Request:
     try:
         return make_request(plan, filling)
     except FillError as error:
-        if error.is_variable and error.name in call.given.secrets:
+        if error.is_variable and error.name in call.access.secrets:
             raise CommandStartError(call.tool.id, str(error)) from None
         if error.is_variable:
             need = Need(kind="secret", value=error.name)

@@ -61,7 +61,7 @@ async def _packages(call: ToolCall) -> Environment | None:
         on_progress=call.on_progress,
         sandbox="off" if call.is_unconfined else "on",
         workspace=call.terms.workspace,
-        packages=call.given.packages,
+        packages=call.access.packages,
     )
     call.watch.lap("find its packages")
     return found

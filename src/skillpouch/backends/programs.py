@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from skillpouch.backends.answers import result_of
 from skillpouch.backends.delivery import (
@@ -13,7 +14,7 @@ from skillpouch.backends.delivery import (
     exchange_folder,
     python_variables,
 )
-from skillpouch.calls import Terms, ToolCall
+from skillpouch.calls import Access, Terms, ToolCall
 from skillpouch.discovery.skill_copies import copies_around
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
@@ -38,80 +39,75 @@ def refuse_planted(program: str, workspace: Path) -> None:
         raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What a call was given that its confinement must leave open."""
-
-    readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
-    hosts: tuple[str, ...] = ()
-    skill: str = ""  # whom the hosts were granted to
-    unconfined: bool = False
-    copied_from: Path | None = None  # the skill's own folder, when it runs from a copy
-
-    @classmethod
-    def of(cls, call: ToolCall, *readable: Path) -> "Reach":
-        given = call.given
-        return cls(
-            readable=(*given.readable, *readable),
-            writable=given.writable,
-            hosts=() if call.is_unconfined else given.hosts,
-            skill=call.tool.skill,
-            unconfined=call.is_unconfined,
-            copied_from=Path(call.tool.copied_from) if call.tool.copied_from else None,
-        )
-
-
 def confinement_of(
-    home: str,
+    call: ToolCall,
     programs: tuple[Path, ...],
-    terms: Terms,
-    exchange: Path,
-    reach: Reach,
+    exchange: Path | None = None,
+    readable: tuple[Path, ...] = (),
 ) -> Confinement:
-    """Return what a program of a skill may reach; `programs` are what it needs to run at all.
+    """Return what a program of a call may reach; `programs` are what it needs to run at all.
 
-    A skill that is only a text has no `home`.
+    A skill that is only a text, and a built-in tool, has no folder of its own. `exchange` holds
+    the files through which a script is given its arguments.
     """
+    home = call.tool.home
     # Where it was when its files were read: a link that moved since is not followed.
     real = real_home(home) if home else ""
-    named = programs if home == real else (*programs, Path(home))
-    return _confinement(real, named, terms, exchange, reach)
+    return _confinement(
+        _Of(home=real, skill=call.tool.skill, copied_from=call.tool.copied_from),
+        programs if home == real else (*programs, Path(home)),
+        call.terms,
+        call.access.without_values,
+        # Of the exchange folder too nothing is written: the next call would find it there.
+        (*_RUN_SCRIPTS, exchange, *readable) if exchange else readable,
+    )
+
+
+class _Of(NamedTuple):
+    """Whose program it is."""
+
+    home: str
+    skill: str
+    copied_from: str
+
+
+_RUN_SCRIPTS = (RUNNERS, PROGRAM.parents[1])
 
 
 @lru_cache(maxsize=1024)
 def _confinement(
-    home: str,
+    of: _Of,
     programs: tuple[Path, ...],
     terms: Terms,
-    exchange: Path,
-    reach: Reach,
+    access: Access,
+    readable: tuple[Path, ...],
 ) -> Confinement:
     workspace = terms.workspace
-    skill = Path(home) if home else None
-    inside = kept_folders(terms, *_folders_of_skill(skill, reach.copied_from, workspace))
-    later = run_later(terms, reach.writable)
+    skill = Path(of.home) if of.home else None
+    inside = kept_folders(terms, *_folders_of_skill(skill, of.copied_from, workspace))
+    later = run_later(terms, access.writable)
+    is_unconfined = terms.sandbox == "off" or access.unconfined
+    hosts = () if is_unconfined else access.hosts
     return Confinement(
         workspace=workspace,
         skill=skill,
         interpreters=programs,
         runnable=later,  # hooks still run, confined, for git in a call
-        # Of the exchange folder too nothing is written: the next call would find it there.
-        readable=(RUNNERS, PROGRAM.parents[1], exchange, *reach.readable, *inside),
-        writable=(*reach.writable, *around((*inside, *later), workspace)),
+        readable=(*readable, *access.readable, *inside),
+        writable=(*access.writable, *around((*inside, *later), workspace)),
         workspace_read_only=is_read_only(terms),
-        followed=(RUNNERS, PROGRAM.parents[1]),
-        network="hosts" if reach.hosts else "none",
-        hosts=reach.hosts,
-        skill_name=reach.skill if reach.hosts else "",
+        followed=_RUN_SCRIPTS,
+        network="hosts" if hosts else "none",
+        hosts=hosts,
+        skill_name=of.skill if hosts else "",
         required=terms.required,
-        sandbox="off" if reach.unconfined else "on",
+        sandbox="off" if is_unconfined else "on",
     )
 
 
-def _folders_of_skill(skill: Path | None, copied_from: Path | None, workspace: Path) -> list[Path]:
+def _folders_of_skill(skill: Path | None, copied_from: str, workspace: Path) -> list[Path]:
     """Return what of the skill no tool may write, should it lie inside the workspace."""
-    place = copied_from or skill
+    place = Path(copied_from) if copied_from else skill
     own = [place] if place else []
     if place == workspace:
         own = [workspace / name for name in OWN_FILES]
@@ -204,11 +200,10 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     """Run a program and return what it printed."""
     refuse_planted(program.argv[0], call.terms.workspace)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
-    reach = Reach.of(call, *program.readable)
     with argument_file(folder, delivery) as file:
         command = _command(call, program, delivery, call_variables(call, delivery, file))
         before = look_at(call.terms.workspace)
-        confinement = confinement_of(call.tool.home, program.visible, call.terms, folder, reach)
+        confinement = confinement_of(call, program.visible, folder, program.readable)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)
@@ -221,7 +216,7 @@ def _command(
     call: ToolCall, program: Program, delivery: Delivery, about_call: Mapping[str, str]
 ) -> Command:
     shared = base_environment() | (python_variables() if program.script else {})
-    env = {**shared, **program.variables, **about_call, **call.given.secrets}
+    env = {**shared, **program.variables, **about_call, **call.access.secrets}
     is_at_home = call.tool.cwd == "skill" and call.tool.home
     cwd = Path(call.tool.home) if is_at_home else call.terms.workspace
     return Command(
@@ -230,7 +225,7 @@ def _command(
         cwd=cwd,
         stdin=delivery.stdin,
         limits=call.limits,
-        new_filter=call.redactor.stream if call.given.secrets else None,
+        new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
         warm=_warm(program, env, shared, cwd),
     )

@@ -16,7 +16,6 @@ from skillpouch.backends.delivery import (
 )
 from skillpouch.backends.programs import (
     RUNNERS,
-    Reach,
     confinement_of,
     refuse_planted,
     warm_process_for,
@@ -60,9 +59,7 @@ class ScriptBackend:
             command = _command(call, script, program, delivery, shared, found)
             before = look_at(call.terms.workspace)
             programs = (packages.visible if packages else ()) or homes_of(program[0])
-            confinement = confinement_of(
-                call.tool.home, programs, call.terms, folder, Reach.of(call)
-            )
+            confinement = confinement_of(call, programs, folder)
             call.watch.lap("prepare")
             ended = await run_command(command, confinement, call.on_output)
             call.watch.split("run", ended.laps)
@@ -79,7 +76,7 @@ async def _packages(call: ToolCall, script: Script) -> Environment | None:
         on_progress=call.on_progress,
         sandbox="off" if call.is_unconfined else "on",
         workspace=call.terms.workspace,
-        packages=call.given.packages,
+        packages=call.access.packages,
     )
     call.watch.lap("find its packages")
     return found
@@ -102,7 +99,7 @@ def _command(
     found: dict[str, str],
 ) -> Command:
     runner = _runner(script)
-    env = {**shared, **found, **call.given.secrets}
+    env = {**shared, **found, **call.access.secrets}
     cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
     return Command(
         argv=(*program, *runner, script.file, *delivery.words),
@@ -111,7 +108,7 @@ def _command(
         stdin=delivery.stdin,
         limits=call.limits,
         answers=bool(runner),
-        new_filter=call.redactor.stream if call.given.secrets else None,
+        new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
         warm=warm_process_for(
             script,

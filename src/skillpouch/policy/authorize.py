@@ -1,4 +1,11 @@
-"""Authorizer: decides whether a call may run, and what it is given."""
+"""Authorizer: decides whether a call may run, and what it may reach.
+
+`Authorizer.permit` goes through all of it, in this order: what the skill's `allowed-tools` leave
+out; what the skill is now, and what was granted to exactly that; what the call needs beyond it;
+what the rules of the policy say of the call, read in every way in which its program might read it;
+what nobody can approve; what was approved before; who is asked; the values of secrets. Each step
+can refuse. `limits_of` in policy.py says how long the call may take.
+"""
 
 import json
 import os
@@ -8,9 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from skillpouch.calls import NOTHING_GIVEN, Fetched, Given, ToolCall
+from skillpouch.calls import CONFINED, Access, Fetched, ToolCall
 from skillpouch.discovery.digest import Snapshot, snapshot_of
-from skillpouch.errors import CallDeniedError, SkillpouchError, ToolRestrictionError
+from skillpouch.errors import (
+    CallDeniedError,
+    SandboxUnavailableError,
+    SkillpouchError,
+    ToolRestrictionError,
+)
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Answer, Approver, Question, ask
 from skillpouch.policy.conditions import readings
@@ -80,26 +92,26 @@ class Permit:
     """What goes on record of a decision, and what the call may use."""
 
     digest: str = ""
-    given: Given = NOTHING_GIVEN
+    access: Access = CONFINED
     decision: str = "allowed"
     approved_by: str = ""
     redactor: Redactor = field(default=NO_SECRETS, repr=False)
 
     def applied_to(self, call: ToolCall) -> ToolCall:
         """Return the call with what it is given; of most calls that is nothing."""
-        if self.redactor is call.redactor and self.given is call.given:
+        if self.redactor is call.redactor and self.access is call.access:
             return call
-        return replace(call, given=self.given, redactor=self.redactor)
+        return replace(call, access=self.access, redactor=self.redactor)
 
 
-def given_for(needs: Sequence[Need], values: Mapping[str, str]) -> Given:
+def access_for(needs: Sequence[Need], values: Mapping[str, str]) -> Access:
     """Return what a call may use when all of these were granted; `values` are its secrets."""
     if not needs:
-        return NOTHING_GIVEN
+        return CONFINED
     by_kind: dict[str, dict[str, None]] = {}
     for need in needs:
         by_kind.setdefault(need.kind, {})[need.value] = None
-    return Given(
+    return Access(
         secrets=values,
         readable=tuple(_existing(by_kind.get("read", ()))),
         writable=tuple(_existing(by_kind.get("write", ()))),
@@ -227,6 +239,17 @@ class Authorizer:
         self._remember(case, decision, answer)
         return self._permit(case, "approved", BY_APPROVER)
 
+    async def without_sandbox(self, call: ToolCall, error: SandboxUnavailableError) -> ToolCall:
+        """Return the call unconfined, if the user consented to that; raise `error` if not.
+
+        It is for a machine that cannot confine, where nothing ran yet. What was required is not
+        given up, whoever consented, and a rule can still say that the call may not run.
+        """
+        if call.is_unconfined or call.terms.required or self._grants.consent() is None:
+            raise error
+        await self.permit(replace(call, terms=replace(call.terms, sandbox="off")))
+        return replace(call, access=replace(call.access, unconfined=True))
+
     async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
         """Have a downloaded program approved, and pin it to the skill as it is.
 
@@ -272,11 +295,6 @@ class Authorizer:
             return Permit(decision=decision)
         redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
         return Permit(digest=case.request.digest, decision=decision, redactor=redactor)
-
-    @property
-    def has_consent(self) -> bool:
-        """Whether somebody said that tools may run unprotected where this machine cannot."""
-        return self._grants.consent() is not None
 
     def _decide(self, request: Request, call: ToolCall) -> Decision:
         if not self.policy.minds_arguments(request):
@@ -364,7 +382,7 @@ class Authorizer:
             raise SecretUnsetError(case.tool.skill, lacking)
         return Permit(
             digest=case.request.digest,
-            given=given_for(needs, values),
+            access=access_for(needs, values),
             decision=decision,
             approved_by=by,
             redactor=self._secrets.redactor(values),

@@ -60,7 +60,7 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     """Name the hosts that it wanted, as far as its words or its arguments tell."""
     said = f"{result.stdout}\n{result.stderr}"
     runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
-    if not runs_here or call.is_unconfined or permit.given.hosts or not _NO_NETWORK.search(said):
+    if not runs_here or call.is_unconfined or permit.access.hosts or not _NO_NETWORK.search(said):
         return []
     found = _WANTED.findall(said) or _WANTED.findall(json.dumps(call.arguments, default=str))
     hosts = list(dict.fromkeys(name.lower() for name in found))[:_MOST_HOSTS]
@@ -71,7 +71,7 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
-    given = permit.given.secrets
+    given = permit.access.secrets
     wanted = [n for n in call.tool.variables if n not in given and not needs_no_grant(n)]
     if not wanted:
         return []
@@ -89,7 +89,7 @@ def _packages(
         return []
     skill = skill_of(call.tool)
     asked = package_asks(skill, [call.tool]) if skill else ()
-    given = permit.given.packages
+    given = permit.access.packages
     lacking = [n for n in asked if not any(covers_package(each, n.value) for each in given)]
     if not lacking:
         return []

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from skillpouch.backends.answers import result_of
+from skillpouch.backends.programs import confinement_of
 from skillpouch.builtins.workspace.context import (
     Definition,
     WorkspaceSession,
-    confinement_of,
     number,
     switch,
     text,
@@ -54,7 +54,7 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
     seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
     limits = replace(command.limits, timeout_seconds=seconds)
     command = replace(command, limits=limits, background=True)
-    confinement = confinement_of(call, *homes_of(command.argv[0]))
+    confinement = confinement_of(call, homes_of(command.argv[0]))
     job = await session.jobs.start(
         call.arguments["command"],
         lambda take: run_command(command, confinement, take),
@@ -71,7 +71,7 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
 
 
 def _made_since_now(call: ToolCall) -> Made:
-    workspace, granted = call.terms.workspace, call.given.writable
+    workspace, granted = call.terms.workspace, call.access.writable
     seen = look_at_run_later(workspace)
 
     def made() -> tuple[str, ...]:
@@ -146,7 +146,7 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
     if "job" in given or given.get("background", False):
         return await run_in_background(call, session, _start)
     command, note = _command(call, session)
-    confinement = confinement_of(call, *homes_of(command.argv[0]))
+    confinement = confinement_of(call, homes_of(command.argv[0]))
     before = look_at(call.terms.workspace)
     call.watch.lap("prepare")
     ended = await run_command(command, confinement, call.on_output)
@@ -187,7 +187,7 @@ def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
         stdin=call.stdin or b"",
         limits=call.limits,
         answers=True,
-        new_filter=call.redactor.stream if call.given.secrets else None,
+        new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
     )
     return command, note

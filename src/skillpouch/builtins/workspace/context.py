@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from skillpouch.builtins.workspace.jobs import Jobs
 from skillpouch.calls import Terms, ToolCall
 from skillpouch.errors import ToolFaultError
-from skillpouch.execution.confinement import Confinement
 from skillpouch.results import Attachment, ChangedFile
 from skillpouch.runtime.memoize import Shared
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Effect, Tool
 from skillpouch.workspace.files import Stamp, WorkspaceFiles
-from skillpouch.workspace.read_only import around, is_read_only, kept_folders, run_later
+from skillpouch.workspace.read_only import kept_folders, run_later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,33 +118,9 @@ class WorkspaceSession(Shared):
         self.jobs.close()
 
 
-def confinement_of(call: ToolCall, *visible: Path) -> Confinement:
-    """Return what a program of this call may reach; `visible` is what it needs to run."""
-    return _confinement(call.terms, visible, call.given.writable, call.is_unconfined)
-
-
-@lru_cache(maxsize=256)
-def _confinement(
-    terms: Terms, visible: tuple[Path, ...], writable: tuple[Path, ...], unconfined: bool
-) -> Confinement:
-    workspace = terms.workspace
-    inside = kept_folders(terms)
-    later = run_later(terms, writable)
-    return Confinement(
-        workspace=workspace,
-        interpreters=visible,
-        runnable=later,
-        readable=inside,
-        writable=(*writable, *around((*inside, *later), workspace)),
-        workspace_read_only=is_read_only(terms),
-        required=terms.required,
-        sandbox="off" if unconfined else "on",
-    )
-
-
 def files_of(call: ToolCall) -> WorkspaceFiles:
     """Return the files that a call may open; skills and our own Python stay as they are."""
-    return _files_of(call.terms, call.given.writable)
+    return _files_of(call.terms, call.access.writable)
 
 
 @lru_cache(maxsize=256)

@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from skillpouch.backends.programs import confinement_of
 from skillpouch.builtins.workspace.context import (
     Definition,
     ToolAnswer,
-    confinement_of,
     files_of,
     number,
     switch,
@@ -121,7 +121,7 @@ def _last_line(text: str) -> str:
 async def _with_ripgrep(call: ToolCall, search: Search, program: str) -> Ended:
     return await run_command(
         _command(call, (program, *ripgrep_words(search))),
-        confinement_of(call, *homes_of(program)),
+        confinement_of(call, homes_of(program)),
     )
 
 
@@ -144,7 +144,7 @@ async def _with_python(call: ToolCall, search: Search) -> Ended:
     argv = (this_python(), "-I", "-S", "-X", "utf8", str(_ALONE / "main.py"))
     command = _command(call, argv, json.dumps(asdict(search)).encode())
     visible = (*homes_of(this_python()), _ALONE)
-    return await run_command(command, confinement_of(call, *visible))
+    return await run_command(command, confinement_of(call, visible))
 
 
 def _command(call: ToolCall, argv: tuple[str, ...], stdin: bytes = b"") -> Command:
