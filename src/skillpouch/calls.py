@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.limits import Layer, Limits
+from skillpouch.limits import Layer, Limits, Sandbox
 from skillpouch.results import Captured, Stopwatch, Stream, ToolResult
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import Tool
@@ -24,7 +24,7 @@ class Terms:
 
     workspace: Path
     limits: Limits | None = None  # None: the default of the kind of tool
-    sandbox: Literal["on", "off"] = "on"
+    sandbox: Sandbox = "on"
     required: frozenset[Layer] = frozenset()
     read_only: tuple[Path, ...] = ()  # files and folders that stay so even inside the workspace
     reserved: tuple[Path, ...] = ()  # those of them that are not there yet
@@ -94,6 +94,11 @@ class ToolCall:
         if self.stdin is None:
             return self.arguments
         return {**self.arguments, "<stdin>": self.stdin[:_SHOWN_BYTES].decode("utf-8", "replace")}
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Who confines what it starts."""
+        return "off" if self.is_unconfined else self.terms.sandbox
 
     @property
     def is_unconfined(self) -> bool:

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from skillpouch.limits import layers_named
+from skillpouch.limits import OWN_SANDBOXES, Sandbox, layers_named
 
 if TYPE_CHECKING:  # listing skills needs none of these
     from skillpouch.calls import OnProgress
@@ -37,7 +37,8 @@ class Controls:
         journal: Where calls are recorded. `False` records nothing, unless the policy requires it.
         telemetry: Whether calls become spans and metrics of OpenTelemetry.
         limits: Time, memory, output and processes of a call; by default those of the kind of tool.
-        sandbox: `"off"` does without confinement, and is never the default.
+        sandbox: `"off"` does without confinement, and is never the default; any other name is that
+            of a sandbox that an installed package provides.
         require: Protections that must be there (`fs`, `net`, `tree` …), or nothing runs.
         workspace: Where tools work and may write: the current folder by default.
         read_only: Files and folders that no tool may write, also inside the workspace, which may
@@ -55,7 +56,7 @@ class Controls:
     journal: "Journal | bool" = True
     telemetry: "Telemetry | None" = None
     limits: "Limits | None" = None
-    sandbox: Literal["on", "off"] = "on"
+    sandbox: Sandbox = "on"
     require: Collection[str] = frozenset()
     workspace: str | os.PathLike[str] | None = None
     read_only: Iterable[str | os.PathLike[str]] | ReadOnly = ()
@@ -65,8 +66,11 @@ class Controls:
     roots: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.sandbox not in ("on", "off"):
-            raise ValueError(f"sandbox is {self.sandbox!r}: use 'on' or 'off'")
+        if self.sandbox not in OWN_SANDBOXES:
+            # Here: whoever uses ours loads nothing that looks for others.
+            from skillpouch.runtime.entry_points import SANDBOXES, require_provided
+
+            require_provided(SANDBOXES, self.sandbox)
         object.__setattr__(self, "require", layers_named(self.require))
         if self.workspace is not None:
             # Now: the current folder may be another one when the first call comes. Not resolved:

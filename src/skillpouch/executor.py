@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
@@ -26,7 +26,7 @@ from skillpouch.errors import (
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
-from skillpouch.limits import Limits, layers_named
+from skillpouch.limits import Limits, Sandbox, layers_named
 from skillpouch.policy.approval import Approver
 from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
@@ -76,7 +76,7 @@ class ToolExecutor(Shared):
         journal: Journal | bool = True,
         telemetry: Telemetry | None = None,
         limits: Limits | None = None,
-        sandbox: Literal["on", "off"] = "on",
+        sandbox: Sandbox = "on",
         require: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),

@@ -30,6 +30,10 @@ class Limits:
     cpu_seconds: int | None = None
 
 
+# Who confines: ours, nobody, or what a package provides by an entry point of this name.
+Sandbox = str
+OWN_SANDBOXES = ("on", "off")
+
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
 
 

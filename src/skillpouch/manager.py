@@ -16,6 +16,7 @@ from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
+from skillpouch.limits import Sandbox
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
 from skillpouch.provision.readiness import InstalledPrograms
@@ -68,7 +69,7 @@ class SkillManager:
         journal: "Journal | bool" = True,
         telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
-        sandbox: Literal["on", "off"] = "on",
+        sandbox: Sandbox = "on",
         require: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),

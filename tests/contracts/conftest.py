@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -10,9 +11,21 @@ from pathlib import Path
 import pytest
 
 import skillpouch.backends as table
+from skillpouch.execution import sandboxes
 
 EXAMPLE = Path(__file__).parents[2] / "examples/extending"
 Install = Callable[..., Path]
+
+
+def _can_unshare() -> bool:
+    words = ["unshare", "--map-root-user", "--mount", "--pid", "--net", "--fork", "true"]
+    try:
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+needs_unshare = pytest.mark.skipif(not _can_unshare(), reason="unshare cannot make namespaces here")
 
 
 @pytest.fixture
@@ -20,6 +33,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install a package: entry points by group, and modules by path, into a folder on the path."""
     # What one test installs, no other finds made already.
     monkeypatch.setattr(table, "_made", {})
+    monkeypatch.setattr(sandboxes, "_loaded", {})
 
     def put(
         name: str,

@@ -196,7 +196,7 @@ class Talkative:
         if "plain" in options:
             return options["plain"]
         text = options.get("text", "") * options.get("times", 1)
-        text += "".join(call.given.secrets.values())
+        text += "".join(call.access.secrets.values())
         return ToolResult(tool="another", outcome="ok", content=text, stdout=text,
                           structured=options.get("value"))
 

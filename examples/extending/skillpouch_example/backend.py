@@ -42,5 +42,5 @@ class SqliteBackend:
 
 
 def _rows(connection: sqlite3.Connection, runs: External, call: ToolCall) -> list[dict]:
-    parameters = {**call.arguments, **call.given.secrets}
+    parameters = {**call.arguments, **call.access.secrets}
     return [dict(row) for row in connection.execute(runs.options["query"], parameters)]

@@ -59,7 +59,7 @@ async def _packages(call: ToolCall) -> Environment | None:
         call.tool.home,
         text=script[1],
         on_progress=call.on_progress,
-        sandbox="off" if call.is_unconfined else "on",
+        sandbox=call.sandbox,
         workspace=call.terms.workspace,
         packages=call.access.packages,
     )

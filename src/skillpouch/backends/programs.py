@@ -101,7 +101,7 @@ def _confinement(
         hosts=hosts,
         skill_name=of.skill if hosts else "",
         required=terms.required,
-        sandbox="off" if is_unconfined else "on",
+        sandbox="off" if is_unconfined else terms.sandbox,
     )
 
 

@@ -74,7 +74,7 @@ async def _packages(call: ToolCall, script: Script) -> Environment | None:
         script,
         call.tool.home,
         on_progress=call.on_progress,
-        sandbox="off" if call.is_unconfined else "on",
+        sandbox=call.sandbox,
         workspace=call.terms.workspace,
         packages=call.access.packages,
     )

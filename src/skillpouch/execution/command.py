@@ -5,11 +5,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from skillpouch.execution.streams import Conversation
 from skillpouch.limits import Limits
 from skillpouch.results import Captured, Stream
+
+if TYPE_CHECKING:
+    from skillpouch.execution.confinement import Confinement, Plan
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
 
@@ -64,6 +67,8 @@ class Command:
     With a `warm` process it is served by that if it can be, and started afresh if not. With a
     `conversation` it is told things while it runs, and its output is heard but not kept.
     `unfinished` is given what it had written by then when somebody ends it.
+
+    Who confines it (`SandboxProvider`) reads `confinement`, and sets `protections` or `plan`.
     """
 
     argv: tuple[str, ...]
@@ -73,6 +78,9 @@ class Command:
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
     warm: PreforkSpec | Prestarted | None = None
+    confinement: "Confinement | None" = None  # what it may reach, for whoever confines it
+    protections: Mapping[str, str] = field(default_factory=dict)  # what holds it, by layer
+    plan: "Plan | None" = None  # how our own sandbox holds it
     background: bool = False  # nobody waits for its end: it takes no place from those who do
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], Filter] | None = field(default=None, compare=False)

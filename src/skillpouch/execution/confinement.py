@@ -9,7 +9,7 @@ from typing import Any, Literal
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import PROXY_PORT
-from skillpouch.limits import Layer, Limits
+from skillpouch.limits import Layer, Limits, Sandbox
 
 SYSTEM = (
     "/usr",
@@ -101,7 +101,7 @@ class Confinement:
 
     The home folder is hidden because it is never named, and /tmp is the call's own. `required`
     layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
-    certainty that nothing outlives the call.
+    certainty that nothing outlives the call; any other name but "on" is that of a provider.
 
     Paths are used as they are: one that is a link, or leads through one, is refused. Only those
     of interpreters, and those in `followed`, may lead through links, but through none in a folder
@@ -122,7 +122,7 @@ class Confinement:
     hosts: tuple[str, ...] = ()
     skill_name: str = ""
     required: frozenset[Layer] = frozenset()
-    sandbox: Literal["on", "off"] = "on"
+    sandbox: Sandbox = "on"
     temporary_bytes: int = 256 * 1024 * 1024
     workspace_read_only: bool = False
 
@@ -216,7 +216,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
         hosts=_spelt(confinement.hosts),
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
-        paths=_paths(confinement) if on else (),
+        paths=paths_of(confinement) if on else (),
         followed=tuple(map(str, (*confinement.interpreters, *confinement.followed))) if on else (),
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
@@ -227,12 +227,37 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         protections=(),
     )
     protections = _protections(chosen, machine)
-    _refuse_unprotected(confinement, protections, machine)
+    reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
+    _refuse_unprotected(confinement, protections, reason)
     return replace(chosen, protections=tuple(protections.items()))
 
 
-def _paths(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
-    """Return what is in sight; of two rights for one path the wider one, the deeper path later."""
+def plan_around(confinement: Confinement, protections: Mapping[str, str], machine: Machine) -> Plan:
+    """Choose what still holds a command that a provider of another package confines.
+
+    Those are limits, and that nothing outlives the call. What the provider does not say that it
+    protects is not protected.
+
+    Raises:
+        SandboxUnavailableError: that is a layer that is required, or files or the network.
+    """
+    bare = replace(confinement, sandbox="off", network="none", hosts=(), required=frozenset())
+    chosen = plan(bare, machine)
+    shown = {
+        layer: _join(protections.get(layer, ""), "" if own == NOTHING else own)
+        for layer, own in chosen.protections
+    }
+    shown["temp"] = protections.get("temp") or shown["temp"]  # one folder, not two
+    reason = f"the sandbox {confinement.sandbox!r} does not say that it does"
+    _refuse_unprotected(confinement, shown, reason)
+    return replace(chosen, protections=tuple(shown.items()))
+
+
+def paths_of(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
+    """Return what is in sight: path, right, and whether it must be there.
+
+    Of two rights for one path the wider one; a path inside another comes after it.
+    """
     rights: dict[str, tuple[Right, bool]] = {}
     for path in SYSTEM:
         rights[path] = ("run", False)
@@ -311,12 +336,11 @@ def _join(*layers: str) -> str:
 
 
 def _refuse_unprotected(
-    confinement: Confinement, protections: Mapping[str, str], machine: Machine
+    confinement: Confinement, protections: Mapping[str, str], reason: str
 ) -> None:
     wanted = set[str](confinement.required)
-    if confinement.sandbox == "on":
+    if confinement.sandbox != "off":
         wanted |= {"fs"} if confinement.network == "host" else {"fs", "net"}
     missing = tuple(sorted(layer for layer in wanted if protections[layer] == NOTHING))
     if missing:
-        reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
         raise SandboxUnavailableError(missing, reason)

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -32,11 +32,17 @@ from skillpouch.execution.command import (
     key_of,
     why_not_started,
 )
-from skillpouch.execution.confinement import Confinement, Plan, plan
+from skillpouch.execution.confinement import Confinement, Plan
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import through_proxy
 from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply
 from skillpouch.execution.sandbox_pool import AnySandbox
+from skillpouch.execution.sandboxes import (
+    KernelSandbox,
+    SandboxProvider,
+    confined_by,
+    provider_named,
+)
 from skillpouch.execution.unsandboxed import UnsandboxedProcess
 from skillpouch.execution.zygote import wire
 from skillpouch.execution.zygote_client import probe
@@ -61,7 +67,8 @@ class Engine:
     """Belongs to the event loop it is first used on; other threads go through a loop thread.
 
     A timeout is SIGTERM, and `grace_seconds` later SIGKILL, to everything the call started.
-    `machine` is what to believe about this machine instead of finding out.
+    `machine` is what to believe about this machine instead of finding out; `provider` is what
+    confines, whatever name a confinement gives.
     """
 
     def __init__(
@@ -72,8 +79,10 @@ class Engine:
         idle_seconds: float = 60.0,
         grace_seconds: float = 0.5,
         machine: Machine | None = None,
+        provider: SandboxProvider | None = None,
     ) -> None:
         self._machine = machine
+        self._provider = provider
         self._new_pool = partial(ZygotePool, most=most_zygotes, idle_seconds=idle_seconds)
         self._new_jobs = partial(ZygotePool, most=_MOST_JOBS, idle_seconds=idle_seconds)
         self._most_running = most_running
@@ -95,7 +104,9 @@ class Engine:
         """
         started = time.monotonic()
         self._settle_on_loop()
-        chosen = self._plans.get(confinement) or await self._plan(confinement)
+        chosen = self._plans.get(confinement)
+        if chosen is None:  # seldom: a plan of ours is the same for every command
+            command, chosen = await self._confined(command, confinement)
         if chosen.proxy_port:
             command = through_proxy(command)
         planned = time.monotonic() - started
@@ -189,11 +200,16 @@ class Engine:
         self._places = self._job_places = _Places(1, share=1)
         self._loop = None
 
-    async def _plan(self, confinement: Confinement) -> Plan:
+    async def _confined(self, command: Command, confinement: Confinement) -> tuple[Command, Plan]:
+        """Return the command as who confines it makes it, and its plan."""
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
-        chosen = self._plans[confinement] = plan(confinement, self._machine)
-        return chosen
+        provider = self._provider or provider_named(confinement.sandbox, self._machine)
+        command = replace(command, confinement=confinement)
+        confined, chosen = confined_by(provider, command, self._machine)
+        if isinstance(provider, KernelSandbox):  # of others, each command is their own
+            self._plans[confinement] = chosen
+        return confined, chosen
 
     async def forget(self, workspace: Path) -> None:
         """End what waits for calls in a workspace, and drop what is known about it."""

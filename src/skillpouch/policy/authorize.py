@@ -164,7 +164,7 @@ def _key(call: ToolCall) -> tuple[Any, ...] | None:
     # What else can run needs grants, and whoever replaces it may need others.
     if not isinstance(runs, Function | Hosted) or (isinstance(runs, Hosted) and runs.granted):
         return None
-    if tool.home or tool.allowed_tools is not None or call.terms.sandbox != "on":
+    if tool.home or tool.allowed_tools is not None or call.terms.sandbox == "off":
         return None
     return tool.id, tool.skill, tool.name, tuple(tool.effects), type(runs)
 

@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
 from skillpouch.errors import SkillpouchError
+from skillpouch.limits import Sandbox
 from skillpouch.needs import Need
 from skillpouch.tools import Tool
 
@@ -35,13 +36,13 @@ class Refusals:
         *,
         grants: "Grants | None" = None,
         asks: bool = False,
-        sandbox: Literal["on", "off"] = "on",
+        sandbox: Sandbox = "on",
         workspace: Path | None = None,
     ) -> None:
         self._given = policy
         self._given_grants = grants
         self._asks = asks
-        self._confined = sandbox == "on"
+        self._confined = sandbox != "off"
         self._workspace = workspace
 
     def of_skill(self, tools: Iterable[Tool]) -> dict[str, list[str]]:

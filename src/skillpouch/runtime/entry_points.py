@@ -16,6 +16,12 @@ def is_provided(group: str, name: str) -> bool:
     return bool(_found(group, name))
 
 
+def require_provided(group: str, name: str) -> None:
+    """Raise NotProvidedError unless an installed package says that it provides this."""
+    if not _found(group, name):
+        raise NotProvidedError(group, name, installed=provided(group))
+
+
 def load_provided(group: str, name: str, method: str, *, package: str = "") -> Any:
     """Return what a package provides: what the class or function of its entry point makes.
 

@@ -9,13 +9,14 @@ import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from skillpouch.calls import OnOutput
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.environment import another_place, data_directory, state_directory
+from skillpouch.limits import Sandbox
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.runtime.removal import remove_tree
@@ -108,7 +109,7 @@ class SessionManager:
         journal: "Journal | bool" = True,
         telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
-        sandbox: Literal["on", "off"] = "on",
+        sandbox: Sandbox = "on",
         require: Iterable[str] = (),
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
         on_progress: "OnProgress | None" = None,

@@ -16,9 +16,9 @@ from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
-from skillpouch.limits import Limits
+from skillpouch.limits import Limits, Sandbox
 from skillpouch.provision.packages.ready import Environment, environment_at
-from skillpouch.provision.packages.recipe import Recipe, Sandbox, Step
+from skillpouch.provision.packages.recipe import Recipe, Step
 from skillpouch.provision.packages.store import (
     LOCK,
     downloads_folder,

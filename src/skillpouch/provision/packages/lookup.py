@@ -12,12 +12,13 @@ from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
 from skillpouch.errors import InterpreterMissingError
+from skillpouch.limits import Sandbox
 from skillpouch.provision.interpreters import find_program
 from skillpouch.provision.packages.building import Job, OnProgress, build
 from skillpouch.provision.packages.node_recipe import NodeRecipe, find_npm
 from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
-from skillpouch.provision.packages.recipe import Recipe, Sandbox, find_python, own_python
+from skillpouch.provision.packages.recipe import Recipe, find_python, own_python
 from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Script

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from skillpouch.declarations.packages.requirements import Version, satisfies
 from skillpouch.environment import base_environment, home_directory, variables_named
@@ -19,6 +19,7 @@ from skillpouch.errors import CommandStartError
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import Confinement, Network
 from skillpouch.execution.engine import run_command
+from skillpouch.limits import Sandbox
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import Settings
 
@@ -69,7 +70,6 @@ _ABOUT = (
     "import json, sys, sysconfig; print(json.dumps([list(sys.version_info[:3]),"
     " sys.implementation.cache_tag, sysconfig.get_config_var('SOABI') or '']))"
 )
-Sandbox = Literal["on", "off"]
 _asked: dict[tuple[str, int], "Python | None"] = {}
 
 

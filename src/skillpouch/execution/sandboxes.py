@@ -1,0 +1,95 @@
+"""SandboxProvider: makes of a command one that is confined; ours, and those of other packages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, get_args
+
+from skillpouch.errors import SandboxFailedError, SkillpouchError
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Plan, plan, plan_around
+from skillpouch.execution.machine import Machine
+from skillpouch.limits import OWN_SANDBOXES, Layer
+
+_SHOWN = (*get_args(Layer), "temp")  # what protections are shown of
+
+
+class SandboxProvider(Protocol):
+    """Returns a command that reaches no more than `command.confinement` says; starts nothing.
+
+    A provider of another package puts its own program in front of `argv`, and names in
+    `protections` each layer that holds then, with a word for people: `{"fs": "bwrap", …}`. Besides
+    these two it may change `env` and `cwd`; whatever else it changes does not count.
+    """
+
+    def confine(self, command: Command) -> Command: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSandbox:
+    """Our own: a zygote carries out the plan, with what the kernel of this machine offers."""
+
+    machine: Machine
+
+    def confine(self, command: Command) -> Command:
+        """Return the command with its plan; raise SandboxUnavailableError where there is none."""
+        assert command.confinement is not None
+        return replace(command, plan=plan(command.confinement, self.machine))
+
+
+_loaded: dict[str, SandboxProvider] = {}
+
+
+def provider_named(name: str, machine: Machine) -> SandboxProvider:
+    """Return what confines the commands of a caller who said `sandbox=name`.
+
+    "off" is ours, too: its plan leaves limits, and the certainty that nothing outlives the call.
+    """
+    if name in OWN_SANDBOXES:
+        return KernelSandbox(machine=machine)
+    if name not in _loaded:
+        # Here: whoever uses ours loads nothing that looks for others.
+        from skillpouch.runtime.entry_points import SANDBOXES, load_provided
+
+        _loaded[name] = load_provided(SANDBOXES, name, "confine")
+    return _loaded[name]
+
+
+def confined_by(
+    provider: SandboxProvider, command: Command, machine: Machine
+) -> tuple[Command, Plan]:
+    """Return a command as a provider makes it, and the plan by which it is then started.
+
+    Raises:
+        SandboxUnavailableError: a layer is missing without which nothing runs.
+        SandboxFailedError: the provider raised something else, or gave what is not a command.
+    """
+    assert command.confinement is not None
+    try:
+        made = provider.confine(command)
+    except SkillpouchError:
+        raise
+    except Exception as error:
+        name = type(provider).__name__
+        raise SandboxFailedError(f"{name} raised {type(error).__name__}: {error}") from error
+    _check(provider, made)
+    if made.plan is not None:
+        return made, made.plan
+    around = plan_around(command.confinement, made.protections, machine)
+    # Only these are a provider's to change. A process that waits for calls is not inside.
+    return replace(command, argv=made.argv, env=made.env, cwd=made.cwd, warm=None), around
+
+
+def _check(provider: SandboxProvider, made: object) -> None:
+    name = type(provider).__name__
+    if not isinstance(made, Command):
+        raise SandboxFailedError(f"{name} returned a {type(made).__name__}, not a Command")
+    if not made.argv or not made.argv[0].startswith("/"):
+        raise SandboxFailedError(f"{name} returned a command without the path of a program")
+    unknown = _unknown(made.protections)
+    if unknown:
+        known = ", ".join(_SHOWN)
+        raise SandboxFailedError(f"{name} names protections {unknown}: there are {known}")
+
+
+def _unknown(protections: Mapping[str, str]) -> str:
+    return ", ".join(sorted(set(protections) - set(_SHOWN)))
