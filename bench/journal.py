@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import INSERT_START, UPDATE, Finished, Started, end_row, start_row
+from skillpouch.journal.records import INSERT_START, UPDATE, CallEnd, Started, end_row, start_row
 from skillpouch.journal.store import open_store
 
 STARTED = Started(
@@ -26,7 +26,7 @@ STARTED = Started(
     arguments={"text": "Hello World", "separator": "-", "limit": 40},
     approved_by="default",
 )
-FINISHED = Finished(
+FINISHED = CallEnd(
     outcome="ok",
     content="hello-world " * 20,
     exit_code=0,

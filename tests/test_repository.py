@@ -115,6 +115,16 @@ def test_every_part_has_its_place() -> None:
     assert parts == set(PAGE)
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_the_public_names_are_few_and_real() -> None:
     assert len(skillpouch.__all__) <= 22
     for name in skillpouch.__all__:

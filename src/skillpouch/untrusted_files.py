@@ -150,7 +150,7 @@ def hold_open(home: str) -> Iterator[None]:
 
 
 @contextmanager
-def _inside(path: str, home: str) -> Iterator["Place"]:
+def _inside(path: str, home: str) -> Iterator["ResolvedPath"]:
     """Walk to where a path below a folder leads, and hold its folder open."""
     walk = None
     try:
@@ -350,7 +350,7 @@ def _read_up_to(descriptor: int, wanted: int) -> bytes:
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class ResolvedPath:
     """Where a path leads: a folder that is held open, and what is in it under `name`.
 
     Of a folder itself `name` is "". `missing` are the components that are not there yet.
@@ -369,7 +369,7 @@ class Place:
 
 
 @contextmanager
-def find_place(root: Path, path: str) -> Iterator[Place]:
+def find_place(root: Path, path: str) -> Iterator[ResolvedPath]:
     """Walk to where `path` leads below `root`, and hold the folder open."""
     walk = _Walk(root, path)
     try:
@@ -389,7 +389,7 @@ class _Walk:
         self._folders: list[int] = []
         self._links = 0
 
-    def run(self) -> Place:
+    def run(self) -> ResolvedPath:
         held = _held.get()
         root = str(self._root)
         self._folders = [os.dup(held[1]) if held and held[0] == root else open_plain(root)]
@@ -408,7 +408,7 @@ class _Walk:
             os.close(folder)
         self._folders.clear()
 
-    def _step(self, name: str) -> Place | None:
+    def _step(self, name: str) -> ResolvedPath | None:
         """Enter a folder or follow a link; return the place when the way ends here."""
         folder = self._folders[-1]
         try:
@@ -426,11 +426,11 @@ class _Walk:
             return self._place(name, status)
         return None
 
-    def _not_there(self, name: str) -> Place:
+    def _not_there(self, name: str) -> ResolvedPath:
         missing = (name, *self._todo)
         if ".." in missing:
             raise ToolFaultError("not_found", f"{self._path!r}: there is no {name!r} to go up from")
-        return Place(folder=self._folders[-1], above=tuple(self._names), missing=missing)
+        return ResolvedPath(folder=self._folders[-1], above=tuple(self._names), missing=missing)
 
     def _go_up(self) -> None:
         if not self._names:
@@ -464,8 +464,10 @@ class _Walk:
             raise OutsideWorkspaceError(self._path, self._root)
         return _components(path[len(str(self._root)) :])
 
-    def _place(self, name: str, status: os.stat_result) -> Place:
-        return Place(folder=self._folders[-1], above=tuple(self._names), name=name, status=status)
+    def _place(self, name: str, status: os.stat_result) -> ResolvedPath:
+        return ResolvedPath(
+            folder=self._folders[-1], above=tuple(self._names), name=name, status=status
+        )
 
 
 def _components(path: str) -> list[str]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from skillpouch.cli.journal_command import Moment
 from skillpouch.environment import state_directory
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
@@ -35,7 +35,7 @@ def call(journal: Journal, tool: str, outcome: str = "ok", **facts: Any) -> int:
     )
     journal.ended(
         number,
-        Finished(outcome=outcome, content="done", exit_code=0, duration_ms=3.2),  # type: ignore[arg-type]  # the command takes text
+        CallEnd(outcome=outcome, content="done", exit_code=0, duration_ms=3.2),  # type: ignore[arg-type]  # the command takes text
     )
     return number
 
@@ -126,7 +126,7 @@ def test_no_control_character_reaches_the_terminal(
     evil = "\x1b[2J\x07\x9b1m\u202e\x7f\x00\r over"
     number = journal.started(Started(tool=evil, skill=evil, session=evil, arguments={evil: evil}))
     journal.ended(
-        number, Finished(outcome="ok", content=evil, stderr=evil, protections={evil: evil})
+        number, CallEnd(outcome="ok", content=evil, stderr=evil, protections={evil: evil})
     )
 
     ran = skillpouch("journal", *words)
@@ -194,8 +194,8 @@ def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_
     try:
         first = json.loads(follower.stdout.readline())  # it is looking
         later = journal.started(Started(tool="a.later"))
-        journal.ended(earlier, Finished(outcome="ok"))
-        journal.ended(later, Finished(outcome="failed"))
+        journal.ended(earlier, CallEnd(outcome="ok"))
+        journal.ended(later, CallEnd(outcome="failed"))
         lines = [json.loads(follower.stdout.readline()) for _ in range(2)]
     finally:
         follower.kill()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillpouch import SkillManager, Tool
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 
 WriteSkill = Callable[..., Path]
 Read = Callable[..., dict[str, Tool]]
@@ -187,7 +187,7 @@ def test_parameters_of_a_manifest_are_positionals_in_order(read: Read) -> None:
         ("b", None),
         ("a", None),
     ]
-    assert all(isinstance(part, Argument) for part in tool.runs.plan)  # type: ignore[union-attr]
+    assert all(isinstance(part, ArgvArgument) for part in tool.runs.plan)  # type: ignore[union-attr]
 
 
 def test_a_script_that_says_nothing_takes_any_data_on_stdin(read: Read) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.discovery.digest import Entry, digest_of, manifest_of
+from skillpouch.discovery.digest import DigestEntry, digest_of, manifest_of
 from skillpouch.discovery.index import is_settled
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.untrusted_files import stamp_of
@@ -127,9 +127,9 @@ def test_the_manifest_says_what_each_path_is(write_skill: WriteSkill) -> None:
     assert manifest.pop(".").kind == "folder"
     assert manifest.pop("SKILL.md").kind == "file"
     assert manifest == {
-        "run.sh": Entry("file", 0o755, sha256(b"echo\n").hexdigest()),
-        "link": Entry("link", 0o777, "run.sh"),
-        "empty": Entry("folder", 0o700),
+        "run.sh": DigestEntry("file", 0o755, sha256(b"echo\n").hexdigest()),
+        "link": DigestEntry("link", 0o777, "run.sh"),
+        "empty": DigestEntry("folder", 0o700),
     }
 
 

@@ -12,7 +12,7 @@ from skillpouch.execution.command import Prestarted, SandboxKey
 from skillpouch.execution.confinement import Confinement, plan
 from skillpouch.execution.proxy.dialer import Dialer
 from skillpouch.execution.replies import Ineligible
-from skillpouch.execution.sandbox_client import Owner
+from skillpouch.execution.sandbox_client import SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote_client import OpenedPaths, ZygoteClient, probe
 from skillpouch.limits import Limits
@@ -120,7 +120,7 @@ async def test_a_program_that_cannot_be_started_ahead_is_nobodys_trouble(
 ) -> None:
     made: list[AnySandbox] = []
 
-    def make(owner: Owner) -> AnySandbox:
+    def make(owner: SandboxOwner) -> AnySandbox:
         if made:
             raise OSError(errno.EMFILE, "too many open files")
         made.append(zygote._new_warm(key, owner))

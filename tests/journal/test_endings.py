@@ -4,7 +4,7 @@ import pytest
 
 from skillpouch.errors import CallDeniedError, CommandStartError
 from skillpouch.journal.recording import ending_of_error, ending_of_result
-from skillpouch.journal.records import Finished
+from skillpouch.journal.records import CallEnd
 from skillpouch.results import ChangedFile, ToolResult
 from skillpouch.secrets.redaction import Redactor, redact_result
 
@@ -26,7 +26,7 @@ def test_the_end_of_a_call_that_ran_is_what_its_result_says() -> None:
         code="c1",
     )
 
-    assert ending_of_result(result) == Finished(
+    assert ending_of_result(result) == CallEnd(
         outcome="failed",
         content="c",
         stderr="why",

@@ -15,7 +15,7 @@ import pytest
 
 from skillpouch.journal.journal import Journal, Retention, keep_small, user_journal
 from skillpouch.journal.reading import JournalReader, Query
-from skillpouch.journal.records import Entry, Finished, Started
+from skillpouch.journal.records import CallEnd, Entry, Started
 from skillpouch.journal.store import FILE_NAME, NoSuchCallError
 from tests.journal.conftest import ReadAll
 
@@ -42,7 +42,7 @@ def test_a_call_is_on_record_before_it_runs_and_whole_when_it_has_ended(
 
     journal.ended(
         number,
-        Finished(
+        CallEnd(
             outcome="failed",
             content="no",
             stderr="why",
@@ -92,7 +92,7 @@ def test_long_facts_are_cut_and_their_hash_is_of_the_whole(
     arguments = {"text": "é" * 50_000}
     number = journal.started(Started(tool="t", arguments=arguments))
 
-    journal.ended(number, Finished(outcome="ok", content="a" * 50_000, stderr="b" * 50_000 + "!"))
+    journal.ended(number, CallEnd(outcome="ok", content="a" * 50_000, stderr="b" * 50_000 + "!"))
 
     [entry] = read_all()
     assert entry.arguments_cut
@@ -109,7 +109,7 @@ def test_odd_facts_are_recorded(journal: Journal, read_all: ReadAll, odd: object
     text = odd if isinstance(odd, str) else "plain"
     number = journal.started(Started(tool=text, skill=text, session=text, arguments=odd))
 
-    journal.ended(number, Finished(outcome="ok", content=text, stderr=text))
+    journal.ended(number, CallEnd(outcome="ok", content=text, stderr=text))
 
     [entry] = read_all()
     assert entry.content == text.encode(errors="replace").decode()
@@ -142,10 +142,10 @@ def test_only_its_user_may_read_the_journal(directory: Path, journal: Journal) -
 
 def test_a_call_ends_once(journal: Journal, read_all: ReadAll) -> None:
     number = journal.started(Started(tool="t"))
-    journal.ended(number, Finished(outcome="ok", content="first"))
+    journal.ended(number, CallEnd(outcome="ok", content="first"))
 
-    journal.ended(number, Finished(outcome="failed", content="second"))
-    journal.ended(12345, Finished(outcome="failed"))
+    journal.ended(number, CallEnd(outcome="failed", content="second"))
+    journal.ended(12345, CallEnd(outcome="failed"))
 
     assert [entry.content for entry in read_all()] == ["first"]
 
@@ -185,7 +185,7 @@ def test_many_threads_write_one_record_each(journal: Journal, read_all: ReadAll)
     def work(name: str) -> None:
         for number in range(25):
             call = journal.started(Started(tool=f"{name}.{number}"))
-            journal.ended(call, Finished(outcome="ok", content=f"{name}.{number}"))
+            journal.ended(call, CallEnd(outcome="ok", content=f"{name}.{number}"))
 
     threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(16)]
     for thread in threads:
@@ -216,11 +216,11 @@ WRITES = """
 import sys
 from pathlib import Path
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 journal = Journal(Path(sys.argv[1]), required=True)
 for number in range(100):
     call = journal.started(Started(tool=f"{sys.argv[2]}.{number}"))
-    journal.ended(call, Finished(outcome="ok"))
+    journal.ended(call, CallEnd(outcome="ok"))
 """
 
 
@@ -241,7 +241,7 @@ def test_several_processes_share_a_journal(directory: Path, read_all: ReadAll) -
 def test_a_journal_from_before_calls_had_parents_is_read_and_written(tmp_path: Path) -> None:
     directory = tmp_path / "state"
     journal = Journal(directory, required=True)
-    journal.ended(journal.started(Started(tool="old")), Finished(outcome="ok"))
+    journal.ended(journal.started(Started(tool="old")), CallEnd(outcome="ok"))
     journal.close()
     with closing(sqlite3.connect(directory / FILE_NAME)) as older:
         older.execute("ALTER TABLE calls DROP COLUMN parent")
@@ -250,7 +250,7 @@ def test_a_journal_from_before_calls_had_parents_is_read_and_written(tmp_path: P
     with JournalReader(directory) as reader:
         before = [(call.tool, call.parent) for call in reader.newest(Query(), 9)]
     journal = Journal(directory, required=True)
-    journal.ended(journal.started(Started(tool="new", parent=1)), Finished(outcome="ok"))
+    journal.ended(journal.started(Started(tool="new", parent=1)), CallEnd(outcome="ok"))
     journal.close()
     with JournalReader(directory) as reader:
         after = [(call.tool, call.parent) for call in reader.newest(Query(), 9)]

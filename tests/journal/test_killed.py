@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.owners import Owner, state_of, this_process
+from skillpouch.journal.owners import ProcessIdentity, state_of, this_process
 from skillpouch.journal.reading import JournalReader, Query
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 from tests.journal.conftest import ReadAll
 
 pytestmark = pytest.mark.slow
@@ -23,13 +23,13 @@ HOST = """
 import os, sys, threading
 from pathlib import Path
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 journal = Journal(Path(sys.argv[1]), required=True)
 def work(thread):
     for number in range(250):
         name = f"{sys.argv[2]}.{thread}.{number}"
         call = journal.started(Started(tool=name, arguments={"n": number}))
-        journal.ended(call, Finished(outcome="ok", content=name * 50))
+        journal.ended(call, CallEnd(outcome="ok", content=name * 50))
         os.write(1, f"{name}\\n".encode())
 threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
 for thread in threads:
@@ -122,7 +122,7 @@ def test_a_process_id_that_is_used_again_is_another_process() -> None:
 
 
 def test_a_process_elsewhere_is_not_judged_for_a_day() -> None:
-    other = Owner(1, "1", "boot", "pid:[1]", "another machine")
+    other = ProcessIdentity(1, "1", "boot", "pid:[1]", "another machine")
     now = time.time_ns()
 
     assert state_of(other, now) == "elsewhere"
@@ -145,17 +145,17 @@ def test_a_fork_in_the_middle_of_a_call_leaves_two_sound_journals(
     number = journal.started(Started(tool="parent"))
     child = os.fork()
     if child == 0:
-        journal.ended(number, Finished(outcome="failed", content="not its call"))
+        journal.ended(number, CallEnd(outcome="failed", content="not its call"))
         for each in range(50):
             call = journal.started(Started(tool=f"child.{each}"))
-            journal.ended(call, Finished(outcome="ok"))
+            journal.ended(call, CallEnd(outcome="ok"))
         os._exit(0)
     for each in range(50):
         call = journal.started(Started(tool=f"parent.{each}"))
-        journal.ended(call, Finished(outcome="ok"))
+        journal.ended(call, CallEnd(outcome="ok"))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    journal.ended(number, Finished(outcome="ok", content="mine"))
+    journal.ended(number, CallEnd(outcome="ok", content="mine"))
 
     entries = read_all()
     names = {f"{who}.{each}" for who in ("parent", "child") for each in range(50)}

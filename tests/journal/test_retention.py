@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch.journal.journal import Journal, Retention, keep_small, prune
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 from tests.journal.conftest import ReadAll
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ DAY_NS = 24 * 3600 * 10**9
 def fill(journal: Journal, calls: int, content: str = "") -> None:
     for number in range(calls):
         call = journal.started(Started(tool=f"t.{number}"))
-        journal.ended(call, Finished(outcome="ok", content=content))
+        journal.ended(call, CallEnd(outcome="ok", content=content))
 
 
 def make_older(directory: Path, calls: int, days: float) -> None:
@@ -79,7 +79,7 @@ def test_a_call_that_was_pruned_while_it_ran_is_whole_when_it_ends(
     make_older(directory, number, days=31)
     prune(directory, Retention())
 
-    journal.ended(number, Finished(outcome="ok"))
+    journal.ended(number, CallEnd(outcome="ok"))
 
     assert [(entry.tool, entry.outcome) for entry in read_all()] == [("t.0", "ok"), ("long", "ok")]
 

@@ -12,7 +12,7 @@ import pytest
 
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 from skillpouch.journal.store import JournalError, JournalWarning
 from tests.journal.conftest import ReadAll
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def call(journal: Journal, name: str = "t") -> None:
-    journal.ended(journal.started(Started(tool=name)), Finished(outcome="ok", content="c" * 3000))
+    journal.ended(journal.started(Started(tool=name)), CallEnd(outcome="ok", content="c" * 3000))
 
 
 @pytest.mark.parametrize("place", ["/dev/null/state", "/proc/nowhere", "/dev/full/x", None])
@@ -60,7 +60,7 @@ def test_a_call_whose_start_could_not_be_written_is_whole_when_its_end_can(
     number = journal.started(Started(tool="t", arguments=[1]))
     (tmp_path / "state").unlink()
 
-    journal.ended(number, Finished(outcome="ok", content="c"))
+    journal.ended(number, CallEnd(outcome="ok", content="c"))
 
     with JournalReader(tmp_path / "state") as reader:
         [entry] = reader.after(Query())
@@ -80,7 +80,7 @@ def test_a_file_that_somebody_holds_is_waited_for_once(
             call(journal, "lost")
         other.execute("ROLLBACK")
 
-    journal.ended(number, Finished(outcome="ok"))
+    journal.ended(number, CallEnd(outcome="ok"))
 
     assert len(said) == 1
     assert "another program holds the file" in said[0]
@@ -91,13 +91,13 @@ FILLS = """
 import resource, sys
 from pathlib import Path
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 said = []
 journal = Journal(Path(sys.argv[1]), warn=said.append)
 for number in range(100):
     call = journal.started(Started(tool=f"t.{number}"))
-    journal.ended(call, Finished(outcome="ok", content="c" * 10_000))
+    journal.ended(call, CallEnd(outcome="ok", content="c" * 10_000))
 print(len(said), said[0])
 """
 
@@ -119,7 +119,7 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 if os.geteuid() == 0:
     os.chown(sys.argv[1], 54321, 54321)
     os.setgroups([])
@@ -129,7 +129,7 @@ os.chmod(sys.argv[1], 0o500)
 said = []
 journal = Journal(Path(sys.argv[1]), warn=said.append)
 for number in range(3):
-    journal.ended(journal.started(Started(tool="t")), Finished(outcome="ok"))
+    journal.ended(journal.started(Started(tool="t")), CallEnd(outcome="ok"))
 print(*said, sep="\\n")
 """
 
@@ -210,7 +210,7 @@ def test_what_is_readable_of_a_damaged_journal_is_carried_over(
     call(journal, "new")  # it does not touch the bad page
 
     before = [entry.tool for entry in read_all()]
-    journal.ended(running, Finished(outcome="ok"))
+    journal.ended(running, CallEnd(outcome="ok"))
     after = read_all()
 
     assert "carried over" in said[0]
@@ -227,7 +227,7 @@ def test_a_journal_replaced_by_another_process_is_noticed(
     for path in directory.glob("journal.sqlite3*"):
         path.unlink()
 
-    journal.ended(number, Finished(outcome="ok"))
+    journal.ended(number, CallEnd(outcome="ok"))
     call(journal, "second")
 
     assert [entry.tool for entry in read_all()] == ["first", "second"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.policy import CommandTest, Condition, Policy, Request, Rule
-from skillpouch.policy.command_programs import Word
+from skillpouch.policy.command_programs import CommandWord
 from skillpouch.policy.command_words import read_command
 from skillpouch.policy.loading import parse_user_policy
 
@@ -191,7 +191,7 @@ def test_what_is_permitted_is_one_command_of_these_words_to_bash(text: str) -> N
     )
 
     [command] = read_command(whole).commands
-    words = command.words[1:] or [Word("")]
+    words = command.words[1:] or [CommandWord("")]
     assert ran.stdout.decode() == "".join(f"<{word.text}>" for word in words)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.argv import Argument, ArgvPlan
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan
 from skillpouch.signatures.shebang import Language, read_shebang
 from skillpouch.signatures.signature import Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
@@ -46,7 +46,7 @@ def check(signature: Signature) -> None:
     if schema is not None:
         assert set(schema.get("required", ())) <= set(schema["properties"])
     if interface.plan is not None:
-        names = [part.name for part in interface.plan if isinstance(part, Argument)]
+        names = [part.name for part in interface.plan if isinstance(part, ArgvArgument)]
         assert names == list(schema["properties"])
 
 
@@ -127,7 +127,7 @@ def test_any_first_line_gives_words_or_none(text: str | bytes) -> None:
     )
 )
 def test_any_body_gives_short_usage_lines(lines: list[str]) -> None:
-    plan: ArgvPlan = (Argument(name="b", flag="--b"),)
+    plan: ArgvPlan = (ArgvArgument(name="b", flag="--b"),)
 
     found = usage_lines("\n".join(lines), "scripts/x.py")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skillpouch.execution import helper_process
 from skillpouch.shell import worker_pool
-from skillpouch.shell.engine import EngineCrashedError, Job
+from skillpouch.shell.engine import EngineCrashedError, ScriptJob
 from skillpouch.shell.worker.frames import LARGEST, FrameError, Frames, frame
 from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 from skillpouch.shell.worker_engine import WorkerEngine
@@ -38,8 +38,8 @@ async def answer(command: CommandRequest) -> CommandReply:
     return CommandReply(f"{command.name} {command.words}\n")
 
 
-def job(script: str = ":", *commands: str) -> Job:
-    return Job(
+def job(script: str = ":", *commands: str) -> ScriptJob:
+    return ScriptJob(
         order=ScriptRequest(script, commands), on_command=answer, on_text=lambda _out, _err: None
     )
 
@@ -97,7 +97,7 @@ async def test_a_worker_is_used_again_with_nothing_left_of_the_script_before() -
     heard: list[str] = []
     order = ScriptRequest('false; echo "$x $PWD"; ls /out; f')
     await engine.run(
-        Job(order=order, on_command=answer, on_text=lambda out, _err: heard.append(out))
+        ScriptJob(order=order, on_command=answer, on_text=lambda out, _err: heard.append(out))
     )
     engine.close()
 

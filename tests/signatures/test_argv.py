@@ -4,73 +4,81 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import Argument, ArgvPlan, Word, words
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord, words
 
 
 @pytest.mark.parametrize(
     ("argument", "value", "expected"),
     [
-        (Argument(name="x", flag="--x"), "a b", ["--x", "a b"]),
-        (Argument(name="x", flag="--x"), "", ["--x", ""]),
-        (Argument(name="x", flag="--x"), "-v", ["--x=-v"]),
-        (Argument(name="x", flag="-x"), "-v", ["-x-v"]),
-        (Argument(name="x", flag="-long"), "-v", ["-long=-v"]),
-        (Argument(name="x", flag="--x"), "@file", ["--x=@file"]),
-        (Argument(name="x", flag="--x"), -3, ["--x=-3"]),
-        (Argument(name="x", flag="--x"), 0.5, ["--x", "0.5"]),
-        (Argument(name="x", flag="--x"), 3.0, ["--x", "3"]),
-        (Argument(name="x", flag="--x"), True, ["--x", "true"]),
-        (Argument(name="x", flag="--x"), None, ["--x", "null"]),
-        (Argument(name="x", flag="--x"), {"a": [1, "é"]}, ["--x", '{"a":[1,"é"]}']),
-        (Argument(name="x", flag="--x", nargs="?"), "a", ["--x", "a"]),
-        (Argument(name="x", flag="--x", nargs="?"), None, ["--x"]),
-        (Argument(name="x", flag="--x", nargs="+"), ["a", "b"], ["--x", "a", "b"]),
-        (Argument(name="x", flag="--x", nargs="+"), ["-a"], ["--x=-a"]),
-        (Argument(name="x", flag="--x", nargs=2), [-1, -1e16], ["--x", "-1", "-10000000000000000"]),
-        (Argument(name="x", flag="--x", nargs="*"), [], ["--x"]),
-        (Argument(name="x", flag="--x", action="store_true"), True, ["--x"]),
-        (Argument(name="x", flag="--x", action="store_true"), False, []),
-        (Argument(name="x", flag="--no-x", action="store_false"), False, ["--no-x"]),
-        (Argument(name="x", flag="--no-x", action="store_false"), True, []),
-        (Argument(name="x", flag="--x", action="store_const"), True, ["--x"]),
-        (Argument(name="x", flag="--x", action="append_const"), False, []),
-        (Argument(name="x", flag="-v", action="count"), 3, ["-v", "-v", "-v"]),
-        (Argument(name="x", flag="--x", action="append"), ["a", "-b"], ["--x", "a", "--x=-b"]),
+        (ArgvArgument(name="x", flag="--x"), "a b", ["--x", "a b"]),
+        (ArgvArgument(name="x", flag="--x"), "", ["--x", ""]),
+        (ArgvArgument(name="x", flag="--x"), "-v", ["--x=-v"]),
+        (ArgvArgument(name="x", flag="-x"), "-v", ["-x-v"]),
+        (ArgvArgument(name="x", flag="-long"), "-v", ["-long=-v"]),
+        (ArgvArgument(name="x", flag="--x"), "@file", ["--x=@file"]),
+        (ArgvArgument(name="x", flag="--x"), -3, ["--x=-3"]),
+        (ArgvArgument(name="x", flag="--x"), 0.5, ["--x", "0.5"]),
+        (ArgvArgument(name="x", flag="--x"), 3.0, ["--x", "3"]),
+        (ArgvArgument(name="x", flag="--x"), True, ["--x", "true"]),
+        (ArgvArgument(name="x", flag="--x"), None, ["--x", "null"]),
+        (ArgvArgument(name="x", flag="--x"), {"a": [1, "é"]}, ["--x", '{"a":[1,"é"]}']),
+        (ArgvArgument(name="x", flag="--x", nargs="?"), "a", ["--x", "a"]),
+        (ArgvArgument(name="x", flag="--x", nargs="?"), None, ["--x"]),
+        (ArgvArgument(name="x", flag="--x", nargs="+"), ["a", "b"], ["--x", "a", "b"]),
+        (ArgvArgument(name="x", flag="--x", nargs="+"), ["-a"], ["--x=-a"]),
         (
-            Argument(name="x", flag="--x", action="append", nargs=2),
+            ArgvArgument(name="x", flag="--x", nargs=2),
+            [-1, -1e16],
+            ["--x", "-1", "-10000000000000000"],
+        ),
+        (ArgvArgument(name="x", flag="--x", nargs="*"), [], ["--x"]),
+        (ArgvArgument(name="x", flag="--x", action="store_true"), True, ["--x"]),
+        (ArgvArgument(name="x", flag="--x", action="store_true"), False, []),
+        (ArgvArgument(name="x", flag="--no-x", action="store_false"), False, ["--no-x"]),
+        (ArgvArgument(name="x", flag="--no-x", action="store_false"), True, []),
+        (ArgvArgument(name="x", flag="--x", action="store_const"), True, ["--x"]),
+        (ArgvArgument(name="x", flag="--x", action="append_const"), False, []),
+        (ArgvArgument(name="x", flag="-v", action="count"), 3, ["-v", "-v", "-v"]),
+        (ArgvArgument(name="x", flag="--x", action="append"), ["a", "-b"], ["--x", "a", "--x=-b"]),
+        (
+            ArgvArgument(name="x", flag="--x", action="append", nargs=2),
             [["a", "b"], ["c", "d"]],
             ["--x", "a", "b", "--x", "c", "d"],
         ),
-        (Argument(name="x", flag="--x", action="extend", nargs="+"), ["a", "b"], ["--x", "a", "b"]),
         (
-            Argument(name="x", flag="--x", action="extend", nargs="+"),
+            ArgvArgument(name="x", flag="--x", action="extend", nargs="+"),
+            ["a", "b"],
+            ["--x", "a", "b"],
+        ),
+        (
+            ArgvArgument(name="x", flag="--x", action="extend", nargs="+"),
             ["a", "-b"],
             ["--x", "a", "--x=-b"],
         ),
         (
-            Argument(name="x", flag="--x", action="boolean_optional", off_flag="--no-x"),
+            ArgvArgument(name="x", flag="--x", action="boolean_optional", off_flag="--no-x"),
             False,
             ["--no-x"],
         ),
-        (Argument(name="x", after_dashes=True), "a", ["a"]),
-        (Argument(name="x", after_dashes=True), "-a", ["--", "-a"]),
-        (Argument(name="x", after_dashes=True, nargs="*"), ["a", "-b"], ["--", "a", "-b"]),
+        (ArgvArgument(name="x", after_dashes=True), "a", ["a"]),
+        (ArgvArgument(name="x", after_dashes=True), "-a", ["--", "-a"]),
+        (ArgvArgument(name="x", after_dashes=True, nargs="*"), ["a", "-b"], ["--", "a", "-b"]),
     ],
 )
-def test_an_argument_becomes_words(argument: Argument, value: Any, expected: list[str]) -> None:
+def test_an_argument_becomes_words(argument: ArgvArgument, value: Any, expected: list[str]) -> None:
     assert words((argument,), {"x": value}) == expected
 
 
 def test_what_is_not_given_adds_no_word() -> None:
-    plan: ArgvPlan = (Argument(name="x", flag="--x"), Argument(name="y"))
+    plan: ArgvPlan = (ArgvArgument(name="x", flag="--x"), ArgvArgument(name="y"))
 
     assert words(plan, {}) == []
 
 
 def test_positionals_come_after_flags_and_dashes_end_an_open_flag() -> None:
     plan: ArgvPlan = (
-        Argument(name="file", after_dashes=True),
-        Argument(name="tags", flag="--tags", nargs="+"),
+        ArgvArgument(name="file", after_dashes=True),
+        ArgvArgument(name="tags", flag="--tags", nargs="+"),
     )
 
     assert words(plan, {"file": "f", "tags": ["a", "b"]}) == ["--tags", "a", "b", "--", "f"]
@@ -78,10 +86,10 @@ def test_positionals_come_after_flags_and_dashes_end_an_open_flag() -> None:
 
 def test_an_open_flag_goes_before_a_closed_one() -> None:
     plan: ArgvPlan = (
-        Argument(name="size", flag="--size"),
-        Argument(name="tags", flag="--tags", nargs="*"),
-        Word(text="run"),
-        Argument(name="file", after_dashes=True),
+        ArgvArgument(name="size", flag="--size"),
+        ArgvArgument(name="tags", flag="--tags", nargs="*"),
+        FixedWord(text="run"),
+        ArgvArgument(name="file", after_dashes=True),
     )
 
     assert words(plan, {"file": "-f", "tags": ["a"], "size": 1}) == [
@@ -91,27 +99,27 @@ def test_an_open_flag_goes_before_a_closed_one() -> None:
 
 
 def test_a_script_that_reads_its_words_itself_gets_no_dashes_of_ours() -> None:
-    assert words((Argument(name="args", nargs="*"),), {"args": ["-n", "5"]}) == ["-n", "5"]
+    assert words((ArgvArgument(name="args", nargs="*"),), {"args": ["-n", "5"]}) == ["-n", "5"]
 
 
 def test_the_rest_of_a_command_line_follows_its_positional_as_it_is() -> None:
     plan: ArgvPlan = (
-        Argument(name="program", after_dashes=True),
-        Argument(name="rest", nargs="...", after_dashes=True),
+        ArgvArgument(name="program", after_dashes=True),
+        ArgvArgument(name="rest", nargs="...", after_dashes=True),
     )
 
     assert words(plan, {"program": "ls", "rest": ["-l", "--all"]}) == ["ls", "-l", "--all"]
 
 
 def test_a_value_that_would_be_taken_for_a_flag_is_refused() -> None:
-    plan: ArgvPlan = (Argument(name="tags", flag="--tags", nargs="+"),)
+    plan: ArgvPlan = (ArgvArgument(name="tags", flag="--tags", nargs="+"),)
 
     with pytest.raises(ValueError, match="tags: '--delete' starts with '-'"):
         words(plan, {"tags": ["a", "--delete"]})
 
 
 def test_the_rest_of_a_command_line_cannot_begin_with_a_flag() -> None:
-    plan: ArgvPlan = (Argument(name="rest", nargs="...", after_dashes=True),)
+    plan: ArgvPlan = (ArgvArgument(name="rest", nargs="...", after_dashes=True),)
 
     with pytest.raises(ValueError, match="rest: '-l' starts with '-'"):
         words(plan, {"rest": ["-l"]})
@@ -119,4 +127,4 @@ def test_the_rest_of_a_command_line_cannot_begin_with_a_flag() -> None:
 
 def test_no_word_can_hold_a_nul() -> None:
     with pytest.raises(ValueError, match="cannot hold a NUL character"):
-        words((Argument(name="x"),), {"x": "a\0b"})
+        words((ArgvArgument(name="x"),), {"x": "a\0b"})

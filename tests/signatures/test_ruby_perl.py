@@ -1,7 +1,7 @@
 import pytest
 
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.perl import read_perl
 from skillpouch.signatures.ruby import read_ruby
 from skillpouch.signatures.signature import Interface, Signature
@@ -13,7 +13,7 @@ ARGS = Interface(
         "properties": {"args": {"type": "array", "items": {"type": "string"}}},
         "additionalProperties": False,
     },
-    plan=(Argument(name="args", nargs="*"),),
+    plan=(ArgvArgument(name="args", nargs="*"),),
 )
 STDIN = Interface(convention="stdin")
 
@@ -88,16 +88,16 @@ puts ARGV
                 "additionalProperties": False,
             },
             plan=(
-                Argument(name="name", flag="--name"),
-                Argument(name="count", flag="--count"),
-                Argument(
+                ArgvArgument(name="name", flag="--name"),
+                ArgvArgument(name="count", flag="--count"),
+                ArgvArgument(
                     name="loud", flag="--loud", action="boolean_optional", off_flag="--no-loud"
                 ),
-                Argument(name="dry_run", flag="--dry-run", action="store_true"),
-                Argument(name="mode", flag="--mode"),
-                Argument(name="style", flag="--style", nargs="?"),
-                Argument(name="x", flag="-x", action="store_true"),
-                Argument(name="args", nargs="*", after_dashes=True),
+                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
+                ArgvArgument(name="mode", flag="--mode"),
+                ArgvArgument(name="style", flag="--style", nargs="?"),
+                ArgvArgument(name="x", flag="-x", action="store_true"),
+                ArgvArgument(name="args", nargs="*", after_dashes=True),
             ),
         ),
         imports=frozenset({"optparse"}),

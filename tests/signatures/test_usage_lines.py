@@ -1,13 +1,13 @@
 import pytest
 
-from skillpouch.signatures.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
 
 SCRIPT = "scripts/extract.py"
 PLAN: ArgvPlan = (
-    Argument(name="file"),
-    Argument(name="output", flag="--output"),
-    Argument(name="color", flag="--color", action="boolean_optional", off_flag="--no-color"),
+    ArgvArgument(name="file"),
+    ArgvArgument(name="output", flag="--output"),
+    ArgvArgument(name="color", flag="--color", action="boolean_optional", off_flag="--no-color"),
 )
 
 
@@ -135,13 +135,13 @@ def test_an_unknown_flag_is_named(line: str) -> None:
 
 
 def test_a_script_that_takes_any_words_takes_any_flag() -> None:
-    plan = (Argument(name="args", nargs="*"),)
+    plan = (ArgvArgument(name="args", nargs="*"),)
 
     assert usage_fits("bash scripts/x.sh --anything", plan, "scripts/x.sh") == ""
 
 
 def test_a_line_for_another_sub_command_is_not_judged() -> None:
-    plan: ArgvPlan = (Word(text="add"), Argument(name="name", flag="--name"))
+    plan: ArgvPlan = (FixedWord(text="add"), ArgvArgument(name="name", flag="--name"))
 
     assert usage_fits("python scripts/x.py remove --force", plan, "scripts/x.py") == ""
     assert usage_fits("python scripts/x.py add --force", plan, "scripts/x.py") != ""

@@ -23,7 +23,7 @@ from skillpouch.trust.errors import (
 )
 from skillpouch.trust.grant import Grant, missing, needs_of
 from skillpouch.trust.grants import Grants, user_name
-from skillpouch.trust.review import Change, review_skill
+from skillpouch.trust.review import PathChange, review_skill
 from skillpouch.untrusted_files import stamp_of
 from tests.conftest import WriteSkill
 from tests.trust.conftest import HOST, SECRET, MakeSkill
@@ -270,12 +270,12 @@ def test_what_changed_is_shown_file_by_file(make_skill: MakeSkill, grants: Grant
 
     assert review.grant is None
     assert review.changes == (
-        Change("data/a.txt", "changed", "file → folder"),
-        Change("link", "link", "old → new"),
-        Change("new", "added"),
-        Change("old", "removed"),
-        Change("scripts/run.py", "changed"),
-        Change("tool.sh", "mode", "644 → 755"),
+        PathChange("data/a.txt", "changed", "file → folder"),
+        PathChange("link", "link", "old → new"),
+        PathChange("new", "added"),
+        PathChange("old", "removed"),
+        PathChange("scripts/run.py", "changed"),
+        PathChange("tool.sh", "mode", "644 → 755"),
     )
 
 

@@ -20,9 +20,9 @@ from skillpouch.needs import Need
 from skillpouch.net.http.bodies import is_text, media_type, shown_headers, value_of
 from skillpouch.net.http.exchange import HttpResponse, Way, exchange
 from skillpouch.net.http.guard import ExchangeError, GrantedHosts, PlanError
-from skillpouch.net.http.plan import Plan, Shape, plan_of
+from skillpouch.net.http.plan import RequestPlan, Shape, plan_of
 from skillpouch.net.http.receiving import Received, Receiver, Sink, receive
-from skillpouch.net.http.request import Filling, Request, UploadError, make_request
+from skillpouch.net.http.request import Filling, HttpRequest, UploadError, make_request
 from skillpouch.results import Captured, HttpAnswer, ToolResult
 from skillpouch.templates import FillError
 from skillpouch.text import clean
@@ -139,13 +139,13 @@ class _SoFar:
 class HttpCall:
     """Sends one request and reads its answer; whatever happens, there is a result."""
 
-    def __init__(self, call: ToolCall, plan: Plan, granted: GrantedHosts) -> None:
+    def __init__(self, call: ToolCall, plan: RequestPlan, granted: GrantedHosts) -> None:
         self._call = call
         self._plan = plan
         self._granted = granted
         self._so_far = _SoFar()
 
-    async def run(self, request: Request) -> ToolResult:
+    async def run(self, request: HttpRequest) -> ToolResult:
         started = time.monotonic()
         limit = self._call.limits.timeout_seconds
         clock = asyncio.timeout(limit)
@@ -180,7 +180,7 @@ class HttpCall:
         )
         return result_of_http(self._call, end)
 
-    async def _exchange(self, request: Request) -> None:
+    async def _exchange(self, request: HttpRequest) -> None:
         call = self._call
         way = Way(
             granted=self._granted,
@@ -268,7 +268,7 @@ class HttpBackend:
         return result
 
 
-def _request(call: ToolCall, plan: Plan, files: ExitStack) -> Request:
+def _request(call: ToolCall, plan: RequestPlan, files: ExitStack) -> HttpRequest:
     filling = Filling(
         arguments=call.arguments,
         secrets=call.access.secrets,

@@ -10,7 +10,7 @@ from skillpouch.cli.options import common_options
 from skillpouch.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from skillpouch.provision.packages.housekeeping import Kept
+    from skillpouch.provision.packages.housekeeping import StoredEnvironment
 
 _DAY_SECONDS = 86_400
 _DAYS = 30.0
@@ -45,7 +45,7 @@ def command(days: float | None, roots: tuple[Path, ...], as_json: bool) -> None:
         click.echo(f"{len(removed)} removed, {freed}", err=True)
 
 
-def _as_dict(kept: "Kept") -> dict[str, Any]:
+def _as_dict(kept: "StoredEnvironment") -> dict[str, Any]:
     return {
         "digest": kept.digest,
         "kind": kept.kind,
@@ -56,7 +56,7 @@ def _as_dict(kept: "Kept") -> dict[str, Any]:
     }
 
 
-def _what(kept: "Kept") -> str:
+def _what(kept: "StoredEnvironment") -> str:
     return ", ".join(kept.requirements) if kept.ready else "unfinished"
 
 
@@ -68,6 +68,6 @@ def _size(size: float) -> str:
     return f"{size:.1f} GiB"
 
 
-def _ago(kept: "Kept") -> str:
+def _ago(kept: "StoredEnvironment") -> str:
     days = int((time.time() - kept.last_used) / _DAY_SECONDS)
     return "today" if days <= 0 else "1 day ago" if days == 1 else f"{days} days ago"

@@ -22,7 +22,7 @@ from skillpouch.trust.errors import ConsentNeededError, describe, trust_command,
 from skillpouch.trust.grant import Grant, grant_as_json, holds_home, needs_of, real_path
 from skillpouch.trust.granted_packages import declared_packages
 from skillpouch.trust.grants import Consent, Grants
-from skillpouch.trust.review import Change, Review, reason_against, review_skill
+from skillpouch.trust.review import PathChange, Review, reason_against, review_skill
 
 if TYPE_CHECKING:
     from skillpouch.tools import Tool
@@ -142,7 +142,7 @@ def _print_more(review: Review) -> None:
         click.echo(f"\nused when it is there: {', '.join(optional)}")
 
 
-def _print_changes(changes: Sequence[Change]) -> None:
+def _print_changes(changes: Sequence[PathChange]) -> None:
     if not changes:
         click.echo("  (more files than are kept to be compared)")
     counts = Counter(change.path.partition("/")[0] for change in changes)

@@ -8,7 +8,7 @@ from skillpouch.declarations.declared import Declared
 from skillpouch.declarations.scripts_folder import ScriptFile
 from skillpouch.declarations.skill_md import is_bash
 from skillpouch.problems import Problem
-from skillpouch.signatures.argv import Argument, ArgvPlan
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan
 from skillpouch.signatures.shebang import TYPESCRIPT_NODE, Language
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature
 from skillpouch.signatures.usage_lines import usage_fits, usage_lines
@@ -78,7 +78,9 @@ def call_of(declared: Declared, signature: Signature) -> Interface:
     if names and _takes(read, names):
         return interface
     if declared.source == "manifest":
-        plan = tuple(Argument(name=name) for name in declared.input_schema.get("properties", {}))
+        plan = tuple(
+            ArgvArgument(name=name) for name in declared.input_schema.get("properties", {})
+        )
         return replace(interface, convention="argv", plan=plan)
     return replace(interface, convention="stdin", plan=None)
 
@@ -97,7 +99,7 @@ def _takes(read: Interface, names: set[str]) -> bool:
 
 
 def _planned(plan: ArgvPlan) -> set[str]:
-    return {part.name for part in plan if isinstance(part, Argument)}
+    return {part.name for part in plan if isinstance(part, ArgvArgument)}
 
 
 # Set by Skillpouch for every call, so nobody needs to grant them.

@@ -21,7 +21,7 @@ _MOST_BYTES = 4 * 1024**3
 _MOST_KEPT = 1_024  # skills
 
 
-class Entry(NamedTuple):
+class DigestEntry(NamedTuple):
     """What counts of one file, folder or link. `content`: a hash, or where a link leads."""
 
     kind: Literal["file", "folder", "link", "special"]
@@ -29,10 +29,10 @@ class Entry(NamedTuple):
     content: str = ""
 
 
-Manifest = Mapping[str, Entry]  # by path below the skill's folder, which itself is "."
+Manifest = Mapping[str, DigestEntry]  # by path below the skill's folder, which itself is "."
 
 
-class Snapshot(NamedTuple):
+class FolderSnapshot(NamedTuple):
     """A skill's folder as it was at one moment."""
 
     digest: str
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
 
 class _Kept(NamedTuple):
     stamps: dict[str, Stamp]
-    snapshot: Snapshot
+    snapshot: FolderSnapshot
 
 
 # In memory only: a file could be written by whoever wants a changed skill to look unchanged.
@@ -82,7 +82,7 @@ def manifest_of(home: str | Path) -> Manifest:
     return snapshot_of(home).manifest
 
 
-def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
+def snapshot_of(home: str | Path, *, reread: bool = False) -> FolderSnapshot:
     """Look at every file of a folder, and read those that changed since they were last read.
 
     Nothing is left out, not even `.git` or `__pycache__`: a script may read, and Python may run,
@@ -100,7 +100,7 @@ def snapshot_of(home: str | Path, *, reread: bool = False) -> Snapshot:
         _kept.pop(folder, None)
         reason = (error.strerror or str(error)).lower()
         raise SkillUnreadableError(str(error.filename or home), reason) from None
-    snapshot = Snapshot(_hash_of(walk.entries), walk.entries)
+    snapshot = FolderSnapshot(_hash_of(walk.entries), walk.entries)
     _kept[folder] = _Kept(walk.stamps, snapshot)
     return snapshot
 
@@ -156,7 +156,7 @@ class _Walk:
     """One look at a folder. A stamp that is too young to be trusted next time is kept as ""."""
 
     def __init__(self, folder: str, kept: _Kept | None) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, DigestEntry] = {}
         self.stamps: dict[str, Stamp] = {}
         self._folder = folder
         self._known = kept
@@ -211,18 +211,18 @@ class _Walk:
         is_sure = is_settled(stamp, self._started) and not _is_linked_text(path, status)
         self.stamps[path] = stamp if is_sure else ""
 
-    def _entry(self, path: str, status: os.stat_result, folder: int) -> Entry:
+    def _entry(self, path: str, status: os.stat_result, folder: int) -> DigestEntry:
         mode = stat.S_IMODE(status.st_mode)
         name = path.rpartition("/")[2]
         if stat.S_ISREG(status.st_mode):
-            return Entry("file", mode, self._content(name, folder, os.O_NOFOLLOW))
+            return DigestEntry("file", mode, self._content(name, folder, os.O_NOFOLLOW))
         if stat.S_ISDIR(status.st_mode):
-            return Entry("folder", mode)
+            return DigestEntry("folder", mode)
         if not stat.S_ISLNK(status.st_mode):
-            return Entry("special", mode, f"{stat.S_IFMT(status.st_mode):o} {status.st_rdev}")
+            return DigestEntry("special", mode, f"{stat.S_IFMT(status.st_mode):o} {status.st_rdev}")
         target = os.readlink(name, dir_fd=folder)
         said = f" {self._content(name, folder)}" if _is_linked_text(path, status) else ""
-        return Entry("link", mode, f"{target}{said}")
+        return DigestEntry("link", mode, f"{target}{said}")
 
     def _content(self, name: str, folder: int, flags: int = 0) -> str:
         content = sha256()

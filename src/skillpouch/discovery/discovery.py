@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.index import Index, is_settled
-from skillpouch.discovery.walk import Folder, Found, Plugin, Walk
+from skillpouch.discovery.walk import Folder, FoundSkill, Plugin, Walk
 from skillpouch.problems import Problem
 from skillpouch.runtime.garbage_collection import no_garbage_collection
 from skillpouch.skills import Skill, SkillMetadata
@@ -30,7 +30,7 @@ def pack_skill_file(file: "SkillFile") -> Record:
     return (file.stamp, file.name, tuple(file.metadata), *flags, problems)
 
 
-def unpack_skill(found: Found, record: Record, root: str) -> tuple[Skill, Sequence[Problem]]:
+def unpack_skill(found: FoundSkill, record: Record, root: str) -> tuple[Skill, Sequence[Problem]]:
     """Make a skill, and what was noticed about it, of a plain value."""
     _, name, fields, degraded, declarations_lost, problems = record
     metadata = SkillMetadata._make(fields)
@@ -120,7 +120,7 @@ def _search(root: str, boundaries: Sequence[str], memory: "_Memory") -> Discover
     )
 
 
-def _skill(found: Found, file: "SkillFile", root: str) -> Skill:
+def _skill(found: FoundSkill, file: "SkillFile", root: str) -> Skill:
     return Skill(
         name=f"{found.plugin}:{file.name}" if found.plugin else file.name,
         description=file.metadata.description,
@@ -169,7 +169,7 @@ class _Memory:
             self._files = kept["files"]
         return self
 
-    def read(self, found: Found) -> tuple[Skill, Sequence[Problem]]:
+    def read(self, found: FoundSkill) -> tuple[Skill, Sequence[Problem]]:
         record = self._files.get(found.path)
         if record is not None:
             self.stamps[found.path] = stamp = _stamp(found.path)

@@ -14,7 +14,7 @@ from skillpouch.errors import SkillUnreadableError
 from skillpouch.needs import Need
 from skillpouch.problems import Problem
 from skillpouch.runtime.garbage_collection import no_garbage_collection
-from skillpouch.signatures.argv import Argument, Word
+from skillpouch.signatures.argv import ArgvArgument, FixedWord
 from skillpouch.signatures.signature import Dependencies
 from skillpouch.skills import Skill
 from skillpouch.tools import (
@@ -127,9 +127,9 @@ def _fields(value: Runs) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _unpack_part(record: tuple[Any, ...]) -> Word | Argument:
+def _unpack_part(record: tuple[Any, ...]) -> FixedWord | ArgvArgument:
     # A word is one text, an argument has several parts.
-    return Argument._make(record) if len(record) > 1 else Word._make(record)
+    return ArgvArgument._make(record) if len(record) > 1 else FixedWord._make(record)
 
 
 # The tools of a root are kept in this many values: few enough that all of them are had in a

@@ -89,7 +89,7 @@ class Folder(NamedTuple):
     is_plugin: bool
 
 
-class Found(NamedTuple):
+class FoundSkill(NamedTuple):
     """A skill file: where it is, the name of its folder, the plugin it belongs to."""
 
     path: str
@@ -110,7 +110,7 @@ class Walk:
     known_plugins: Mapping[str, Plugin] = field(default_factory=dict)
     seen: dict[str, Folder] = field(default_factory=dict)
     seen_plugins: dict[str, Plugin] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundSkill] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unreadable: int = 0  # skill files that are links to nowhere or outside
     _visited: set[tuple[int, int]] = field(default_factory=set)
@@ -190,7 +190,7 @@ class Walk:
         path = f"{home}/{name}"
         if name != _SKILL_FILE:
             self._report(path, "file-name", "warning", f"{name!r} should be spelt {_SKILL_FILE!r}")
-        self.found.append(Found(path, home[home.rfind("/") + 1 :], plugin))
+        self.found.append(FoundSkill(path, home[home.rfind("/") + 1 :], plugin))
 
     def _follow(self, path: str, plugin: str, depth: int) -> None:
         is_skill_file = os.path.basename(path).lower() == _SKILL_FILE.lower()

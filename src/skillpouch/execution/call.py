@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from skillpouch.execution.command import Command, Filter
+from skillpouch.execution.command import Command, OutputFilter
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Finished, Lost, Reply
 from skillpouch.execution.sandbox_client import SandboxClient
@@ -57,7 +57,7 @@ class Call:
             "stderr": Capture(keep, lambda: save_output(workspace, "stderr")),
         }
         new_filter = command.new_filter
-        self._filters: dict[Stream, Filter] = (
+        self._filters: dict[Stream, OutputFilter] = (
             {} if new_filter is None else {"stdout": new_filter(), "stderr": new_filter()}
         )
         self.output: dict[Stream, Captured] = {}  # once it has run

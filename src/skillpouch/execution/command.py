@@ -19,7 +19,7 @@ Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled"]
 TIMED_OUT = 124  # the exit code of coreutils' timeout
 
 
-class Filter(Protocol):
+class OutputFilter(Protocol):
     """What output goes through before anybody sees or keeps it."""
 
     def feed(self, data: bytes) -> bytes: ...
@@ -83,7 +83,7 @@ class Command:
     plan: "Plan | None" = None  # how our own sandbox holds it
     background: bool = False  # nobody waits for its end: it takes no place from those who do
     conversation: Conversation | None = field(default=None, compare=False)
-    new_filter: Callable[[], Filter] | None = field(default=None, compare=False)
+    new_filter: Callable[[], OutputFilter] | None = field(default=None, compare=False)
     unfinished: "dict[Stream, Captured]" = field(default_factory=dict, compare=False, repr=False)
 
     @property

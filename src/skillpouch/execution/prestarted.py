@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import Command, Prestarted
 from skillpouch.execution.replies import Finished, Ineligible, Reply
-from skillpouch.execution.sandbox_client import Owner, SandboxClient
+from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
 from skillpouch.execution.streams import Streams
 from skillpouch.runtime.loop_thread import UncancellableFuture
 
@@ -27,7 +27,7 @@ _NEVER_READ = "the process that waited for it had ended"
 class _Place:
     """The owner of the sandbox that a program waits in: what befalls it befalls the waiting one."""
 
-    def __init__(self, waiting: "PrestartedSandbox", owner: Owner) -> None:
+    def __init__(self, waiting: "PrestartedSandbox", owner: SandboxOwner) -> None:
         self._waiting = waiting
         self._owner = owner
 
@@ -59,8 +59,8 @@ class PrestartedSandbox:
         self,
         loop: asyncio.AbstractEventLoop,
         prestarted: Prestarted,
-        owner: Owner,
-        make: Callable[[Owner], SandboxClient],
+        owner: SandboxOwner,
+        make: Callable[[SandboxOwner], SandboxClient],
     ) -> None:
         self._loop = loop
         self._command = Command(argv=prestarted.argv, env=dict(prestarted.env), cwd=prestarted.cwd)

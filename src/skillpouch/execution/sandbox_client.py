@@ -34,7 +34,7 @@ _FORKED_SECONDS = 0.002
 PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 
 
-class Owner(Protocol):
+class SandboxOwner(Protocol):
     """Who made a sandbox, and takes it back."""
 
     @property
@@ -63,7 +63,7 @@ class SandboxClient:
         self,
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
-        owner: Owner,
+        owner: SandboxOwner,
         *,
         temporary: str | None = None,
         jobs: "JobChannel | None" = None,

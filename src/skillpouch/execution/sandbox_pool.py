@@ -9,7 +9,7 @@ from typing import Protocol
 
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
-from skillpouch.execution.sandbox_client import Owner, SandboxClient
+from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
 
 AnySandbox = SandboxClient | PrestartedSandbox
 
@@ -44,7 +44,7 @@ class SandboxPool:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        make: Callable[[Owner], AnySandbox],
+        make: Callable[[SandboxOwner], AnySandbox],
         keeper: PoolOwner,
         *,
         start_seconds: float = 0.0,

@@ -22,7 +22,7 @@ from skillpouch.execution.confinement import Plan, Right
 from skillpouch.execution.machine import Machine, read_report
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
-from skillpouch.execution.sandbox_client import JobChannel, Owner, SandboxClient
+from skillpouch.execution.sandbox_client import JobChannel, SandboxClient, SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote import wire
 from skillpouch.untrusted_files import follow_trusted_links, open_plain
@@ -241,12 +241,12 @@ class ZygoteClient:
         make = partial(self._new_warm, key)
         return SandboxPool(self._loop, make, self, start_seconds=_WARMING_SECONDS, most_spare=spare)
 
-    def _new_warm(self, key: SandboxKey, owner: Owner) -> AnySandbox:
+    def _new_warm(self, key: SandboxKey, owner: SandboxOwner) -> AnySandbox:
         if isinstance(key.warm, Prestarted):
             return PrestartedSandbox(self._loop, key.warm, owner, partial(self._new_sandbox, key))
         return self._new_sandbox(key, owner)
 
-    def _new_sandbox(self, key: SandboxKey, owner: Owner) -> SandboxClient:
+    def _new_sandbox(self, key: SandboxKey, owner: SandboxOwner) -> SandboxClient:
         cgroup = self._new_cgroup(key)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)

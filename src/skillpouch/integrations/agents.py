@@ -3,7 +3,13 @@
 from typing import Any
 
 from skillpouch.integrations.model_results import data_url
-from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
+from skillpouch.integrations.selection import (
+    Patterns,
+    ToolSelection,
+    chosen_tools,
+    described,
+    runnable,
+)
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
 from skillpouch.runtime.extras import require_extra
@@ -29,8 +35,8 @@ def agents_tools(
     finds by searching: give the agent the SDK's `ToolSearchTool` as well. Nothing that goes wrong
     with a call ends a run: the model is told.
     """
-    later = Wanted(defer)
-    chosen = runnable(chosen_tools(tools, Wanted(include, exclude)))
+    later = ToolSelection(defer)
+    chosen = runnable(chosen_tools(tools, ToolSelection(include, exclude)))
     return [_made(tool, strict, later.tool(tool)) for tool in chosen]
 
 

@@ -6,7 +6,7 @@ Only dictionaries come and go, so Anthropic's own package is not needed here.
 from typing import Any, Literal
 
 from skillpouch.integrations.model_results import base64_text
-from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described
+from skillpouch.integrations.selection import Patterns, ToolSelection, chosen_tools, described
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,
@@ -37,8 +37,8 @@ def anthropic_tools(
     allows few of these in a request. `defer` are patterns of tools that a model finds by
     searching instead of being shown them.
     """
-    chosen = chosen_tools(tools, Wanted(include, exclude))
-    enforced, later = Wanted(strict), Wanted(defer)
+    chosen = chosen_tools(tools, ToolSelection(include, exclude))
+    enforced, later = ToolSelection(strict), ToolSelection(defer)
     made = [_tool(tool, enforced.tool(tool), later.tool(tool)) for tool in chosen]
     return [_SEARCH, *made] if any(later.tool(tool) for tool in chosen) else made
 
@@ -74,7 +74,7 @@ async def arun_anthropic_calls(
     to you with `unknown="skip"`.
     """
     calls = _calls(message)
-    wanted = Wanted(include, exclude)
+    wanted = ToolSelection(include, exclude)
     if unknown == "skip":
         calls = known_calls(calls, tools, wanted)
     answers = await answer_all(calls, tools, wanted)

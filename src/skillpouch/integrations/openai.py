@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from skillpouch.integrations.model_results import data_url
-from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described
+from skillpouch.integrations.selection import Patterns, ToolSelection, chosen_tools, described
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
 from skillpouch.integrations.wire_calls import (
     Tools,
@@ -41,10 +41,10 @@ def openai_tools(
         raise ValueError(f"api is {api!r}: use 'chat' or 'responses'")
     if defer and api == "chat":
         raise ValueError("Chat Completions cannot defer tools: use api='responses'")
-    chosen = chosen_tools(tools, Wanted(include, exclude))
+    chosen = chosen_tools(tools, ToolSelection(include, exclude))
     if api == "chat":
         return [{"type": "function", "function": _function(tool, strict)} for tool in chosen]
-    later = Wanted(defer)
+    later = ToolSelection(defer)
     made = [
         {"type": "function", **_function(tool, strict)}
         | ({"defer_loading": True} if later.tool(tool) else {})
@@ -81,7 +81,7 @@ async def arun_openai_calls(
     answered so, too, or left to you with `unknown="skip"`.
     """
     api, calls = _calls(response)
-    wanted = Wanted(include, exclude)
+    wanted = ToolSelection(include, exclude)
     if unknown == "skip":
         calls = known_calls(calls, tools, wanted)
     answers = await answer_all(calls, tools, wanted)

@@ -7,7 +7,13 @@ from typing import Any
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.integrations.model_results import failure_text, refusal_text, storable
-from skillpouch.integrations.selection import Patterns, Wanted, chosen_tools, described, runnable
+from skillpouch.integrations.selection import (
+    Patterns,
+    ToolSelection,
+    chosen_tools,
+    described,
+    runnable,
+)
 from skillpouch.integrations.strict_schemas import plain_root
 from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager
@@ -63,8 +69,8 @@ class SkillpouchToolset(AbstractToolset[Any]):
     ) -> None:
         # Bound once: functions that nobody runs yet get one executor, not one for each step.
         self._tools = tools if isinstance(tools, SkillManager) else runnable(tools)
-        self._wanted = Wanted(include, exclude)
-        self._later = Wanted(defer)
+        self._wanted = ToolSelection(include, exclude)
+        self._later = ToolSelection(defer)
         self._retries = max_retries
         self._budget = budget
         self._id = id

@@ -15,7 +15,7 @@ Patterns = Sequence[str] | str
 Bound = tuple[Tool, Caller]
 
 
-class Wanted:
+class ToolSelection:
     """Which skills and tools were asked for; `exclude` wins."""
 
     def __init__(self, include: Patterns | None = None, exclude: Patterns = ()) -> None:
@@ -50,7 +50,9 @@ def kept_skills(manager: SkillManager) -> set[str]:
     return {skill.name for skill in manager.list_skills() if not is_offered(skill)}
 
 
-def chosen_tools(manager_or_tools: SkillManager | Iterable[Tool], wanted: Wanted) -> list[Tool]:
+def chosen_tools(
+    manager_or_tools: SkillManager | Iterable[Tool], wanted: ToolSelection
+) -> list[Tool]:
     """Return the tools that were asked for, in order."""
     if not isinstance(manager_or_tools, SkillManager):
         return [tool for tool in manager_or_tools if wanted.tool(tool)]

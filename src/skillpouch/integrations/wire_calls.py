@@ -8,14 +8,14 @@ from typing import Any
 
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.integrations.model_results import failure_text, refusal_text
-from skillpouch.integrations.selection import Wanted, bound, chosen_tools, kept_skills
+from skillpouch.integrations.selection import ToolSelection, bound, chosen_tools, kept_skills
 from skillpouch.integrations.strict_schemas import without_nulls
 from skillpouch.manager import SkillManager
 from skillpouch.results import Attachment, ToolResult
 from skillpouch.tools import Caller, Tool, model_schema
 
 Tools = SkillManager | Iterable[Tool]
-EVERYTHING = Wanted()
+EVERYTHING = ToolSelection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class WireAnswer:
 
 
 async def answer_all(
-    calls: Sequence[WireCall], tools: Tools, wanted: Wanted = EVERYTHING
+    calls: Sequence[WireCall], tools: Tools, wanted: ToolSelection = EVERYTHING
 ) -> list[WireAnswer]:
     """Make the calls side by side and return the answers in the order of the calls."""
     finder = _Finder(tools, wanted)
     return list(await asyncio.gather(*(_answer(call, finder) for call in calls)))
 
 
-def known_calls(calls: Sequence[WireCall], tools: Tools, wanted: Wanted) -> list[WireCall]:
+def known_calls(calls: Sequence[WireCall], tools: Tools, wanted: ToolSelection) -> list[WireCall]:
     """Return the calls of tools that are among those wanted."""
     finder = _Finder(tools, wanted)
     return [call for call in calls if finder.knows(call.name)]
@@ -60,7 +60,7 @@ def known_calls(calls: Sequence[WireCall], tools: Tools, wanted: Wanted) -> list
 class _Finder:
     """Finds what a model may call: what it was not offered it cannot call by guessing names."""
 
-    def __init__(self, tools: Tools, wanted: Wanted) -> None:
+    def __init__(self, tools: Tools, wanted: ToolSelection) -> None:
         self._manager = tools if isinstance(tools, SkillManager) else None
         self._wanted = wanted
         found = [] if self._manager else bound(chosen_tools(tools, wanted))

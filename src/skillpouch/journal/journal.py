@@ -16,7 +16,7 @@ from skillpouch.journal.records import (
     INSERT_ALL,
     INSERT_START,
     UPDATE,
-    Finished,
+    CallEnd,
     Row,
     Started,
     end_row,
@@ -237,7 +237,7 @@ class Journal:
         self._say()
         return number
 
-    def ended(self, number: int, facts: Finished) -> None:
+    def ended(self, number: int, facts: CallEnd) -> None:
         """Write down how a call ended. Its result may be given away when this has returned."""
         end = end_row(facts)
         with self._lock:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 _ELSEWHERE_NS = 24 * 3600 * 10**9
 
 
-class Owner(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """One process, told from every other: ids are used again, after a reboot above all."""
 
     pid: int
@@ -23,14 +23,16 @@ class Owner(NamedTuple):
     machine: str
 
 
-def this_process() -> Owner:
+def this_process() -> ProcessIdentity:
     """Return who is asking."""
     pid = os.getpid()
     began = _began(pid) or ""
-    return Owner(pid, began, *_surroundings())
+    return ProcessIdentity(pid, began, *_surroundings())
 
 
-def state_of(owner: Owner, started_ns: int) -> Literal["running", "interrupted", "elsewhere"]:
+def state_of(
+    owner: ProcessIdentity, started_ns: int
+) -> Literal["running", "interrupted", "elsewhere"]:
     """Tell what became of a call that has no end, by what became of its process."""
     boot, namespace, machine = _surroundings()
     if (owner.machine, owner.namespace) != (machine, namespace):
@@ -41,7 +43,7 @@ def state_of(owner: Owner, started_ns: int) -> Literal["running", "interrupted",
     return "running" if _lives(owner) else "interrupted"
 
 
-def _lives(owner: Owner) -> bool:
+def _lives(owner: ProcessIdentity) -> bool:
     if owner.began:
         return _began(owner.pid) == owner.began
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from skillpouch.journal.owners import Owner, state_of
+from skillpouch.journal.owners import ProcessIdentity, state_of
 from skillpouch.journal.records import END_COLUMNS, START_COLUMNS, Entry
 from skillpouch.journal.store import (
     FILE_NAME,
@@ -165,7 +165,7 @@ def _condition(query: Query) -> tuple[str, list[Any]]:
 def _entry(row: tuple[Any, ...]) -> Entry:
     number, *values = row[: len(_COLUMNS) + 1]
     facts = dict(zip(_COLUMNS, values, strict=True))
-    owner = Owner(*row[len(_COLUMNS) + 1 :])
+    owner = ProcessIdentity(*row[len(_COLUMNS) + 1 :])
     cut = bool(facts.pop("arguments_cut"))
     return Entry(
         **facts

@@ -11,7 +11,7 @@ from typing import Self
 from skillpouch.calls import ToolCall, interceptors
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.records import Finished, Started
+from skillpouch.journal.records import CallEnd, Started
 from skillpouch.journal.telemetry import SpanFacts, Telemetry, ToolSpan, tool_span
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import Captured, Stream, ToolResult
@@ -19,7 +19,7 @@ from skillpouch.secrets.redaction import Redactor
 from skillpouch.tools import Tool
 
 
-def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> Finished:
+def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> CallEnd:
     """Return the end of a call that ran; its result has no secrets any more.
 
     `output_bytes` is how much it wrote, where that is known better than from what was kept.
@@ -27,7 +27,7 @@ def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> 
     if output_bytes is None:
         kept = result.stdout + result.stderr
         output_bytes = len(kept.encode(errors="replace"))
-    return Finished(
+    return CallEnd(
         outcome=result.outcome,
         content=result.content,
         stderr=result.stderr,
@@ -41,7 +41,7 @@ def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> 
 
 def ending_of_error(
     error: BaseException, redactor: Redactor, *, duration_ms: float = 0.0
-) -> Finished:
+) -> CallEnd:
     """Return the end of a call that gave no result: denied, not started, or cancelled."""
     from asyncio import CancelledError
 
@@ -51,7 +51,7 @@ def ending_of_error(
         outcome = "cancelled"
     else:
         outcome = "not_started"
-    return Finished(
+    return CallEnd(
         outcome=outcome,  # type: ignore[arg-type]  # one of the three above
         content=redactor.text(str(error)),
         duration_ms=duration_ms,

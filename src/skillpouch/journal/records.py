@@ -31,7 +31,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class CallEnd:
     """How a call ended. `content` and `stderr` are whole, and without secrets."""
 
     outcome: Outcome | Literal["not_started"]
@@ -123,7 +123,7 @@ def start_row(facts: Started) -> Row:
     )
 
 
-def end_row(facts: Finished) -> Row:
+def end_row(facts: CallEnd) -> Row:
     """Return the values of END_COLUMNS."""
     return (
         time.time_ns(),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from skillpouch.environment import another_place
 from skillpouch.errors import SkillpouchError
-from skillpouch.journal.owners import Owner
+from skillpouch.journal.owners import ProcessIdentity
 from skillpouch.journal.records import END_COLUMNS, START_COLUMNS
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -178,7 +178,7 @@ def open_existing(directory: Path) -> sqlite3.Connection | None:
     return connection
 
 
-def add_owner(connection: sqlite3.Connection, owner: Owner) -> int:
+def add_owner(connection: sqlite3.Connection, owner: ProcessIdentity) -> int:
     """Put a process on record and return its number."""
     query = "INSERT INTO owners (pid, began, boot, namespace, machine) VALUES (?, ?, ?, ?, ?)"
     number = connection.execute(query, owner).lastrowid
@@ -311,7 +311,7 @@ def _carry_over(aside: Path, directory: Path) -> tuple[int, bool]:
             return 0, False
         with closing(source):
             source.text_factory = lambda raw: raw.decode(errors="replace")
-            owners = ("id", *Owner._fields)
+            owners = ("id", *ProcessIdentity._fields)
             _copy(source, target, "owners", owners)
             columns = _columns_of(source, ("id", *START_COLUMNS, *END_COLUMNS))
             complete = _copy(source, target, "calls", columns)

@@ -187,7 +187,7 @@ _MOST_PAGES = 100
 _MOST_WORDS = 3  # lines
 
 
-class Connection:
+class McpConnection:
     """Belongs to Skillpouch's own loop. A call that the server was lost under is not repeated."""
 
     def __init__(self, entry: McpEntry, workspace: Path) -> None:

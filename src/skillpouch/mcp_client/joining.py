@@ -18,7 +18,7 @@ from skillpouch.calls import ToolCall
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.mcp_client.configuration import McpAnswerError, McpToolNamesError
-from skillpouch.mcp_client.connection import Connection
+from skillpouch.mcp_client.connection import McpConnection
 from skillpouch.policy.project import McpAddress, McpEntry
 from skillpouch.results import Attachment, Captured, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking, run_on_thread
@@ -102,7 +102,7 @@ def has_usable_name(found: McpTool) -> bool:
     return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and clean(name.strip()) == name
 
 
-def tool_of(entry: McpEntry, found: McpTool, connection: Connection) -> Tool:
+def tool_of(entry: McpEntry, found: McpTool, connection: McpConnection) -> Tool:
     """Return one tool of a server; its hints may add to what a policy minds, never take away."""
     where = "at " + entry.runs.url if isinstance(entry.runs, McpAddress) else "started here"
     return Tool(
@@ -152,7 +152,7 @@ def _effects(entry: McpEntry, found: McpTool) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-async def _call(connection: Connection, name: str, call: ToolCall) -> ToolResult:
+async def _call(connection: McpConnection, name: str, call: ToolCall) -> ToolResult:
     started = time.monotonic()
     limit = call.limits.timeout_seconds
     try:
@@ -200,7 +200,7 @@ class McpServers:
     def __init__(self, manager: SkillManager, entries: Sequence[McpEntry]) -> None:
         self._manager = manager
         self._entries = tuple(entries)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         self.problems: dict[str, SkillpouchError] = {}
 
     async def join(self) -> None:
@@ -221,7 +221,7 @@ class McpServers:
                 self._manager.source.put(entry.skill, tools)
 
     async def _tools(self, entry: McpEntry, workspace: Path) -> list[Tool]:
-        connection = self._connections[entry.name] = Connection(entry, workspace)
+        connection = self._connections[entry.name] = McpConnection(entry, workspace)
         try:
             found = await connection.tools()
         except (SkillpouchError, MCPError) as error:

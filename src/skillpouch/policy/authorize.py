@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from skillpouch.calls import CONFINED, Access, Fetched, ToolCall
-from skillpouch.discovery.digest import Snapshot, snapshot_of
+from skillpouch.discovery.digest import FolderSnapshot, snapshot_of
 from skillpouch.errors import (
     CallDeniedError,
     SandboxUnavailableError,
@@ -178,7 +178,7 @@ class _Case:
     """One call before it is decided. `barred` says what nobody can approve."""
 
     tool: Tool
-    seen: Snapshot | None
+    seen: FolderSnapshot | None
     grant: Grant | None
     request: Request
     barred: tuple[str, ...] = ()

@@ -185,7 +185,7 @@ _PAST_ASCII = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class CommandWord:
     """`is_plain` when the shell makes exactly this of it, and not more words or others.
 
     `is_bare` when nothing in it is quoted: only then can it be a reserved word. `holds_text`
@@ -202,8 +202,8 @@ class Word:
 class SimpleCommand:
     """One command: its words, the texts it is fed, whether it writes files."""
 
-    words: list[Word] = field(default_factory=list)
-    fed: list[Word] = field(default_factory=list)
+    words: list[CommandWord] = field(default_factory=list)
+    fed: list[CommandWord] = field(default_factory=list)
     is_array: bool = False  # `a=(x y)`: values, nothing that runs
     writes: bool = False
 
@@ -213,7 +213,7 @@ class CommandText:
     """The commands of a text, in order; `is_single` when nothing parts or redirects."""
 
     commands: list[SimpleCommand] = field(default_factory=list)
-    functions: list[Word] = field(default_factory=list)
+    functions: list[CommandWord] = field(default_factory=list)
     is_single: bool = True
     is_doubtful: bool = False  # it cannot be read for certain
     passes_text: bool = False  # to a command, what another one prints
@@ -324,6 +324,6 @@ def _loop(command: SimpleCommand) -> int:
     return place if is_counted else 0
 
 
-def _is_number(word: Word, start: int = 0) -> bool:
+def _is_number(word: CommandWord, start: int = 0) -> bool:
     value = "".join(letter for letter in word.text[start:] if letter not in MARKS)
     return not word.holds_text and _NUMBER.fullmatch(value) is not None

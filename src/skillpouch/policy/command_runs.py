@@ -36,9 +36,9 @@ from skillpouch.policy.command_programs import (
     TAKING_CODE,
     WITH_SUBCOMMANDS,
     CommandText,
+    CommandWord,
     Runner,
     SimpleCommand,
-    Word,
     calculates_with_text,
 )
 from skillpouch.policy.command_words import read_command
@@ -146,7 +146,7 @@ class _Text:
         else:
             self._seen(command.fed)
 
-    def _behind_reserved(self, words: Sequence[Word]) -> Sequence[Word]:
+    def _behind_reserved(self, words: Sequence[CommandWord]) -> Sequence[CommandWord]:
         while words and words[0].is_bare and words[0].text in RESERVED:
             words = words[1:]
         if words and words[0].is_bare and words[0].text in ("for", "select", "case"):
@@ -159,12 +159,14 @@ class _Text:
             return self._behind_reserved(words[2:])
         return words
 
-    def _value(self, word: Word) -> None:
+    def _value(self, word: CommandWord) -> None:
         """Mind what goes into a variable: it may be run, or evaluated, wherever that is used."""
         self._doubt(any(sign in word.text for sign in _CODE))
         self._seen([word])
 
-    def _start(self, words: Sequence[Word], fed: Sequence[Word] = (), behind: int = 0) -> None:
+    def _start(
+        self, words: Sequence[CommandWord], fed: Sequence[CommandWord] = (), behind: int = 0
+    ) -> None:
         """Mind a command whose program is the first of these words, behind so many others."""
         self._doubt(behind > _LONGEST_CHAIN)
         if self._found.is_doubtful:
@@ -185,7 +187,7 @@ class _Text:
         elif not _is_data(name, rest):
             self._other(name, rest, fed)
 
-    def _evaluated(self, name: str, rest: Sequence[Word]) -> None:
+    def _evaluated(self, name: str, rest: Sequence[CommandWord]) -> None:
         """Mind words that bash itself evaluates, and the history that it may take words from."""
         if name in EVALUATING:
             self._doubt(any(map(is_code_in_name, rest)))
@@ -193,7 +195,7 @@ class _Text:
             self._doubt(_may_be_asked_for_name(name, rest))
         self._doubt(name == "set" and any("hist" in w.text or "H" in w.text for w in rest))
 
-    def _other(self, name: str, rest: Sequence[Word], fed: Sequence[Word]) -> None:
+    def _other(self, name: str, rest: Sequence[CommandWord], fed: Sequence[CommandWord]) -> None:
         if name not in ORDINARY:
             self._file(words=[])
             self._doubt(name in STARTING_SHELLS and (self._is_fed or bool(fed)))
@@ -204,18 +206,18 @@ class _Text:
             rest = rest[1:]
         self._seen([*rest, *fed])
 
-    def _seen(self, words: Sequence[Word]) -> None:
+    def _seen(self, words: Sequence[CommandWord]) -> None:
         """Mind names of programs that are written out in these words."""
         tokens = [token for word in words for token in _tokens(word.text)]
         written = tuple(token for token in map(_written, tokens) if token)
         self._found.candidates.append(Candidate(written, anywhere=True))
 
-    def _loose(self, words: Sequence[Word]) -> None:
+    def _loose(self, words: Sequence[CommandWord]) -> None:
         """Mind all words, as a program that nobody knows may run any of them."""
         tokens = tuple(token for word in words for token in _tokens(word.text))
         self._found.candidates.append(Candidate(tokens, anywhere=True))
 
-    def _given(self, name: str, words: Sequence[Word]) -> None:
+    def _given(self, name: str, words: Sequence[CommandWord]) -> None:
         """Mind a shell that a program is told to run, and text for one."""
         for place, word in enumerate(words):
             if _name(word) in SHELLS:
@@ -225,18 +227,18 @@ class _Text:
             if any(letter.isspace() for letter in word.text):
                 self._code(word)
 
-    def _file(self, words: Sequence[Word]) -> None:
+    def _file(self, words: Sequence[CommandWord]) -> None:
         """Mind a file of commands: one that this text may have written says what nobody reads."""
         self._doubt(self._wrote)
         self._doubt(any(_may_be_input(word.text) for word in words[:1]))
 
-    def _code(self, word: Word) -> None:
+    def _code(self, word: CommandWord) -> None:
         """Mind a word that is a text for a shell."""
         self._doubt(not MARKS.isdisjoint(word.text))
         inner = _Text(self._found, self._depth + 1, wrote=self._wrote)
         inner.read(word.text)
 
-    def _runner(self, name: str, rest: Sequence[Word], behind: int) -> None:
+    def _runner(self, name: str, rest: Sequence[CommandWord], behind: int) -> None:
         if name == "command" and rest and rest[0].text in ("-v", "-V"):
             return  # it only says where a program is
         inner = _behind_options(RUNNERS[name], rest)
@@ -252,7 +254,7 @@ class _Text:
                 words = tuple(word.text for word in inner)
                 self._found.candidates.append(Candidate((*words, SPLIT)))
 
-    def _shell(self, rest: Sequence[Word]) -> None:
+    def _shell(self, rest: Sequence[CommandWord]) -> None:
         has_code, names = False, 0  # a name stands behind each `o`: `-euo pipefail`
         for place, word in enumerate(rest):
             if names:
@@ -267,12 +269,12 @@ class _Text:
                 return
         self._doubt(True)  # what it is fed is what it runs
 
-    def _shell_option(self, word: Word) -> None:
+    def _shell_option(self, word: CommandWord) -> None:
         self._doubt(word.text.startswith("--") or not _SHELL_OPTION.match(word.text))
         if "i" in word.text or "l" in word.text:
             self._file(words=[])  # `.bashrc`, `.profile`
 
-    def _shell_runs(self, words: Sequence[Word], *, has_code: bool) -> None:
+    def _shell_runs(self, words: Sequence[CommandWord], *, has_code: bool) -> None:
         if has_code:
             self._code(words[0])
             self._seen(words[1:])
@@ -280,31 +282,31 @@ class _Text:
             self._doubt(words[0].text == "-" or _is_unknown(words[0]))
             self._file(words)
 
-    def _eval(self, rest: Sequence[Word]) -> None:
-        self._code(Word(" ".join(word.text for word in rest)))
+    def _eval(self, rest: Sequence[CommandWord]) -> None:
+        self._code(CommandWord(" ".join(word.text for word in rest)))
 
-    def _trap(self, rest: Sequence[Word]) -> None:
+    def _trap(self, rest: Sequence[CommandWord]) -> None:
         rest = [word for word in rest if word.text not in ("--", "-l", "-p", "-")]
         for word in rest[:1]:
             self._code(word)
 
-    def _source(self, rest: Sequence[Word]) -> None:
+    def _source(self, rest: Sequence[CommandWord]) -> None:
         self._doubt(any(_is_unknown(word) and "/" not in word.text for word in rest[:1]))
         self._file(rest)
 
-    def _declare(self, rest: Sequence[Word]) -> None:
+    def _declare(self, rest: Sequence[CommandWord]) -> None:
         for word in rest:
             self._doubt(not MARKS.isdisjoint(word.text.partition("=")[0]))
             # Another name for a variable, or one that is calculated whenever it is set.
             self._doubt(word.text[:1] in "-+" and not {"n", "i"}.isdisjoint(word.text))
             self._value(word)
 
-    def _mapfile(self, rest: Sequence[Word]) -> None:
+    def _mapfile(self, rest: Sequence[CommandWord]) -> None:
         options = [word.text for word in rest if word.text.startswith("-")]
         self._doubt(any(option != "-t" for option in options))
         self._doubt(any(not MARKS.isdisjoint(word.text) for word in rest))
 
-    def _find(self, rest: Sequence[Word]) -> None:
+    def _find(self, rest: Sequence[CommandWord]) -> None:
         places = [place for place, word in enumerate(rest) if word.text in FIND_RUNS]
         for place, end in pairwise([*places, len(rest)]):
             inner = [_found_file(word) for word in rest[place + 1 : end]]
@@ -319,7 +321,7 @@ class _Text:
             self._doubt(sum(map(_is_unknown, rest[:paths])) > 1)
             self._seen(rest)
 
-    def _git(self, rest: Sequence[Word]) -> None:
+    def _git(self, rest: Sequence[CommandWord]) -> None:
         while rest and rest[0].text in ("-C", "--no-pager", "-P"):
             rest = rest[2 if rest[0].text == "-C" else 1 :]
         if not rest or (rest[0].text in GIT_DATA and not _git_runs(rest)):
@@ -341,19 +343,19 @@ _SPECIAL = {
 }
 
 
-def is_code_in_name(word: Word) -> bool:
+def is_code_in_name(word: CommandWord) -> bool:
     """Tell whether a word, taken for the name of a variable, would run a command."""
     return "[" in word.text and any(sign in word.text for sign in _CODE)
 
 
-def _may_name(name: str, rest: Sequence[Word]) -> bool:
+def _may_name(name: str, rest: Sequence[CommandWord]) -> bool:
     """Tell whether a word that nobody knows may be taken for the name of a variable."""
     if name in ("printf", "test", "[", "[["):
         rest = rest if any(word.text.startswith("-v") for word in rest) else ()
     return name in DATA and any(not MARKS.isdisjoint(word.text) for word in rest)
 
 
-def _may_be_asked_for_name(name: str, rest: Sequence[Word]) -> bool:
+def _may_be_asked_for_name(name: str, rest: Sequence[CommandWord]) -> bool:
     """Tell whether words that nobody knows may be `-v` and a name: `test $a $b`."""
     rest = rest[1:] if rest and rest[0].text == "!" else rest
     rest = rest[:-1] if name == "[" else rest
@@ -361,7 +363,7 @@ def _may_be_asked_for_name(name: str, rest: Sequence[Word]) -> bool:
     return is_pair and all(map(_is_unknown, rest[:2]))
 
 
-def _may_be_option(word: Word) -> bool:
+def _may_be_option(word: CommandWord) -> bool:
     return _is_unknown(word) or (word.text[:1] == "-" and not MARKS.isdisjoint(word.text))
 
 
@@ -372,12 +374,12 @@ def _may_be_input(path: str) -> bool:
     return path.startswith(("/dev/", "/proc/")) or last.isdigit() or last == "stdin" or is_unknown
 
 
-def _is_unknown(word: Word) -> bool:
+def _is_unknown(word: CommandWord) -> bool:
     """Tell whether nothing is known of how a word begins."""
     return SPLIT in word.text or word.text[:1] in MARKS
 
 
-def _name(word: Word) -> str:
+def _name(word: CommandWord) -> str:
     return word.text.rpartition("/")[2]
 
 
@@ -396,22 +398,22 @@ def _writes(command: SimpleCommand) -> bool:
     return name in ("tee", "dd")
 
 
-def _is_data(name: str, rest: Sequence[Word]) -> bool:
+def _is_data(name: str, rest: Sequence[CommandWord]) -> bool:
     if name in DATA_UNLESS:
         unless = DATA_UNLESS[name]
         return not any(_may_be_option(word) or word.text.startswith(unless) for word in rest)
     return name in DATA
 
 
-def _git_runs(rest: Sequence[Word]) -> bool:
+def _git_runs(rest: Sequence[CommandWord]) -> bool:
     return any(word.text.startswith(("--exec", "--upload-pack", "-c")) for word in rest[1:])
 
 
-def _found_file(word: Word) -> Word:
-    return Word(word.text.replace("{}", ANY), is_plain=False) if "{}" in word.text else word
+def _found_file(word: CommandWord) -> CommandWord:
+    return CommandWord(word.text.replace("{}", ANY), is_plain=False) if "{}" in word.text else word
 
 
-def _behind_options(runner: Runner, words: Sequence[Word]) -> Sequence[Word] | None:
+def _behind_options(runner: Runner, words: Sequence[CommandWord]) -> Sequence[CommandWord] | None:
     """Return the words of the command that a runner runs; None when that cannot be told."""
     left = list(words)
     while left and left[0].text.startswith("-"):
@@ -442,7 +444,7 @@ def _option_words(runner: Runner, option: str) -> int | None:
     return 0
 
 
-def _takes_any_words(inner: Sequence[Word], options: Sequence[Word]) -> bool:
+def _takes_any_words(inner: Sequence[CommandWord], options: Sequence[CommandWord]) -> bool:
     """Tell whether a program is safe with words that nobody sees: those that `xargs` reads."""
     name = _name(inner[0])
     before = [word.text for word in options[: len(options) - len(inner)]]

@@ -9,7 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.policy.command_programs import ANY, ASSIGNMENT, EVALUATING, GLOB, MARKS, SPLIT, Word
+from skillpouch.policy.command_programs import (
+    ANY,
+    ASSIGNMENT,
+    EVALUATING,
+    GLOB,
+    MARKS,
+    SPLIT,
+    CommandWord,
+)
 from skillpouch.policy.command_runs import Candidate, is_code_in_name, what_may_run
 from skillpouch.policy.command_words import read_command
 from skillpouch.policy.conditions import text_of
@@ -59,7 +67,7 @@ class CommandTest:
             return False
         return self._is(read.commands[0].words)
 
-    def _is(self, words: Sequence[Word]) -> bool:
+    def _is(self, words: Sequence[CommandWord]) -> bool:
         """Tell whether a command is exactly what the pattern says."""
         is_whole = len(words) == len(self._words) or (
             self._goes_on and len(words) > len(self._words)
@@ -93,11 +101,11 @@ class CommandTest:
         return re.fullmatch(pattern, program, re.DOTALL) is not None
 
 
-def _fits(fits: Callable[[str], object], word: Word) -> bool:
+def _fits(fits: Callable[[str], object], word: CommandWord) -> bool:
     return bool(fits(word.text))
 
 
-def _is_evaluated(words: Sequence[Word]) -> bool:
+def _is_evaluated(words: Sequence[CommandWord]) -> bool:
     # Bash evaluates the name `x[$(rm y)]` that such a word gives to it, quoted or not.
     return words[0].text in EVALUATING and any(map(is_code_in_name, words[1:]))
 

@@ -15,8 +15,8 @@ from skillpouch.policy.command_programs import (
     MARKS,
     SPLIT,
     CommandText,
+    CommandWord,
     SimpleCommand,
-    Word,
     decoded,
 )
 
@@ -323,7 +323,7 @@ class _Reader:
             self._found.evaluated += [part for each in found for part in (*each[1:],) if part]
             self._found.evaluated += [f"${each[0]}" for each in found if each[0]]
             if _HELD_TEXT.search(text):
-                self._command.fed.append(Word(text, is_plain=False))
+                self._command.fed.append(CommandWord(text, is_plain=False))
         self._add(SPLIT if _SEVERAL.search(text) else mark, is_plain=False)
         is_number = is_calculated or text in ("#", "?", "$", "!") or text.startswith("{#")
         self._holds_text |= not is_number
@@ -371,11 +371,11 @@ class _Reader:
         inside = re.sub(r"\\([\\$`])", r"\1", inside)
         _Reader(inside, self._found, depth=self._depth + 1).read()
 
-    def _word(self) -> Word | None:
+    def _word(self) -> CommandWord | None:
         if self._pieces is None:
             return None
         text = _without_own_marks("".join(self._pieces))
-        return Word(text, self._is_plain, self._is_bare, self._holds_text)
+        return CommandWord(text, self._is_plain, self._is_bare, self._holds_text)
 
     def _forget_word(self) -> None:
         self._pieces, self._is_plain, self._is_bare = None, True, True
@@ -400,7 +400,7 @@ class _Reader:
             self._has_case |= word.text == "case"
             self._command.words.append(word)
 
-    def _begin_heredoc(self, word: Word, sign: str) -> None:
+    def _begin_heredoc(self, word: CommandWord, sign: str) -> None:
         # Bash expands nothing in a delimiter: what looks like that is not worth reading.
         self._found.is_doubtful |= not word.is_plain or "\n" in word.text
         # `[[ a =~ (<<b) ]]` has none.
@@ -430,7 +430,7 @@ class _Reader:
 
     def _feed(self, heredoc: _Heredoc, body: str) -> None:
         if heredoc.is_literal:
-            heredoc.command.fed.append(Word(body, is_bare=False))
+            heredoc.command.fed.append(CommandWord(body, is_bare=False))
             return
         # A line that goes on in the next one may hide where the document ends.
         self._found.is_doubtful |= "\\\n" in body or self._depth >= _DEEPEST
@@ -468,5 +468,5 @@ def _without_own_marks(text: str) -> str:
     return text.translate(_SIGNS)
 
 
-def _is_stream(sign: str, word: Word) -> bool:
+def _is_stream(sign: str, word: CommandWord) -> bool:
     return sign == ">&" and (word.text.isdigit() or word.text == "-")

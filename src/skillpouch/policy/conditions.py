@@ -195,7 +195,7 @@ _PLAIN = (str, int, float, bool)
 UNREADABLE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Filled(dict[str, Any]):
+class FilledArguments(dict[str, Any]):
     """Arguments with the defaults of those that were left out; `given` are those that were not."""
 
     def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -233,7 +233,7 @@ class Condition:
         value = arguments.get(path[0])
         if len(path) == 1 and type(value) in _PLAIN and not isinstance(test, Present | Absent):
             return test.holds(value, cautious=cautious)
-        if isinstance(test, Present | Absent) and isinstance(arguments, Filled):
+        if isinstance(test, Present | Absent) and isinstance(arguments, FilledArguments):
             arguments = arguments.given
         found = _found(arguments, path)
         if found is None:
@@ -305,7 +305,7 @@ def readings(call: ToolCall) -> Iterator[Mapping[str, Any]]:
     yield arguments
     filled = _defaults(call.tool.input_schema, arguments)
     if filled:
-        yield Filled(arguments, filled)
+        yield FilledArguments(arguments, filled)
     if call.stdin is not None and _takes_input_for_arguments(call):
         yield _input(call)
 

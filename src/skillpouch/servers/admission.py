@@ -20,9 +20,9 @@ class Admission:
         self.waiting = 0
         self.is_stopping = False
 
-    def admitted(self) -> "Place":
+    def admitted(self) -> "AdmissionSlot":
         """Wait for a place and hold it, in `async with`."""
-        return Place(self)
+        return AdmissionSlot(self)
 
     async def enter(self) -> None:
         """Wait for a place.
@@ -66,7 +66,7 @@ class Admission:
         return True
 
 
-class Place:
+class AdmissionSlot:
     """One place while it is held: entered and left in every call, and so no generator."""
 
     __slots__ = ("_admission",)

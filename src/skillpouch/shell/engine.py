@@ -12,7 +12,7 @@ from skillpouch.shell.worker.protocol import Done, OnCommand, OnText, ScriptRequ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ScriptJob:
     """An order, who answers its commands, and who hears what it prints, on whatever thread."""
 
     order: ScriptRequest
@@ -28,7 +28,7 @@ class ShellEngine(Protocol):
     the engine is gone: what it printed before has been heard.
     """
 
-    async def run(self, job: Job) -> Done: ...
+    async def run(self, job: ScriptJob) -> Done: ...
 
     async def analyze(self, script: str) -> Mapping[str, Any]: ...
 

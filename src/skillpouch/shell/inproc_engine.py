@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from skillpouch.runtime.extras import require_extra
 from skillpouch.runtime.idle_threads import run_in_idle_thread
-from skillpouch.shell.engine import Job
+from skillpouch.shell.engine import ScriptJob
 from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done
 
 Value = TypeVar("Value")
@@ -39,7 +39,7 @@ class InprocEngine:
     def __init__(self) -> None:
         require_extra("bash")
 
-    async def run(self, job: Job) -> Done:
+    async def run(self, job: ScriptJob) -> Done:
         # Here, because it imports the engine, which is an extra.
         from skillpouch.shell.worker.script import Immediate, run_script
 

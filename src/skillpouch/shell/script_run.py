@@ -13,7 +13,7 @@ from typing import Any
 
 from skillpouch.runtime.timers import PausableTimer
 from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
-from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, Job, ShellEngine
+from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, ScriptJob, ShellEngine
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.own_commands import STUBS, ResultBox, discovered, help_for
 from skillpouch.shell.pmap import run_pmap
@@ -166,7 +166,7 @@ class ScriptRun:
     async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:
         """Run the script until it ends, or somebody or something ends it: then None."""
         order = await self._order(script)
-        job = Job(
+        job = ScriptJob(
             order=order,
             on_command=self._answer,
             on_text=self._hear,

@@ -31,7 +31,7 @@ from skillpouch.tools import Hosted, Tool
 
 if TYPE_CHECKING:
     from skillpouch.executor import ToolExecutor
-    from skillpouch.shell.skill_commands import SkillTools
+    from skillpouch.shell.skill_commands import CommandSource
 
 _DESCRIBED_TOKENS = 2_000
 _INPUT_SCHEMA: dict[str, Any] = {
@@ -86,7 +86,7 @@ class ScriptedTool(Shared):
     @classmethod
     def over(
         cls,
-        tools: "SkillTools | ToolExecutor",
+        tools: "CommandSource | ToolExecutor",
         *,
         name: str = "script",
         short_description: str = "",

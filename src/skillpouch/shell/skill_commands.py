@@ -98,7 +98,7 @@ _log = logging.getLogger(__name__)
 
 
 @runtime_checkable
-class SkillTools(Protocol):
+class CommandSource(Protocol):
     """Whose tools are to be commands: a SkillManager, or one session."""
 
     @property
@@ -108,7 +108,7 @@ class SkillTools(Protocol):
     def list_skills(self) -> list[Skill]: ...
 
 
-def skill_toolbox(owner: SkillTools | ToolExecutor) -> Toolbox:
+def skill_toolbox(owner: CommandSource | ToolExecutor) -> Toolbox:
     """Return the tools of somebody; built-in ones, where there are any, are called `pouch.read` ….
 
     The shell's own `read`, `grep` and `ls` stay what they are.
@@ -116,7 +116,7 @@ def skill_toolbox(owner: SkillTools | ToolExecutor) -> Toolbox:
     if isinstance(owner, ToolExecutor):
         commands = _Commands(owner)
         return Toolbox(offered=commands.offered, executor=owner, tool=commands.tool, changes=True)
-    if not isinstance(owner, SkillTools):
+    if not isinstance(owner, CommandSource):
         raise TypeError(f"{type(owner).__name__} is not a manager, executor or session")
     commands = _Commands(owner)
     return Toolbox(
@@ -131,7 +131,7 @@ def skill_toolbox(owner: SkillTools | ToolExecutor) -> Toolbox:
 class _Commands:
     """The commands of a source, made anew when it has changed."""
 
-    def __init__(self, owner: SkillTools | ToolExecutor) -> None:
+    def __init__(self, owner: CommandSource | ToolExecutor) -> None:
         self._owner = owner
         self._made: tuple[object, dict[str, ToolDef], dict[str, Tool]] | None = None
 
@@ -177,6 +177,6 @@ def _definition(name: str, tool: Tool) -> ToolDef:
     )
 
 
-def _folders(owner: SkillTools, script: str) -> Folders:
+def _folders(owner: CommandSource, script: str) -> Folders:
     skills = wanted(script, owner.list_skills())
     return {PLACE: files_of(skills)} if skills else {}

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from skillpouch.shell.engine import Crash, EngineCrashedError, Job
+from skillpouch.shell.engine import Crash, EngineCrashedError, ScriptJob
 from skillpouch.shell.worker.frames import FrameError
 from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES, Worker, Workers
@@ -19,7 +19,7 @@ class WorkerEngine:
         self._workers = Workers(memory_bytes)
         self.protections: Mapping[str, str] = {"process": "worker"}
 
-    async def run(self, job: Job) -> Done:
+    async def run(self, job: ScriptJob) -> Done:
         """Run a script; when this returns or raises, nothing of it is running."""
         talk = _Talk(self._workers.take(), job)
         done: Done = await self._held(talk, {"type": "run", **job.order.packed()})
@@ -27,7 +27,9 @@ class WorkerEngine:
 
     async def analyze(self, script: str) -> Mapping[str, Any]:
         """Read a script in a worker, too: to read a hostile one may crash the engine."""
-        job = Job(order=ScriptRequest(script), on_command=_nobody, on_text=lambda _out, _err: None)
+        job = ScriptJob(
+            order=ScriptRequest(script), on_command=_nobody, on_text=lambda _out, _err: None
+        )
         talk = _Talk(self._workers.take(), job)
         found: dict[str, Any] = await self._held(talk, {"type": "analyze", "script": script})
         return found
@@ -56,7 +58,7 @@ class WorkerEngine:
 class _Talk:
     """One order and all that is said until its end. The worker is taken for hostile."""
 
-    def __init__(self, worker: Worker, job: Job) -> None:
+    def __init__(self, worker: Worker, job: ScriptJob) -> None:
         self.worker = worker
         self._job = job
         self._names = set(job.order.commands)

@@ -22,13 +22,13 @@ Action = Literal[
 # Named tuples, because every plan is made again, from the index, at every start.
 
 
-class Word(NamedTuple):
+class FixedWord(NamedTuple):
     """A word that is always there, such as the name of a sub-command."""
 
     text: str
 
 
-class Argument(NamedTuple):
+class ArgvArgument(NamedTuple):
     """One property of the input schema and the words it turns into.
 
     `flag` is None for a positional. `off_flag` is what says no (`--no-color`). `after_dashes`
@@ -44,7 +44,7 @@ class Argument(NamedTuple):
     after_dashes: bool = False
 
 
-ArgvPlan = tuple[Word | Argument, ...]
+ArgvPlan = tuple[FixedWord | ArgvArgument, ...]
 
 _SWITCHES = ("store_true", "store_false", "store_const", "append_const", "boolean_optional")
 
@@ -71,9 +71,9 @@ def words(
     positional that would take the place of one that is not given and has no default.
     """
     result: list[str] = []
-    level: list[Argument] = []
+    level: list[ArgvArgument] = []
     for part in plan:
-        if isinstance(part, Word):
+        if isinstance(part, FixedWord):
             filled = _filled(level, arguments, defaults)
             result += [*_level(level, filled, before_word=True), part.text]
             level = []
@@ -87,7 +87,7 @@ def words(
 
 
 def _filled(
-    level: Sequence[Argument], arguments: Mapping[str, Any], defaults: Defaults
+    level: Sequence[ArgvArgument], arguments: Mapping[str, Any], defaults: Defaults
 ) -> Mapping[str, Any]:
     """Return arguments in which no positional is missing before one that would take its place."""
     positionals = [one for one in level if not one.flag]
@@ -110,7 +110,9 @@ def _filled(
     return filled
 
 
-def _leaves_gap(missing: Argument, later: Sequence[Argument], arguments: Mapping[str, Any]) -> bool:
+def _leaves_gap(
+    missing: ArgvArgument, later: Sequence[ArgvArgument], arguments: Mapping[str, Any]
+) -> bool:
     """Tell whether a word that is meant for a later positional would be taken for this one."""
     if missing.nargs in ("*", "..."):
         return False
@@ -121,7 +123,7 @@ def _leaves_gap(missing: Argument, later: Sequence[Argument], arguments: Mapping
 
 
 def _level(
-    level: Sequence[Argument], arguments: Mapping[str, Any], *, before_word: bool
+    level: Sequence[ArgvArgument], arguments: Mapping[str, Any], *, before_word: bool
 ) -> list[str]:
     """Return flags, then positionals: what belongs to one (sub-)command."""
     given = [argument for argument in level if argument.name in arguments]
@@ -140,11 +142,11 @@ def _level(
     return result + tail
 
 
-def _is_open(argument: Argument) -> bool:
+def _is_open(argument: ArgvArgument) -> bool:
     return argument.nargs in ("*", "+", "?", "...")
 
 
-def _flag_words(argument: Argument, value: Any) -> list[str]:
+def _flag_words(argument: ArgvArgument, value: Any) -> list[str]:
     flag = argument.flag or ""
     if argument.action in _SWITCHES:
         return _switch_words(argument, value)
@@ -158,7 +160,7 @@ def _flag_words(argument: Argument, value: Any) -> list[str]:
     return _one_flag(argument, value)
 
 
-def _switch_words(argument: Argument, value: Any) -> list[str]:
+def _switch_words(argument: ArgvArgument, value: Any) -> list[str]:
     flag = argument.flag
     if argument.action == "store_false":
         flag = flag if value is False else None
@@ -167,7 +169,7 @@ def _switch_words(argument: Argument, value: Any) -> list[str]:
     return [flag] if flag else []
 
 
-def _one_flag(argument: Argument, value: Any) -> list[str]:
+def _one_flag(argument: ArgvArgument, value: Any) -> list[str]:
     """Return one occurrence of a flag with its value or values."""
     flag = argument.flag or ""
     if argument.nargs is None:
@@ -190,7 +192,7 @@ def _with_value(flag: str, text: str) -> list[str]:
     return [flag + text] if is_short else [f"{flag}={text}"]
 
 
-def _undashed(argument: Argument, text: str) -> str:
+def _undashed(argument: ArgvArgument, text: str) -> str:
     if text.startswith("-") and text != "-" and not _NEGATIVE_NUMBER.fullmatch(text):
         raise ValueError(
             f"{argument.name}: {text!r} starts with '-' and would be taken for a flag; "
@@ -200,7 +202,7 @@ def _undashed(argument: Argument, text: str) -> str:
 
 
 def _positional_words(
-    positionals: Sequence[Argument], arguments: Mapping[str, Any], *, after_open: bool
+    positionals: Sequence[ArgvArgument], arguments: Mapping[str, Any], *, after_open: bool
 ) -> Iterator[str]:
     guarded = False
     seen = False
@@ -217,7 +219,7 @@ def _positional_words(
         yield from texts
 
 
-def _is_list(argument: Argument) -> bool:
+def _is_list(argument: ArgvArgument) -> bool:
     return argument.nargs is not None and argument.nargs != "?"
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.blanked import blanked_ruby
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature, first_paragraph
@@ -93,7 +93,7 @@ def _read_option(call: _Call) -> Planned | None:
     if call.choices:
         schema["enum"] = list(call.choices)
     is_optional = value.strip(" =").startswith("[")
-    argument = Argument(name=name, flag=flag, nargs="?" if is_optional else None)
+    argument = ArgvArgument(name=name, flag=flag, nargs="?" if is_optional else None)
     return Planned(argument, schema | described)
 
 
@@ -107,9 +107,9 @@ def _read_switch(name: str, flag: str, described: JsonSchema, *, negatable: bool
     schema = {"type": "boolean"} | described
     if negatable:
         off_flag = flag.replace("--", "--no-", 1)
-        argument = Argument(name=name, flag=flag, action="boolean_optional", off_flag=off_flag)
+        argument = ArgvArgument(name=name, flag=flag, action="boolean_optional", off_flag=off_flag)
         return Planned(argument, schema)
-    return Planned(Argument(name=name, flag=flag, action="store_true"), schema)
+    return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
 
 
 def _rest(code: str, names: list[str]) -> list[Planned]:
@@ -118,7 +118,7 @@ def _rest(code: str, names: list[str]) -> list[Planned]:
     if not looks or "args" in names:
         return []
     words: JsonSchema = {"type": "array", "items": {"type": "string"}}
-    return [Planned(Argument(name="args", nargs="*", after_dashes=True), words)]
+    return [Planned(ArgvArgument(name="args", nargs="*", after_dashes=True), words)]
 
 
 _LONGEST = 120_000  # only the beginning of anything longer is read

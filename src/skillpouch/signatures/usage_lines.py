@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from skillpouch.signatures.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
 from skillpouch.signatures.signature import Interface, JsonSchema
 
 _MOST_LINES = 5
@@ -63,7 +63,7 @@ def usage_fits(line: str, plan: ArgvPlan, script: str) -> str:
     if position is None or _takes_anything(plan):
         return ""
     given = list(_arguments(words[position + 1 :]))
-    if any(isinstance(part, Word) and part.text not in given for part in plan):
+    if any(isinstance(part, FixedWord) and part.text not in given for part in plan):
         return ""  # the line shows another sub-command
     known = _flags(plan)
     for word in given:
@@ -143,7 +143,7 @@ def _arguments(words: list[str]) -> Iterator[str]:
 
 def _takes_anything(plan: ArgvPlan) -> bool:
     return any(
-        isinstance(part, Argument)
+        isinstance(part, ArgvArgument)
         and part.flag is None
         and (part.nargs == "..." or (part.nargs == "*" and not part.after_dashes))
         for part in plan
@@ -151,7 +151,7 @@ def _takes_anything(plan: ArgvPlan) -> bool:
 
 
 def _flags(plan: ArgvPlan) -> set[str]:
-    arguments = [part for part in plan if isinstance(part, Argument)]
+    arguments = [part for part in plan if isinstance(part, ArgvArgument)]
     return {flag for part in arguments for flag in (part.flag, part.off_flag) if flag}
 
 
@@ -182,7 +182,7 @@ def own_usage(text: str, filename: str = "") -> str:
 class Planned(NamedTuple):
     """An argument of a command line with the schema of its value."""
 
-    argument: Argument
+    argument: ArgvArgument
     schema: JsonSchema
     required: bool = False
 
@@ -195,7 +195,7 @@ def argument_list(description: str, usage: str = "") -> Interface:
     words: JsonSchema = {"type": "array", "items": {"type": "string"}}
     if usage:
         words["description"] = f"Command-line arguments; usage: {usage}"
-    return planned(description, [Planned(Argument(name="args", nargs="*"), words)])
+    return planned(description, [Planned(ArgvArgument(name="args", nargs="*"), words)])
 
 
 def planned(description: str, arguments: Iterable[Planned]) -> Interface:

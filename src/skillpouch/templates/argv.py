@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from skillpouch.templates.parts import (
-    Argument,
-    Filled,
+    ArgumentReference,
+    FilledPart,
     FillError,
     Part,
     Parts,
@@ -93,10 +93,10 @@ class _Word:
     follows_dashes: bool = False
 
     @property
-    def alone(self) -> Argument | None:
+    def alone(self) -> ArgumentReference | None:
         """The argument that is the whole word, if one is."""
         only = self.parts[0] if len(self.parts) == 1 else None
-        return only if isinstance(only, Argument) else None
+        return only if isinstance(only, ArgumentReference) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class ArgvTemplate:
         texts = list(filled(word.parts, arguments, {}))
         return [self._checked(word, texts, texts[0] if texts else None)]
 
-    def _checked(self, word: _Word, texts: list[Filled], first: Filled | None) -> str:
+    def _checked(self, word: _Word, texts: list[FilledPart], first: FilledPart | None) -> str:
         for one in texts:
             refuse_characters(one, _NUL, _NO_NUL)
         text = "".join(one.text for one in texts)
@@ -156,9 +156,9 @@ class ArgvTemplate:
             self._refuse_flag(first, text)
         return text
 
-    def _refuse_flag(self, first: Filled, text: str) -> None:
+    def _refuse_flag(self, first: FilledPart, text: str) -> None:
         """Refuse a value that would be read as a flag. A lone `-` and a number are none."""
-        if not isinstance(first.part, Argument) or not text.startswith("-") or text == "-":
+        if not isinstance(first.part, ArgumentReference) or not text.startswith("-") or text == "-":
             return
         name = first.part.name
         if name in self.dashed or isinstance(first.value, int | float):

@@ -7,7 +7,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from skillpouch.templates.parts import (
-    Argument,
+    ArgumentReference,
     Parts,
     TemplateError,
     Variable,
@@ -59,7 +59,7 @@ def encoded(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, st
     """Return parts with their values percent-encoded, and the template's own text as it is."""
     return "".join(
         quote(one.text, safe="", errors="strict")
-        if isinstance(one.part, Argument | Variable)
+        if isinstance(one.part, ArgumentReference | Variable)
         else one.text
         for one in filled(parts, arguments, secrets)
     )
@@ -68,7 +68,9 @@ def encoded(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, st
 def _one_by_one(pair: Parts, arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the arguments once for each item of a list that is the whole value of a pair."""
     value = pair[-1] if pair else ""
-    if not isinstance(value, Argument) or not isinstance(arguments[value.name], list | tuple):
+    if not isinstance(value, ArgumentReference) or not isinstance(
+        arguments[value.name], list | tuple
+    ):
         return [arguments]
     before = pair[:-1]
     if len(before) != 1 or not isinstance(before[0], str) or not before[0].endswith("="):
@@ -121,6 +123,6 @@ class TextTemplate:
         given = tuple(
             part
             for part in self.parts
-            if not isinstance(part, Argument) or arguments.get(part.name) is not None
+            if not isinstance(part, ArgumentReference) or arguments.get(part.name) is not None
         )
         return "".join(one.text for one in filled(given, arguments, secrets))

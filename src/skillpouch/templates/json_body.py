@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from skillpouch.templates.parts import (
-    Argument,
+    ArgumentReference,
     FillError,
     Parts,
     TemplateError,
@@ -110,7 +110,7 @@ def _filled(value: Any, arguments: Mapping[str, Any], secrets: Mapping[str, str]
 
 def _leaf(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Any:
     only = parts[0] if len(parts) == 1 else None
-    if isinstance(only, Argument):
+    if isinstance(only, ArgumentReference):
         return arguments.get(only.name, _NOTHING)
     if is_left_out(parts, arguments):
         return _NOTHING

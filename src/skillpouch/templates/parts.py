@@ -61,7 +61,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _EXACT = 1e15  # whole numbers below are exact as floats
 
 
-class Argument(NamedTuple):
+class ArgumentReference(NamedTuple):
     name: str
 
 
@@ -69,7 +69,7 @@ class Variable(NamedTuple):
     name: str
 
 
-Part = str | Argument | Variable
+Part = str | ArgumentReference | Variable
 Parts = tuple[Part, ...]
 
 
@@ -84,7 +84,7 @@ def parse_parts(text: str, start: int = 0) -> Parts:
     return joined((*found, text[done:]))
 
 
-def parse_place(text: str, position: int) -> Argument | Variable:
+def parse_place(text: str, position: int) -> ArgumentReference | Variable:
     """Read `${name}` or `${env:NAME}`; raise TemplateError for what is neither."""
     if not text.endswith("}"):
         raise TemplateError("a `${` that is never closed", position, hint=_LITERAL)
@@ -93,7 +93,7 @@ def parse_place(text: str, position: int) -> Argument | Variable:
     if colon and kind == "env" and _VARIABLE.match(name):
         return Variable(name)
     if not colon and _NAME.match(inside):
-        return Argument(inside)
+        return ArgumentReference(inside)
     reason = f"`{text:.60}` is neither ${{name}} nor ${{env:NAME}}"
     raise TemplateError(reason, position, hint=_LITERAL)
 
@@ -112,7 +112,7 @@ def joined(parts: Iterable[Part]) -> Parts:
 
 def names_in(parts: Iterable[Part]) -> frozenset[str]:
     """Return the arguments that parts mention."""
-    return frozenset(part.name for part in parts if isinstance(part, Argument))
+    return frozenset(part.name for part in parts if isinstance(part, ArgumentReference))
 
 
 def variables_in(parts: Iterable[Part]) -> frozenset[str]:
@@ -134,7 +134,7 @@ def is_left_out(parts: Parts, arguments: Mapping[str, Any]) -> bool:
     return bool(missing)
 
 
-class Filled(NamedTuple):
+class FilledPart(NamedTuple):
     """A part with its value: `text` is what goes in its place."""
 
     part: Part
@@ -144,25 +144,25 @@ class Filled(NamedTuple):
 
 def filled(
     parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]
-) -> Iterator[Filled]:
+) -> Iterator[FilledPart]:
     """Return each part with its text, in one pass: what a value holds is never looked at again."""
     for part in parts:
         if isinstance(part, str):
-            yield Filled(part, part)
-        elif isinstance(part, Argument):
+            yield FilledPart(part, part)
+        elif isinstance(part, ArgumentReference):
             yield fill_one(part, arguments[part.name])
         else:
-            yield Filled(part, secret(part.name, secrets))
+            yield FilledPart(part, secret(part.name, secrets))
 
 
-def fill_one(part: Argument, value: Any) -> Filled:
+def fill_one(part: ArgumentReference, value: Any) -> FilledPart:
     """Return an argument with its text; raise FillError when it is no text at all."""
     text = text_of(value)
     try:
         text.encode()
     except UnicodeEncodeError:
         raise FillError(part.name, "it holds a lone surrogate, which is not text") from None
-    return Filled(part, text, value)
+    return FilledPart(part, text, value)
 
 
 def secret(name: str, secrets: Mapping[str, str]) -> str:
@@ -184,7 +184,7 @@ def text_of(value: Any) -> str:
     return _encode(value)
 
 
-def refuse_characters(one: Filled, forbidden: re.Pattern[str], reason: str) -> None:
+def refuse_characters(one: FilledPart, forbidden: re.Pattern[str], reason: str) -> None:
     """Raise FillError when a value holds what cannot stand in its place."""
     if not isinstance(one.part, str) and forbidden.search(one.text):
         raise FillError(one.part.name, reason, is_variable=isinstance(one.part, Variable))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
-from skillpouch.discovery.digest import Entry, Manifest
+from skillpouch.discovery.digest import DigestEntry, Manifest
 from skillpouch.environment import home_directory
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import covers_host
@@ -275,10 +275,10 @@ def _manifest(files: Mapping[str, Any]) -> Manifest:
     return {path: _entry(line) for path, line in files.items()}
 
 
-def _entry(line: Any) -> Entry:
+def _entry(line: Any) -> DigestEntry:
     if not isinstance(line, str):
         raise ValueError("a file is not described by text")  # noqa: TRY004 - it is not a caller's
     kind, mode, content = line.split(" ", 2)
-    if kind not in get_args(Entry.__annotations__["kind"]):
+    if kind not in get_args(DigestEntry.__annotations__["kind"]):
         raise ValueError(f"a file of kind {kind!r:.20}")
-    return Entry(kind, int(mode, 8), content)  # type: ignore[arg-type]  # just looked at
+    return DigestEntry(kind, int(mode, 8), content)  # type: ignore[arg-type]  # just looked at

@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from skillpouch.discovery.digest import Snapshot, snapshot_of
+from skillpouch.discovery.digest import FolderSnapshot, snapshot_of
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import another_place, state_directory
 from skillpouch.needs import Need
@@ -285,7 +285,7 @@ class Grants:
         *,
         by: str = "",
         tools: Iterable[str] = (),
-        seen: Snapshot | None = None,
+        seen: FolderSnapshot | None = None,
     ) -> Grant:
         """Grant needs to a skill, beside what the same content was granted before.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from skillpouch.discovery.digest import Entry, Manifest, Snapshot, snapshot_of
+from skillpouch.discovery.digest import DigestEntry, FolderSnapshot, Manifest, snapshot_of
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
@@ -20,7 +20,7 @@ from skillpouch.trust.requested_packages import package_needs, propose_packages
 _MOST_NAMED = 3
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """One path that is not what it was. `detail` says how, where a word does not: `644 → 755`."""
 
     path: str
@@ -28,14 +28,14 @@ class Change(NamedTuple):
     detail: str = ""
 
 
-def changes_between(before: Manifest, after: Manifest) -> tuple[Change, ...]:
+def changes_between(before: Manifest, after: Manifest) -> tuple[PathChange, ...]:
     """Return every difference, in order of path."""
     paths = sorted(before.keys() | after.keys())
     found = (_change(path, before.get(path), after.get(path)) for path in paths)
     return tuple(change for change in found if change is not None)
 
 
-def in_short(changes: Sequence[Change]) -> str:
+def in_short(changes: Sequence[PathChange]) -> str:
     """Say in a few words what changed: the first files by name, the rest by number."""
     if not changes:
         return "its files changed since"
@@ -45,25 +45,25 @@ def in_short(changes: Sequence[Change]) -> str:
     return f"{', '.join(named)}{others} changed since"
 
 
-def _change(path: str, before: Entry | None, after: Entry | None) -> Change | None:
+def _change(path: str, before: DigestEntry | None, after: DigestEntry | None) -> PathChange | None:
     if before == after:
         return None
     if before is None or after is None:
         there = before or after
         assert there is not None
         detail = "" if there.kind == "file" else _named(there)
-        return Change(path, "added" if before is None else "removed", detail)
+        return PathChange(path, "added" if before is None else "removed", detail)
     if before.kind != after.kind:
-        return Change(path, "changed", f"{before.kind} → {_named(after)}")
+        return PathChange(path, "changed", f"{before.kind} → {_named(after)}")
     if before.content == after.content:
-        return Change(path, "mode", f"{before.mode:o} → {after.mode:o}")
+        return PathChange(path, "mode", f"{before.mode:o} → {after.mode:o}")
     if after.kind == "link":
-        return Change(path, "link", f"{before.content} → {after.content}")
+        return PathChange(path, "link", f"{before.content} → {after.content}")
     mode = "" if before.mode == after.mode else f"mode {before.mode:o} → {after.mode:o}"
-    return Change(path, "changed", mode)
+    return PathChange(path, "changed", mode)
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: DigestEntry) -> str:
     return f"link to {entry.content}" if entry.kind == "link" else entry.kind
 
 
@@ -76,7 +76,7 @@ class Review:
     """
 
     skill: Skill
-    seen: Snapshot
+    seen: FolderSnapshot
     asks: tuple[Need, ...]
     proposals: tuple[Proposal, ...]
     last: Grant | None
@@ -92,7 +92,7 @@ class Review:
         return missing(self.asks, self.grant)
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[PathChange, ...]:
         """What changed since the last grant; nothing when it was too much to be kept."""
         if self.last is None or not self.last.manifest:
             return ()
@@ -132,7 +132,7 @@ def reason_against(need: Need) -> str:
     return ""
 
 
-def _leads_out(home: str, seen: Snapshot) -> tuple[str, ...]:
+def _leads_out(home: str, seen: FolderSnapshot) -> tuple[str, ...]:
     real = os.path.realpath(home)
     links = [path for path, entry in seen.manifest.items() if entry.kind == "link"]
     targets = {path: os.path.realpath(f"{home}/{path}") for path in sorted(links)}

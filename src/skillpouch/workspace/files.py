@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillpouch.errors import ToolFaultError, nearest
-from skillpouch.untrusted_files import Place, find_place
+from skillpouch.untrusted_files import ResolvedPath, find_place
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -115,7 +115,7 @@ class WorkspaceFiles:
             return Written(path=place.relative, size=size, created=created, stamp=stamp)
 
     @contextmanager
-    def _writing(self, path: str) -> Iterator[Place]:
+    def _writing(self, path: str) -> Iterator[ResolvedPath]:
         with find_place(self.root, path) as place:
             self._refuse_read_only(place, path)
             made: list[int] = []
@@ -128,7 +128,7 @@ class WorkspaceFiles:
                 for folder in made:
                     os.close(folder)
 
-    def _refuse_read_only(self, place: Place, path: str) -> None:
+    def _refuse_read_only(self, place: ResolvedPath, path: str) -> None:
         real = f"{place.relative}/"
         for folder in self._read_only:
             if folder == "." or real.startswith(f"{folder}/"):
@@ -136,7 +136,7 @@ class WorkspaceFiles:
                 raise ToolFaultError("denied", f"{path!r} is read-only for tools", hint=hint)
 
 
-def not_found(place: Place, path: str) -> ToolFaultError:
+def not_found(place: ResolvedPath, path: str) -> ToolFaultError:
     """Say that nothing is there, and which name was probably meant."""
     missing = place.missing[0] if place.missing else place.name
     meant = nearest(missing, names_in(place.folder))
@@ -163,7 +163,7 @@ def changed(path: str) -> ToolFaultError:
     return ToolFaultError("conflict", f"{path!r} has changed since it was read", hint=hint)
 
 
-def _require_file(place: Place, path: str) -> None:
+def _require_file(place: ResolvedPath, path: str) -> None:
     if place.missing or place.status is None:
         raise not_found(place, path)
     if not place.name:
@@ -172,7 +172,7 @@ def _require_file(place: Place, path: str) -> None:
         raise ToolFaultError("unsupported", f"{path!r} is not a regular file")
 
 
-def _make_folders(place: Place, made: list[int]) -> None:
+def _make_folders(place: ResolvedPath, made: list[int]) -> None:
     """Make what is missing on the way, and let `place` be where the file itself goes."""
     if not place.missing:
         return
@@ -187,7 +187,7 @@ def _make_folders(place: Place, made: list[int]) -> None:
     place.name, place.missing = name, ()
 
 
-def _replace(place: Place, data: bytes, before: os.stat_result | None) -> os.stat_result:
+def _replace(place: ResolvedPath, data: bytes, before: os.stat_result | None) -> os.stat_result:
     temporary = f".skillpouch-{secrets.token_hex(8)}.new"
     descriptor = os.open(temporary, _NEW, 0o666, dir_fd=place.folder)
     try:
@@ -212,7 +212,7 @@ def _keep_owner_and_mode(descriptor: int, before: os.stat_result) -> None:
     os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
 
 
-def _require_unchanged(place: Place, before: os.stat_result | None) -> None:
+def _require_unchanged(place: ResolvedPath, before: os.stat_result | None) -> None:
     """Look once more, at the last moment: what came in between is not overwritten."""
     try:
         now = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)

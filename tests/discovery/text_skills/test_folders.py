@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillpouch.discovery.text_skills.folders import (
-    Kept,
     SkillFolderError,
+    TextSkillFolder,
     hold,
     is_text_home,
     keep,
@@ -167,7 +167,7 @@ def test_no_home_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Interrupting(UserDict[str, str]):
     """Files that let another folder go while they are written, as collecting garbage may."""
 
-    def __init__(self, other: Kept) -> None:
+    def __init__(self, other: TextSkillFolder) -> None:
         super().__init__({"SKILL.md": "written"})
         self._later = [other, None]  # the first time it is only hashed
 

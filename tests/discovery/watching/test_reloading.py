@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.discovery.watching.listening import Changes, Names
+from skillpouch.discovery.watching.listening import ChangedNames, Changes
 from skillpouch.errors import SkillNotFoundError, UnknownToolError
 from tests.discovery.watching import skills
 
@@ -70,7 +70,7 @@ def test_a_script_that_was_saved_is_run_as_it_is_now(root: Path, save: skills.Sa
         changes = it.refresh()
 
         assert it.say() == [2, 2]
-    assert changes == Changes(changed=Names(skills=("demo",), tools=("demo.say",)))
+    assert changes == Changes(changed=ChangedNames(skills=("demo",), tools=("demo.say",)))
 
 
 @pytest.mark.parametrize("save", skills.SAVES[:-2], ids=[s.__name__ for s in skills.SAVES[:-2]])
@@ -106,7 +106,7 @@ def test_a_half_written_script_is_not_served_and_said_until_it_is_mended(
         mended = it.refresh()
 
         assert it.say() == [3, 3]
-        assert mended == Changes(changed=Names(skills=("demo",), tools=("demo.say",)))
+        assert mended == Changes(changed=ChangedNames(skills=("demo",), tools=("demo.say",)))
         assert "half-written" not in {each.code for each in it.manager.problems}
 
 
@@ -156,7 +156,7 @@ def test_a_declared_script_that_is_gone_keeps_its_tool_until_it_is_no_longer_dec
         changes = it.refresh()
 
         assert changes is not None
-        assert changes.removed == Names(tools=("demo.tell",))
+        assert changes.removed == ChangedNames(tools=("demo.tell",))
 
 
 def test_a_skill_that_was_wrong_from_the_start_is_served_as_it_is(root: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_skill_that_comes_is_added_and_one_that_goes_is_removed(root: Path) ->
             it.say("new.say")
         with pytest.raises(SkillNotFoundError):
             it.manager.get_skill("new")
-    names = Names(skills=("new",), tools=("new.say",))
+    names = ChangedNames(skills=("new",), tools=("new.say",))
     assert (added, removed) == (Changes(added=names), Changes(removed=names))
 
 
@@ -194,8 +194,8 @@ def test_a_tool_that_comes_and_goes_is_told_by_its_id(root: Path) -> None:
         (root / "demo/scripts/more.py").unlink()
         removed = it.refresh()
 
-    changed = Names(skills=("demo",), tools=("demo.say",))
-    more = Names(tools=("demo.more",))
+    changed = ChangedNames(skills=("demo",), tools=("demo.say",))
+    more = ChangedNames(tools=("demo.more",))
     assert added == Changes(added=more, changed=changed)
     assert removed == Changes(removed=more, changed=changed)
 
@@ -224,7 +224,7 @@ def test_a_folder_that_was_renamed_is_the_same_skill_from_another_place(root: Pa
 
         assert it.say() == [1, 1]
         assert it.manager.get_skill("demo").home == root / "other"
-    assert changes == Changes(changed=Names(skills=("demo",), tools=("demo.say",)))
+    assert changes == Changes(changed=ChangedNames(skills=("demo",), tools=("demo.say",)))
 
 
 def test_a_new_date_is_no_change(root: Path) -> None:
@@ -313,8 +313,8 @@ def test_a_plugin_that_is_renamed_renames_its_skills(root: Path) -> None:
         changes = it.refresh()
 
     assert changes == Changes(
-        added=Names(skills=("bureau:inner",), tools=("bureau:inner.say",)),
-        removed=Names(skills=("office:inner",), tools=("office:inner.say",)),
+        added=ChangedNames(skills=("bureau:inner",), tools=("bureau:inner.say",)),
+        removed=ChangedNames(skills=("office:inner",), tools=("office:inner.say",)),
     )
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.discovery.digest import digest_of
-from skillpouch.discovery.watching.listening import Changes, Names
+from skillpouch.discovery.watching.listening import ChangedNames, Changes
 from skillpouch.discovery.watching.watcher import AlreadyWatchedError
 from skillpouch.errors import MissingExtraError
 from tests.discovery.watching import skills
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # longer than what is waited for
 SECONDS = 60.0
-DEMO = Names(skills=("demo",), tools=("demo.say",))
+DEMO = ChangedNames(skills=("demo",), tools=("demo.say",))
 WAYS = pytest.mark.parametrize("polling", [True, False], ids=["polling", "events"])
 
 

@@ -10,7 +10,7 @@ import pytest
 from skillpouch.execution.proxy import connection
 from skillpouch.execution.proxy import connection as connection_module
 from skillpouch.execution.proxy.allowlist import Allowlist
-from skillpouch.execution.proxy.connection import Connection
+from skillpouch.execution.proxy.connection import ProxyConnection
 from skillpouch.execution.proxy.dialer import Dialer
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ class Line:
             end.setblocking(False)
         self.refused: list[str] = []
         dialer = Dialer(most=1, resolve=self._resolve, connect=self._connect)
-        serving = Connection(client, GRANTED, dialer, self.refused.append).serve()
+        serving = ProxyConnection(client, GRANTED, dialer, self.refused.append).serve()
         self.task = asyncio.ensure_future(serving)
 
     async def _resolve(self, name: str) -> list[str]:

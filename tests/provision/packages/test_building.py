@@ -24,7 +24,7 @@ from skillpouch.execution import engine
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.zygote_client import probe
-from skillpouch.provision.packages.building import Job, run_step
+from skillpouch.provision.packages.building import EnvironmentBuild, run_step
 from skillpouch.provision.packages.configuration import Settings
 from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.ready import Environment
@@ -416,7 +416,7 @@ async def test_an_installer_writes_its_environment_and_its_downloads_only(
     (tmp_path / "secret").write_text("hunter2")
     downloads = downloads_folder(store)
     tries = [folder, downloads / "uv", place, store, downloads.parent, Path.home(), home, tmp_path]
-    job = Job(
+    job = EnvironmentBuild(
         recipe=await recipe_for(needs, "demo", "on", None),
         skill="demo",
         store=store,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillpouch.calls import Vouch
-from skillpouch.provision.programs.fetching import FetchLimits, Wanted, wanted_for, web_opener
+from skillpouch.provision.programs.fetching import FetchLimits, WantedFile, wanted_for, web_opener
 from skillpouch.provision.programs.programs import DownloadTerms
 
 
@@ -40,7 +40,7 @@ class Server:
     def digest(self) -> str:
         return sha256(self.body).hexdigest()
 
-    def wanted(self, digest: str | None = None) -> Wanted:
+    def wanted(self, digest: str | None = None) -> WantedFile:
         return wanted_for(self.url, digest, "linux-x86_64", plain_http=True)
 
 

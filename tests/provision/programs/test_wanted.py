@@ -4,7 +4,12 @@ import platform
 
 import pytest
 
-from skillpouch.provision.programs.fetching import Wanted, for_platform, this_platform, wanted_for
+from skillpouch.provision.programs.fetching import (
+    WantedFile,
+    for_platform,
+    this_platform,
+    wanted_for,
+)
 from skillpouch.trust.errors import DownloadError
 
 pytestmark = pytest.mark.slow
@@ -15,7 +20,7 @@ HASH = "ab" * 32
 def test_a_text_is_for_every_platform() -> None:
     found = wanted_for("https://example.com/x", f"sha256:{HASH.upper()}", "linux-x86_64")
 
-    assert found == Wanted(url="https://example.com/x", host="example.com", sha256=HASH)
+    assert found == WantedFile(url="https://example.com/x", host="example.com", sha256=HASH)
 
 
 @pytest.mark.parametrize(

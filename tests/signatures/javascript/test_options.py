@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.javascript.reading import read_javascript
 from skillpouch.signatures.signature import Interface, Signature
 
@@ -13,7 +13,7 @@ ARGS = Interface(
         "properties": {"args": {"type": "array", "items": {"type": "string"}}},
         "additionalProperties": False,
     },
-    plan=(Argument(name="args", nargs="*"),),
+    plan=(ArgvArgument(name="args", nargs="*"),),
 )
 
 
@@ -59,15 +59,15 @@ program.parse();
                 "to",
             ),
             plan=(
-                Argument(name="file", after_dashes=True),
-                Argument(name="out", nargs="?", after_dashes=True),
-                Argument(name="debug", flag="--debug", action="store_true"),
-                Argument(name="color", flag="--no-color", action="store_false"),
-                Argument(name="to", flag="--to"),
-                Argument(name="port", flag="--port"),
-                Argument(name="dry_run", flag="--dry-run", action="store_true"),
-                Argument(name="tag", flag="--tag", nargs="+"),
-                Argument(name="style", flag="--style", nargs="?"),
+                ArgvArgument(name="file", after_dashes=True),
+                ArgvArgument(name="out", nargs="?", after_dashes=True),
+                ArgvArgument(name="debug", flag="--debug", action="store_true"),
+                ArgvArgument(name="color", flag="--no-color", action="store_false"),
+                ArgvArgument(name="to", flag="--to"),
+                ArgvArgument(name="port", flag="--port"),
+                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
+                ArgvArgument(name="tag", flag="--tag", nargs="+"),
+                ArgvArgument(name="style", flag="--style", nargs="?"),
             ),
         ),
         imports=frozenset({"commander"}),
@@ -116,10 +116,10 @@ const { values, positionals } = parseArgs({ options, allowPositionals: true });
                 }
             ),
             plan=(
-                Argument(name="dry_run", flag="--dry-run", action="store_true"),
-                Argument(name="name", flag="--name"),
-                Argument(name="tag", flag="--tag", action="append"),
-                Argument(name="args", nargs="*", after_dashes=True),
+                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
+                ArgvArgument(name="name", flag="--name"),
+                ArgvArgument(name="tag", flag="--tag", action="append"),
+                ArgvArgument(name="args", nargs="*", after_dashes=True),
             ),
         ),
         imports=frozenset({"node:util"}),

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.javascript.reading import read_javascript
 from skillpouch.signatures.signature import Interface, Signature
 
@@ -13,7 +13,7 @@ ARGS = Interface(
         "properties": {"args": {"type": "array", "items": {"type": "string"}}},
         "additionalProperties": False,
     },
-    plan=(Argument(name="args", nargs="*"),),
+    plan=(ArgvArgument(name="args", nargs="*"),),
 )
 
 

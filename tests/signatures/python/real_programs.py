@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature
 
 ROOT = Path(__file__).parents[3]
@@ -122,7 +122,7 @@ def _leaves(
 
 def _interface_differences(expected: list[dict[str, Any]], interface: Interface) -> Iterator[str]:
     schema = interface.input_schema or {}
-    plan = [part for part in interface.plan or () if isinstance(part, Argument)]
+    plan = [part for part in interface.plan or () if isinstance(part, ArgvArgument)]
     for argument in plan:
         real = next((one for one in expected if _is_same(argument, one)), None)
         if real is None:
@@ -134,18 +134,18 @@ def _interface_differences(expected: list[dict[str, Any]], interface: Interface)
             yield f"{one['flags'] or one['dest']} was not read"
 
 
-def _is_same(argument: Argument, real: dict[str, Any]) -> bool:
+def _is_same(argument: ArgvArgument, real: dict[str, Any]) -> bool:
     if argument.flag is None:
         return not real["flags"] and bool(real["dest"] == argument.name)
     return argument.flag in real["flags"]
 
 
-def _covers(argument: Argument, real: dict[str, Any]) -> bool:
+def _covers(argument: ArgvArgument, real: dict[str, Any]) -> bool:
     return _is_same(argument, real) or argument.off_flag in real["flags"]
 
 
 def _argument_differences(
-    argument: Argument, real: dict[str, Any], schema: JsonSchema, expected: list[dict[str, Any]]
+    argument: ArgvArgument, real: dict[str, Any], schema: JsonSchema, expected: list[dict[str, Any]]
 ) -> Iterator[str]:
     own = schema["properties"][argument.name]
     is_shared = [one["dest"] for one in expected].count(real["dest"]) > 1
@@ -169,7 +169,9 @@ def _must(real: dict[str, Any]) -> bool:
     return not real["flags"] and real["nargs"] not in ("?", "*", "...")
 
 
-def _value_differences(argument: Argument, real: dict[str, Any], own: JsonSchema) -> Iterator[str]:
+def _value_differences(
+    argument: ArgvArgument, real: dict[str, Any], own: JsonSchema
+) -> Iterator[str]:
     if argument.action not in ("store", "append", "extend"):
         return
     while own["type"] == "array":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Signature
 
@@ -15,7 +15,7 @@ def read(body: str) -> Signature:
     return read_python(head + dedent(body) + "\nargs = parser.parse_args()\n")
 
 
-def read_one(call: str) -> tuple[dict[str, Any], Argument, bool]:
+def read_one(call: str) -> tuple[dict[str, Any], ArgvArgument, bool]:
     """Return the property, the plan and whether it is required, for a script with one argument."""
     signature = read(f"parser.add_argument({call})")
     assert signature.uncertain == ""
@@ -23,7 +23,7 @@ def read_one(call: str) -> tuple[dict[str, Any], Argument, bool]:
     assert schema is not None
     assert plan is not None
     [argument] = plan
-    assert isinstance(argument, Argument)
+    assert isinstance(argument, ArgvArgument)
     return (
         schema["properties"][argument.name],
         argument,
@@ -34,7 +34,7 @@ def read_one(call: str) -> tuple[dict[str, Any], Argument, bool]:
 def test_a_positional_is_required_and_named_as_it_is_written() -> None:
     assert read_one("'in-file', help='What to read'") == (
         {"type": "string", "description": "What to read"},
-        Argument(name="in-file", after_dashes=True),
+        ArgvArgument(name="in-file", after_dashes=True),
         True,
     )
 
@@ -42,7 +42,7 @@ def test_a_positional_is_required_and_named_as_it_is_written() -> None:
 def test_a_flag_is_named_by_its_first_long_form() -> None:
     assert read_one("'-o', '--out-file', '--output'") == (
         {"type": "string"},
-        Argument(name="out_file", flag="--out-file"),
+        ArgvArgument(name="out_file", flag="--out-file"),
         False,
     )
 
@@ -59,8 +59,8 @@ def test_dest_and_prefix_chars_count_as_in_argparse() -> None:
     interface = read_python(dedent(text)).interface
 
     assert interface.plan == (
-        Argument(name="long_name", flag="++long-name"),
-        Argument(name="other", flag="+y"),
+        ArgvArgument(name="long_name", flag="++long-name"),
+        ArgvArgument(name="other", flag="+y"),
     )
     assert interface.input_schema is not None
     assert interface.input_schema["required"] == ["long_name"]
@@ -198,7 +198,7 @@ def test_an_action_decides_the_shape(call: str, schema: dict[str, Any], action: 
 def test_a_boolean_optional_knows_the_flag_that_says_no() -> None:
     _, argument, _ = read_one("'--color', action=argparse.BooleanOptionalAction")
 
-    assert argument == Argument(
+    assert argument == ArgvArgument(
         name="color", flag="--color", action="boolean_optional", off_flag="--no-color"
     )
 
@@ -221,8 +221,8 @@ def test_an_action_of_the_script_is_a_switch_when_it_takes_no_value() -> None:
     interface = read_python(dedent(text)).interface
 
     assert interface.plan == (
-        Argument(name="name", flag="--name"),
-        Argument(name="now", flag="--now", action="store_true"),
+        ArgvArgument(name="name", flag="--name"),
+        ArgvArgument(name="now", flag="--now", action="store_true"),
     )
 
 

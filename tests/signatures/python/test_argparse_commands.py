@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from skillpouch.signatures.argv import Argument, Word
+from skillpouch.signatures.argv import ArgvArgument, FixedWord
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface, JsonSchema
 
@@ -52,9 +52,9 @@ def test_each_sub_command_is_an_interface_of_its_own() -> None:
             "required": ["text"],
         },
         plan=(
-            Argument(name="file", flag="--file"),
-            Word(text="add"),
-            Argument(name="text", after_dashes=True),
+            ArgvArgument(name="file", flag="--file"),
+            FixedWord(text="add"),
+            ArgvArgument(name="text", after_dashes=True),
         ),
     )
 
@@ -64,10 +64,10 @@ def test_aliases_are_not_counted_and_nested_sub_commands_are_joined_by_a_dot() -
 
     assert list(commands) == ["add", "done", "tags.list"]
     assert commands["tags.list"].plan == (
-        Argument(name="file", flag="--file"),
-        Word(text="tags"),
-        Word(text="list"),
-        Argument(name="all", flag="--all", action="store_true"),
+        ArgvArgument(name="file", flag="--file"),
+        FixedWord(text="tags"),
+        FixedWord(text="list"),
+        ArgvArgument(name="all", flag="--all", action="store_true"),
     )
 
 
@@ -76,9 +76,9 @@ def test_a_name_used_by_both_belongs_to_the_sub_command() -> None:
 
     assert done.description == "Mark a thing as done"
     assert done.plan == (
-        Word(text="done"),
-        Argument(name="number", after_dashes=True),
-        Argument(name="file", flag="--file"),
+        FixedWord(text="done"),
+        ArgvArgument(name="number", after_dashes=True),
+        ArgvArgument(name="file", flag="--file"),
     )
 
 
@@ -100,7 +100,9 @@ def test_a_script_whose_sub_command_may_be_left_out_keeps_its_own_arguments() ->
 
     signature = read_python(dedent(text))
 
-    assert signature.interface.plan == (Argument(name="all", flag="--all", action="store_true"),)
+    assert signature.interface.plan == (
+        ArgvArgument(name="all", flag="--all", action="store_true"),
+    )
     assert list(signature.commands) == ["one"]
 
 
@@ -229,7 +231,9 @@ def test_a_switch_and_its_opposite_are_one_property() -> None:
     interface = read_python(dedent(text)).interface
 
     assert interface.plan == (
-        Argument(name="cache", flag="--cache", action="boolean_optional", off_flag="--no-cache"),
+        ArgvArgument(
+            name="cache", flag="--cache", action="boolean_optional", off_flag="--no-cache"
+        ),
     )
     assert schema_of(text)["properties"] == {"cache": {"type": "boolean", "default": True}}
 

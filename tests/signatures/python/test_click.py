@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from skillpouch.signatures.argv import Argument, Word, words
+from skillpouch.signatures.argv import ArgvArgument, FixedWord, words
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface, JsonSchema
 
@@ -72,17 +72,17 @@ def test_a_command_is_read_from_its_decorators() -> None:
             "required": ["name", "kind"],
         },
         plan=(
-            Argument(name="name", after_dashes=True),
-            Argument(name="count", flag="--count"),
-            Argument(
+            ArgvArgument(name="name", after_dashes=True),
+            ArgvArgument(name="count", flag="--count"),
+            ArgvArgument(
                 name="shout", flag="--shout", action="boolean_optional", off_flag="--no-shout"
             ),
-            Argument(name="tags", flag="--tag", action="append"),
-            Argument(name="kind", flag="--kind"),
-            Argument(name="size", flag="--size"),
-            Argument(name="point", flag="--point", nargs=2),
-            Argument(name="verbose", flag="--verbose", action="count"),
-            Argument(name="dry_run", flag="--dry-run", action="store_true"),
+            ArgvArgument(name="tags", flag="--tag", action="append"),
+            ArgvArgument(name="kind", flag="--kind"),
+            ArgvArgument(name="size", flag="--size"),
+            ArgvArgument(name="point", flag="--point", nargs=2),
+            ArgvArgument(name="verbose", flag="--verbose", action="count"),
+            ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
         ),
     )
 
@@ -141,9 +141,9 @@ def test_a_group_has_an_interface_per_command() -> None:
     assert signature.interface == Interface(convention="argv", description="Keep notes.")
     assert list(signature.commands) == ["add-note", "show", "sync"]
     assert signature.commands["show"].plan == (
-        Argument(name="home", flag="--home"),
-        Word(text="show"),
-        Argument(name="number", nargs="?", after_dashes=True),
+        ArgvArgument(name="home", flag="--home"),
+        FixedWord(text="show"),
+        ArgvArgument(name="number", nargs="?", after_dashes=True),
     )
     assert signature.commands["add-note"].description == "Add a note."
 

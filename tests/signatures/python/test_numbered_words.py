@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 
 START = "import sys\n"
 
@@ -77,7 +77,7 @@ def test_a_number_and_a_default_are_kept() -> None:
         "required": ["n"],
         "additionalProperties": False,
     }
-    assert interface.plan == (Argument(name="n"), Argument(name="o", nargs="?"))
+    assert interface.plan == (ArgvArgument(name="n"), ArgvArgument(name="o", nargs="?"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Dependencies, Interface, Signature
 
@@ -34,7 +34,7 @@ def test_a_script_that_reads_its_words_itself_takes_a_list_of_them() -> None:
             "properties": {"args": {"type": "array", "items": {"type": "string"}}},
             "additionalProperties": False,
         },
-        plan=(Argument(name="args", nargs="*"),),
+        plan=(ArgvArgument(name="args", nargs="*"),),
     )
 
 

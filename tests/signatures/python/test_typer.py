@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from skillpouch.signatures.argv import Argument, Word
+from skillpouch.signatures.argv import ArgvArgument, FixedWord
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface
 
@@ -66,17 +66,19 @@ def test_a_function_that_typer_runs_is_read_from_its_annotations() -> None:
             "required": ["source", "token"],
         },
         plan=(
-            Argument(name="source", after_dashes=True),
-            Argument(name="extra", flag="--extra", action="append"),
-            Argument(name="count", flag="--count"),
-            Argument(name="out_dir", flag="--out"),
-            Argument(name="fast", flag="--fast", action="boolean_optional", off_flag="--no-fast"),
-            Argument(name="force", flag="--force", action="store_true"),
-            Argument(name="kind", flag="--kind"),
-            Argument(name="tags", flag="--tags", action="append"),
-            Argument(name="token", flag="--token"),
-            Argument(name="target", nargs="?", after_dashes=True),
-            Argument(name="verbose", flag="-v", action="count"),
+            ArgvArgument(name="source", after_dashes=True),
+            ArgvArgument(name="extra", flag="--extra", action="append"),
+            ArgvArgument(name="count", flag="--count"),
+            ArgvArgument(name="out_dir", flag="--out"),
+            ArgvArgument(
+                name="fast", flag="--fast", action="boolean_optional", off_flag="--no-fast"
+            ),
+            ArgvArgument(name="force", flag="--force", action="store_true"),
+            ArgvArgument(name="kind", flag="--kind"),
+            ArgvArgument(name="tags", flag="--tags", action="append"),
+            ArgvArgument(name="token", flag="--token"),
+            ArgvArgument(name="target", nargs="?", after_dashes=True),
+            ArgvArgument(name="verbose", flag="-v", action="count"),
         ),
     )
 
@@ -96,7 +98,7 @@ def test_an_app_with_one_command_needs_no_word_for_it() -> None:
     signature = read_python(dedent(text))
 
     assert signature.commands == {}
-    assert signature.interface.plan == (Argument(name="url", after_dashes=True),)
+    assert signature.interface.plan == (ArgvArgument(name="url", after_dashes=True),)
 
 
 def test_an_app_with_several_commands_has_an_interface_each() -> None:
@@ -125,10 +127,12 @@ def test_an_app_with_several_commands_has_an_interface_each() -> None:
     assert list(signature.commands) == ["list", "users.add-one"]
     assert signature.commands["users.add-one"].description == "Add a user."
     assert signature.commands["users.add-one"].plan == (
-        Argument(name="debug", flag="--debug", action="boolean_optional", off_flag="--no-debug"),
-        Word(text="users"),
-        Word(text="add-one"),
-        Argument(name="name", after_dashes=True),
+        ArgvArgument(
+            name="debug", flag="--debug", action="boolean_optional", off_flag="--no-debug"
+        ),
+        FixedWord(text="users"),
+        FixedWord(text="add-one"),
+        ArgvArgument(name="name", after_dashes=True),
     )
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.shell.reading import read_shell
 from skillpouch.signatures.signature import Interface, Signature
 
@@ -13,7 +13,7 @@ ARGS = Interface(
         "properties": {"args": {"type": "array", "items": {"type": "string"}}},
         "additionalProperties": False,
     },
-    plan=(Argument(name="args", nargs="*"),),
+    plan=(ArgvArgument(name="args", nargs="*"),),
 )
 STDIN = Interface(convention="stdin")
 
@@ -106,10 +106,10 @@ convert "$INPUT" "$OUTPUT"
                 "additionalProperties": False,
             },
             plan=(
-                Argument(name="input"),
-                Argument(name="format"),
-                Argument(name="output", nargs="?"),
-                Argument(name="quality", nargs="?"),
+                ArgvArgument(name="input"),
+                ArgvArgument(name="format"),
+                ArgvArgument(name="output", nargs="?"),
+                ArgvArgument(name="quality", nargs="?"),
             ),
         ),
         variables=("DEFAULT_QUALITY",),

@@ -79,7 +79,7 @@ def search_tools() -> Definition:
     )
 
 
-def activate_one(call: ToolCall, found: "Skills") -> ToolAnswer:
+def activate_one(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
     """Return what `SkillManager.invoke_skill` does, marked, with the tools of the skill."""
     # A copy: what was read for somebody before is read again.
     skill = replace(offered_skill(found.skills, call.arguments["name"]))
@@ -122,7 +122,7 @@ class OutsideSkillError(CallDeniedError):
         )
 
 
-def read_one(call: ToolCall, found: "Skills") -> ToolAnswer:
+def read_one(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
     """Return the lines asked for, marked with where they come from."""
     name, path = call.arguments["skill"], call.arguments["path"]
     files = WorkspaceFiles(Path(os.path.realpath(offered_skill(found.skills, name).home)))
@@ -216,7 +216,7 @@ def _weighted(text: Mapping[str, float]) -> dict[str, float]:
 _NOTHING = "[nothing was found; try other words]"
 
 
-def search(call: ToolCall, found: "Skills") -> ToolAnswer:
+def search(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
     """Return the skills and tools that the words are about, best first."""
     skills = [skill for skill in found.skills.values() if is_offered(skill)]
     things: list[Skill | Tool] = [*skills, *found.tools_of(skills)]
@@ -271,7 +271,7 @@ def _facts(tool: Tool) -> dict[str, Any]:
     }
 
 
-class Skills(Protocol):
+class DisclosedSkills(Protocol):
     """The skills of one discovery, by name, and their tools when somebody asks."""
 
     skills: dict[str, Skill]
@@ -279,7 +279,9 @@ class Skills(Protocol):
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]: ...
 
 
-def disclosure_tools(skills: Mapping[str, Skill], served: Callable[[], Skills]) -> list[Tool]:
+def disclosure_tools(
+    skills: Mapping[str, Skill], served: Callable[[], DisclosedSkills]
+) -> list[Tool]:
     """Return the tools, with the names of the skills in what they take; none without skills.
 
     Calls are answered from what is `served` then.
@@ -295,14 +297,14 @@ def disclosure_tools(skills: Mapping[str, Skill], served: Callable[[], Skills]) 
 class Disclosure(Shared):
     """Answers for the tools."""
 
-    def __init__(self, served: Callable[[], Skills]) -> None:
+    def __init__(self, served: Callable[[], DisclosedSkills]) -> None:
         self._served = served
 
     def answer(self, call: "ToolCall", _: object) -> "ToolAnswer":
         """Do what a call asks for."""
         # Here, so that finding skills does not load what answers about them.
 
-        answers: Mapping[str, Callable[[ToolCall, Skills], ToolAnswer]] = {
+        answers: Mapping[str, Callable[[ToolCall, DisclosedSkills], ToolAnswer]] = {
             "activate_skill": activate_one,
             "read_skill_file": read_one,
             "search_tools": search,

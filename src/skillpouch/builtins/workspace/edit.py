@@ -28,7 +28,7 @@ _LONGEST_LINE = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TextEdit:
     """What stands between two places of a text, and what is put there."""
 
     start: int
@@ -36,7 +36,7 @@ class Change:
     new: str
 
 
-def short_diff(text: str, changes: Sequence[Change]) -> str:
+def short_diff(text: str, changes: Sequence[TextEdit]) -> str:
     """Return the first hunks, each with three lines around it, and how many more there are."""
     groups = _groups(text, changes)
     shown = [_hunk(text, group) for group in groups[:_MOST_HUNKS]]
@@ -44,9 +44,9 @@ def short_diff(text: str, changes: Sequence[Change]) -> str:
     return "\n".join([*shown, f"[... {left:,} more places ...]"] if left else shown)
 
 
-def _groups(text: str, changes: Sequence[Change]) -> list[list[Change]]:
+def _groups(text: str, changes: Sequence[TextEdit]) -> list[list[TextEdit]]:
     """Put changes together whose surroundings touch."""
-    groups: list[list[Change]] = []
+    groups: list[list[TextEdit]] = []
     for change in changes:
         if groups:
             between = text.count("\n", groups[-1][-1].end, change.start)
@@ -57,7 +57,7 @@ def _groups(text: str, changes: Sequence[Change]) -> list[list[Change]]:
     return groups
 
 
-def _hunk(text: str, group: list[Change]) -> str:
+def _hunk(text: str, group: list[TextEdit]) -> str:
     start = text.rfind("\n", 0, group[0].start) + 1
     end = text.find("\n", group[-1].end)
     end = len(text) if end < 0 else end
@@ -222,7 +222,7 @@ def _stored(opened: OpenFile, path: str) -> StoredText:
     return stored
 
 
-def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> list[Change]:
+def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> list[TextEdit]:
     """Return each place that the arguments name; raise when they do not name it clearly."""
     old = arguments["old_string"].replace("\r\n", "\n")
     new = arguments["new_string"].replace("\r\n", "\n")
@@ -237,10 +237,10 @@ def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> li
         raise ToolFaultError("not_found", f"{path!r} does not contain this old_string", hint=hint)
     if expected is not None and len(places) != expected:
         raise _wrong_count(stored.text, places, expected, path)
-    return [Change(start=place, end=place + len(old), new=new) for place in places]
+    return [TextEdit(start=place, end=place + len(old), new=new) for place in places]
 
 
-def apply(stored: StoredText, changes: list[Change]) -> bytes:
+def apply(stored: StoredText, changes: list[TextEdit]) -> bytes:
     """Return the bytes of the file with the changes made: all else is what it was."""
     pieces, done = list[str](), 0
     for change in changes:

@@ -14,7 +14,7 @@ from skillpouch.builtins.workspace.context import (
     text,
 )
 from skillpouch.builtins.workspace.search.patterns import PathPattern, PatternError
-from skillpouch.builtins.workspace.search.searching import Walk
+from skillpouch.builtins.workspace.search.searching import WalkOptions
 from skillpouch.calls import ToolCall
 from skillpouch.errors import OutsideWorkspaceError, ToolFaultError
 
@@ -57,7 +57,7 @@ def _found(call: ToolCall) -> Iterator[tuple[int, str]]:
     files = files_of(call)
     with files.listing(path) as (_, start), files.listing(".") as (top, _):
         skipped = 0 if start == "." else len(start) + 1
-        walk = Walk(hidden=hidden).below(top, start)
+        walk = WalkOptions(hidden=hidden).below(top, start)
         for entry in Patience(call.limits.timeout_seconds).over(walk):
             if not entry.is_folder and pattern.matches(entry.path[skipped:].split("/")):
                 status = entry.found.stat(follow_symlinks=False) if by_time else None

@@ -20,7 +20,7 @@ Start = Callable[[Callable[[Literal["stdout", "stderr"], bytes], None]], Corouti
 
 
 @dataclass(slots=True)
-class Job:
+class BackgroundJob:
     """One command; everything here happens on Skillpouch's own loop."""
 
     id: str
@@ -63,7 +63,7 @@ class Jobs:
     def __init__(self, *, most: int, seconds: float) -> None:
         self.most = most
         self.seconds = seconds
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
         self._numbers = itertools.count(1)
         # Not a method: what ends the jobs must not keep the session alive.
         self._finalizer = weakref.finalize(self, _end_all, self._jobs)
@@ -98,7 +98,7 @@ class Jobs:
             hint = f"end one of them: {', '.join(running)}"
             raise ToolFaultError("conflict", f"{self.most} jobs are running already", hint=hint)
         self._forget_old()
-        job = Job(f"job-{next(self._numbers)}", command, made)
+        job = BackgroundJob(f"job-{next(self._numbers)}", command, made)
         job.task = asyncio.get_running_loop().create_task(run(job.take))
         job.task.add_done_callback(_notice)
         self._jobs[job.id] = job
@@ -117,7 +117,7 @@ class Jobs:
             await asyncio.wait([job.task])
         return _look_at(job)
 
-    def _get(self, job_id: str) -> Job:
+    def _get(self, job_id: str) -> BackgroundJob:
         job = self._jobs.get(job_id)
         if job is None or job.owner != os.getpid():
             known = ", ".join(self._jobs) or "none"
@@ -132,7 +132,7 @@ class Jobs:
             del self._jobs[job_id]
 
 
-def _look_at(job: Job) -> Look:
+def _look_at(job: BackgroundJob) -> Look:
     text = job.unread.decode("utf-8", "replace")
     if job.left_out:
         text = f"[... {job.left_out:,} bytes left out ...]\n{text}"
@@ -162,7 +162,7 @@ def _notice(task: "asyncio.Task[Ended]") -> None:
         task.exception()
 
 
-def _end_all(jobs: dict[str, Job]) -> None:
+def _end_all(jobs: dict[str, BackgroundJob]) -> None:
     for job in jobs.values():
         task = job.task
         if task is not None and job.is_running and not task.get_loop().is_closed():

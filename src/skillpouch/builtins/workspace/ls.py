@@ -15,7 +15,7 @@ from skillpouch.builtins.workspace.context import (
     shown_path,
     text,
 )
-from skillpouch.builtins.workspace.search.searching import Entry, Walk
+from skillpouch.builtins.workspace.search.searching import FolderEntry, WalkOptions
 from skillpouch.calls import ToolCall
 
 DEFINITION = Definition(
@@ -36,7 +36,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG00
     """Return one line for each entry, and how many there are."""
     path, limit = call.arguments.get("path", "."), call.arguments.get("limit", 1000)
     files = files_of(call)
-    walk = Walk(depth=call.arguments.get("depth", 1), show_ignored=True)
+    walk = WalkOptions(depth=call.arguments.get("depth", 1), show_ignored=True)
     with files.listing(path) as (_, start), files.listing(".") as (top, _):
         entries = Patience(call.limits.timeout_seconds).over(walk.below(top, start))
         found = sorted((_listed(entry, start) for entry in entries), key=_folders_first)
@@ -69,7 +69,7 @@ class _Listed:
         return f"{self.type:<6} {size:>14}  {name}{target}{' (ignored)' if self.ignored else ''}"
 
 
-def _listed(entry: Entry, start: str) -> _Listed:
+def _listed(entry: FolderEntry, start: str) -> _Listed:
     size, kind, target = 0, "folder" if entry.is_folder else "other", ""
     with suppress(OSError):  # it has just gone
         status = entry.found.stat(follow_symlinks=False)

@@ -14,9 +14,9 @@ from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.text_skills.folders import (
     Files,
     Forget,
-    Kept,
     SkillNameError,
     SkillTextError,
+    TextSkillFolder,
     hold,
     is_text_home,
     keep,
@@ -119,7 +119,7 @@ _MOST_TRIES = 8  # to find a tool whose skill is changed all the time
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    kept: Kept
+    kept: TextSkillFolder
     text: "TextSkill"
 
 
@@ -187,7 +187,7 @@ class ActiveSkills:
                     self.remove(tool.skill)
         return removed
 
-    def hold(self, name: str, tool: Tool) -> tuple[Tool, Kept | None]:
+    def hold(self, name: str, tool: Tool) -> tuple[Tool, TextSkillFolder | None]:
         """Keep what a tool runs where it is, until `let_go` is told that the call is over.
 
         `tool` is what was found by the name; what is returned may be another, or need no keeping.
@@ -200,7 +200,7 @@ class ActiveSkills:
             tool = self.added.get(name)
         return tool, None
 
-    def let_go(self, kept: Kept) -> None:
+    def let_go(self, kept: TextSkillFolder) -> None:
         """Hear that a call of what `hold` returned is over."""
         let_go(kept, self._forget)
 

@@ -137,7 +137,7 @@ Forget = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class TextSkillFolder:
     """A skill that lies in a folder until it is let go."""
 
     home: Path
@@ -203,7 +203,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def keep(files: Files, name: str) -> Kept:
+def keep(files: Files, name: str) -> TextSkillFolder:
     """Write a skill's files into a folder that only its user can enter; equal ones share it."""
     base = _base()
     key = _key(files, name)
@@ -220,7 +220,7 @@ def keep(files: Files, name: str) -> Kept:
     except OSError as error:
         users.count((base, key), -1)
         raise SkillFolderError(base, (error.strerror or str(error)).lower()) from None
-    return Kept(home=home, key=key, base=base)
+    return TextSkillFolder(home=home, key=key, base=base)
 
 
 def is_text_home(home: str) -> bool:
@@ -233,10 +233,10 @@ def path_in_text(path: str) -> str:
     return _ABOVE.sub("", path, count=1)
 
 
-def hold(home: str) -> Kept | None:
+def hold(home: str) -> TextSkillFolder | None:
     """Keep a folder that is in use for one more user; None when it is no longer there."""
     place = Path(home)
-    kept = Kept(home=place, key=place.parent.name, base=place.parent.parent)
+    kept = TextSkillFolder(home=place, key=place.parent.name, base=place.parent.parent)
     users = _users
     with users.lock:
         if (kept.base, kept.key) not in users.counts:
@@ -245,7 +245,7 @@ def hold(home: str) -> Kept | None:
     return kept
 
 
-def let_go(kept: Kept, forget: Forget = lambda _: None) -> None:
+def let_go(kept: TextSkillFolder, forget: Forget = lambda _: None) -> None:
     """Say that a skill is no longer used; the last user removes its folder.
 
     `forget` hears its home when nobody in this process uses it any more.

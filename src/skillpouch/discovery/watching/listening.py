@@ -12,7 +12,7 @@ from skillpouch.problems import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class ChangedNames:
     """Names of skills and ids of tools."""
 
     skills: tuple[str, ...] = ()
@@ -30,9 +30,9 @@ class Changes:
     files from being served, until that is corrected.
     """
 
-    added: Names = field(default_factory=Names)
-    changed: Names = field(default_factory=Names)
-    removed: Names = field(default_factory=Names)
+    added: ChangedNames = field(default_factory=ChangedNames)
+    changed: ChangedNames = field(default_factory=ChangedNames)
+    removed: ChangedNames = field(default_factory=ChangedNames)
     problems: tuple[Problem, ...] = ()
 
     def __bool__(self) -> bool:
@@ -56,8 +56,8 @@ def changes_between(
     )
 
 
-def _names(skills: list[str], tools: list[str]) -> Names:
-    return Names(skills=tuple(skills), tools=tuple(tools))
+def _names(skills: list[str], tools: list[str]) -> ChangedNames:
+    return ChangedNames(skills=tuple(skills), tools=tuple(tools))
 
 
 def _tools(versions: Mapping[str, SkillVersion], names: set[str]) -> dict[str, None]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skillpouch.execution.preforked.prefault import Pages
-    from skillpouch.execution.preforked.program import Program
+    from skillpouch.execution.preforked.program import MainProgram
     from skillpouch.execution.preforked.variables import Variables
 
 
@@ -99,7 +99,7 @@ class Child:
         self,
         jobs: _socket.socket,
         variables: Variables,
-        program: Program,
+        program: MainProgram,
         pages: Pages,
     ) -> None:
         self._jobs = jobs
@@ -128,7 +128,7 @@ class Child:
             self._in_crowd = in_crowd
             self._jobs.settimeout(_IN_A_CROWD_SECONDS if in_crowd else _MOMENT_SECONDS)
 
-    def serve(self) -> Program:
+    def serve(self) -> MainProgram:
         """Wait for a call; return what is to be run for it."""
         closerange(CONTROL, FIRST_FREE)  # a call must not talk to the sandbox as its server does
         setsid()  # as a program that was started afresh

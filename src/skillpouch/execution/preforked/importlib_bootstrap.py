@@ -16,7 +16,7 @@ from _socket import socket  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from skillpouch.execution.preforked.program import Program
+    from skillpouch.execution.preforked.program import MainProgram
 
 _PACKAGES = (
     "skillpouch",
@@ -26,7 +26,7 @@ _PACKAGES = (
 )
 
 
-def main() -> Program | None:
+def main() -> MainProgram | None:
     """Serve; what a child is to run, or None when nothing more is wanted."""
     _import_only_these_folders()
     from skillpouch.execution.preforked.protocol import CONTROL, JOBS

@@ -1,4 +1,4 @@
-"""Program: runs a file as `python FILE …` would, in a process that is running already."""
+"""MainProgram: runs a file as `python FILE …` would, in a process that is running already."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _PLACE = "/dev/null/script"
 _NOT_YET = "runner"  # the name of the runner while it only defines what calls will use
 
 
-class Program:
+class MainProgram:
     """The main program of a child: told what it is, then run, ended and left."""
 
     def __init__(

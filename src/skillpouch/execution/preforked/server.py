@@ -10,7 +10,7 @@ from skillpouch.execution.preforked.child import Child
 from skillpouch.execution.preforked.import_hints import ImportHints
 from skillpouch.execution.preforked.prefault import Pages
 from skillpouch.execution.preforked.preparation import Preparation
-from skillpouch.execution.preforked.program import Program
+from skillpouch.execution.preforked.program import MainProgram
 from skillpouch.execution.preforked.variables import Variables
 from skillpouch.execution.zygote import wire
 
@@ -38,12 +38,14 @@ class PreforkServer:
         compiled = self._preparation.compiled
         self._runner: str = wanted["runner"]
         self._script: str = wanted["files"][-1]
-        self._program = Program(compiled, self._runner, wanted["program"], self._hints, self._pages)
+        self._program = MainProgram(
+            compiled, self._runner, wanted["program"], self._hints, self._pages
+        )
         self._child = Child(jobs, variables, self._program, self._pages)
         # A child leaves this frame: to take all of it apart would copy the memory that it is in.
         self._program.keeps = self
 
-    def serve(self) -> Program | None:
+    def serve(self) -> MainProgram | None:
         """Serve until nobody wants more; in a child, return what it is to run."""
         ineligible = self._preparation.prepare()
         if ineligible:

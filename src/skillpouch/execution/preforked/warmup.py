@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skillpouch.execution.preforked.child import Child
-    from skillpouch.execution.preforked.program import Program
+    from skillpouch.execution.preforked.program import MainProgram
 
 
 _SCRIPT = os.devnull  # a file that is always there, and says nothing
@@ -34,7 +34,7 @@ _VARIABLES = {
 class Unchanged:
     """Puts back what a call changes in its process."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: MainProgram) -> None:
         self._all_words = program.all_words
 
     def __enter__(self) -> None:
@@ -65,7 +65,7 @@ class Unchanged:
         return isinstance(error, Exception)  # an import has changed what is tried here
 
 
-def warm_up_call(child: Child, program: Program, runner: str) -> None:
+def warm_up_call(child: Child, program: MainProgram, runner: str) -> None:
     """Have a child's steps done here: a call received and become, and its function called."""
     for each in (child, program, *vars(child).values(), *vars(program).values()):
         _look_up_all(each)

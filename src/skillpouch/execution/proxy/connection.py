@@ -1,4 +1,4 @@
-"""Connection: reads one request and its body strictly, checks its host, and passes it on."""
+"""ProxyConnection: reads one request and its body strictly, checks its host, and passes it on."""
 
 import asyncio
 import contextlib
@@ -299,7 +299,7 @@ _LINGER_BYTES = 1 << 20
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-class Connection:
+class ProxyConnection:
     """Serves one request, or one tunnel.
 
     `refuse` hears of each host that was not granted; a name is looked up in `turn`.

@@ -5,7 +5,7 @@ import contextlib
 import socket
 
 from skillpouch.execution.proxy.allowlist import Allowlist
-from skillpouch.execution.proxy.connection import Connection
+from skillpouch.execution.proxy.connection import ProxyConnection
 from skillpouch.execution.proxy.dialer import Dialer
 
 _MOST_CONNECTIONS = 32  # of one call at a time; more wait
@@ -33,7 +33,7 @@ class ProxyListener:
         self._handover.setblocking(False)
         self._listener: socket.socket | None = None
         self._is_open = False
-        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._connections: dict[asyncio.Task[None], ProxyConnection] = {}
         self._refused: dict[str, None] = {}
         self._turn = asyncio.Semaphore(_MOST_LOOK_UPS)
         self._clock: asyncio.TimerHandle | None = None
@@ -136,7 +136,7 @@ class ProxyListener:
 
     def _serve(self, client: socket.socket) -> None:
         client.setblocking(False)
-        connection = Connection(client, self._granted, self._dialer, self._refuse, self._turn)
+        connection = ProxyConnection(client, self._granted, self._dialer, self._refuse, self._turn)
         task = self._loop.create_task(connection.serve())
         self._connections[task] = connection
         task.add_done_callback(self._forget)

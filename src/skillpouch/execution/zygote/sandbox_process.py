@@ -13,8 +13,8 @@ from skillpouch.execution.zygote.seal import Seal
 from skillpouch.execution.zygote.spawn import (
     AdoptedTree,
     ForkThenSeal,
-    Job,
     NamespaceTree,
+    SpawnRequest,
     SpawnSealed,
     reap_ended,
 )
@@ -213,7 +213,7 @@ class SandboxProcess:
         try:
             if not feeds:
                 message.fds.insert(0, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-            pid = self._starter.start(Job(argv, env, cwd), message.fds)
+            pid = self._starter.start(SpawnRequest(argv, env, cwd), message.fds)
         except (OSError, ValueError) as error:
             # ValueError: a word with a zero byte, a variable with an equals sign.
             reason = getattr(error, "errno", None) or errno.EINVAL

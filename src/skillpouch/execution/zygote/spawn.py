@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _IGNORED_HERE = (signals.PIPE, signals.FILE_TOO_LARGE)
 
 
-class Job:
+class SpawnRequest:
     """One program to start."""
 
     def __init__(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
@@ -31,7 +31,7 @@ class SpawnSealed:
     a fork would. The session of its own keeps a program from the terminal of the host.
     """
 
-    def start(self, job: Job, streams: list[int]) -> int:
+    def start(self, job: SpawnRequest, streams: list[int]) -> int:
         os.chdir(job.cwd)
         return os.posix_spawn(
             job.argv[0],
@@ -49,7 +49,7 @@ class ForkThenSeal:
     def __init__(self, seal: Seal) -> None:
         self._seal = seal
 
-    def start(self, job: Job, streams: list[int]) -> int:
+    def start(self, job: SpawnRequest, streams: list[int]) -> int:
         # Closed by the exec when it succeeds: end of file means that the program has started.
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
@@ -66,7 +66,7 @@ class ForkThenSeal:
             raise OSError(code, os.strerror(code))
         return pid
 
-    def _become(self, job: Job, streams: list[int], report: int) -> None:
+    def _become(self, job: SpawnRequest, streams: list[int], report: int) -> None:
         """Turn into the program, or report the number of the error that prevents it."""
         try:
             os.setsid()

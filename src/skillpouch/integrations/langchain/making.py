@@ -11,7 +11,7 @@ from skillpouch.errors import UnboundToolError
 from skillpouch.integrations.langchain.tool import RawJsonInput, SkillInput, SkillpouchTool
 from skillpouch.integrations.selection import (
     Patterns,
-    Wanted,
+    ToolSelection,
     bound,
     chosen_tools,
     described,
@@ -33,7 +33,7 @@ from skillpouch.tools import (
 )
 
 
-class Call(Protocol):
+class CallableTool(Protocol):
     """Something to call, blocking or awaited."""
 
     def call(self, given: Any, /) -> ToolResult: ...
@@ -166,7 +166,7 @@ def create_langchain_tools(
         raise ValueError(f"naming is {naming!r}: use 'wire' or 'dotted'")
     if skills not in ("prompt", "none"):
         raise ValueError(f"skills is {skills!r}: use 'prompt' or 'none'")
-    wanted = Wanted(include, exclude)
+    wanted = ToolSelection(include, exclude)
     tools = chosen_tools(manager, wanted)
     if skills == "none" or not isinstance(manager, SkillManager):
         return _tools(tools, naming)
@@ -234,7 +234,7 @@ def _prompt(skill: Skill, name: str, caller: Caller) -> SkillpouchTool:
 
 
 def _made(
-    call: Call, name: str, description: str, schema: Any, facts: dict[str, Any]
+    call: CallableTool, name: str, description: str, schema: Any, facts: dict[str, Any]
 ) -> SkillpouchTool:
     return SkillpouchTool(
         name=name,

@@ -22,7 +22,7 @@ from skillpouch.net.http.guard import (
     join_url,
 )
 from skillpouch.net.http.pools import GuardedPool, pool_for, tls
-from skillpouch.net.http.request import Request, all_headers
+from skillpouch.net.http.request import HttpRequest, all_headers
 
 MOST_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -36,8 +36,8 @@ def is_redirect(status: int, location: str) -> bool:
 
 
 def redirected(
-    request: Request, status: int, location: str, *, has_secret: Callable[[str], bool]
-) -> Request:
+    request: HttpRequest, status: int, location: str, *, has_secret: Callable[[str], bool]
+) -> HttpRequest:
     """Return the request to send next; raise ExchangeError when there is none.
 
     Another origin gets nothing of the skill: no header that it declares, no body. What the first
@@ -126,7 +126,7 @@ class Way:
 class HttpResponse:
     """The answer of the last server; its body is still to be read. `request` is what it answers."""
 
-    request: Request
+    request: HttpRequest
     response: httpcore2.Response
     headers: list[tuple[str, str]]  # names in lower case
 
@@ -137,7 +137,7 @@ class HttpResponse:
 
 
 @asynccontextmanager
-async def exchange(request: Request, way: Way) -> AsyncIterator[HttpResponse]:
+async def exchange(request: HttpRequest, way: Way) -> AsyncIterator[HttpResponse]:
     """Send a request and follow redirects; the connection is given back, or closed, at the end.
 
     Raises ExchangeError when there is no answer, InsideAddressError when the very first address
@@ -151,7 +151,7 @@ async def exchange(request: Request, way: Way) -> AsyncIterator[HttpResponse]:
             await answer.response.aclose()
 
 
-async def _answered(pool: GuardedPool, request: Request, way: Way) -> HttpResponse:
+async def _answered(pool: GuardedPool, request: HttpRequest, way: Way) -> HttpResponse:
     for hop in range(MOST_REDIRECTS + 1):
         try:
             response = await _with_retries(pool, request, way)
@@ -170,7 +170,7 @@ async def _answered(pool: GuardedPool, request: Request, way: Way) -> HttpRespon
     raise ExchangeError("too_many_redirects", f"it redirects more than {MOST_REDIRECTS} times")
 
 
-def _ungranted(request: Request, way: Way) -> ExchangeError:
+def _ungranted(request: HttpRequest, way: Way) -> ExchangeError:
     host = request.url.authority
     return ExchangeError(
         "redirect_refused",
@@ -179,7 +179,7 @@ def _ungranted(request: Request, way: Way) -> ExchangeError:
     )
 
 
-async def _with_retries(pool: GuardedPool, request: Request, way: Way) -> httpcore2.Response:
+async def _with_retries(pool: GuardedPool, request: HttpRequest, way: Way) -> httpcore2.Response:
     for number in range(way.retries + 1):
         response, lost = await _once(pool, request)
         if response is not None and not is_worth_a_retry(response.status):
@@ -198,7 +198,7 @@ async def _with_retries(pool: GuardedPool, request: Request, way: Way) -> httpco
 
 
 async def _once(
-    pool: GuardedPool, request: Request
+    pool: GuardedPool, request: HttpRequest
 ) -> tuple[httpcore2.Response | None, Exception | None]:
     if request.url.scheme == "https" and not pool.connections:
         await asyncio.to_thread(tls)  # reading certificates would hold up everybody else
@@ -208,7 +208,7 @@ async def _once(
         return None, error
 
 
-def _wire(request: Request) -> httpcore2.Request:
+def _wire(request: HttpRequest) -> httpcore2.Request:
     url = request.url
     return httpcore2.Request(
         method=request.method,
@@ -220,7 +220,7 @@ def _wire(request: Request) -> httpcore2.Request:
     )
 
 
-def _no_answer(request: Request, error: Exception | None) -> ExchangeError:
+def _no_answer(request: HttpRequest, error: Exception | None) -> ExchangeError:
     host = request.url.authority
     if isinstance(error, httpcore2.ConnectError):
         return ExchangeError("connect", f"cannot connect to {host}: {_reason(error)}")

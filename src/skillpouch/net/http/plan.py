@@ -81,7 +81,7 @@ KNOWN_FIELDS = ("body", "body_file", "multipart", "response", "retries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RequestPlan:
     """`used` are the arguments that have a place; others of a GET go into the query."""
 
     method: str
@@ -98,7 +98,7 @@ class Plan:
 
 
 @memoize_by_id
-def plan_of(http: Http) -> Plan:
+def plan_of(http: Http) -> RequestPlan:
     """Compile a declaration, once; raise PlanError that names the field which is wrong."""
     url = _url(http.url)
     headers = _headers(http.headers)
@@ -107,7 +107,7 @@ def plan_of(http: Http) -> Plan:
     except TemplateError as error:
         raise PlanError(str(error), "body", in_template=True) from None
     used = url.names.union(*(template.names for _, template in headers))
-    return Plan(
+    return RequestPlan(
         method=http.method,
         url=url,
         headers=headers,

@@ -232,7 +232,7 @@ def cutter_for(shape: Shape) -> Cutter:
 _LARGEST_VALUE = 1024 * 1024
 
 
-class Filter(Protocol):
+class TextFilter(Protocol):
     """What text goes through before anybody sees or keeps it."""
 
     def feed(self, data: bytes) -> bytes: ...
@@ -263,7 +263,7 @@ class Sink:
     keep: Keep
     shape: Shape
     most_bytes: int
-    new_filter: Callable[[], Filter] | None = None
+    new_filter: Callable[[], TextFilter] | None = None
     show: Callable[[bytes], None] | None = None
 
 

@@ -23,7 +23,7 @@ from skillpouch.net.http.bodies import (
     value_of,
 )
 from skillpouch.net.http.guard import ExchangeError, Url, read_url
-from skillpouch.net.http.plan import Plan
+from skillpouch.net.http.plan import RequestPlan
 from skillpouch.templates.parts import text_of
 from skillpouch.workspace.files import WorkspaceFiles
 
@@ -35,7 +35,7 @@ class UploadError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFile:
+class UploadFile:
     """A file that was opened and looked at: exactly `size` bytes of it are sent."""
 
     fd: int
@@ -56,7 +56,7 @@ class OpenFile:
 
 def open_upload(
     workspace: Path, path: str, *, most_bytes: int | None, stack: ExitStack
-) -> OpenFile:
+) -> UploadFile:
     """Open a regular file of the workspace, as Skillpouch's own tools do; `stack` closes it."""
     try:
         with WorkspaceFiles(workspace).reading(path) as opened:
@@ -67,7 +67,7 @@ def open_upload(
     stack.callback(os.close, file)
     if most_bytes is not None and opened.size > most_bytes:
         raise UploadError(f"{path}: it has {opened.size:,} bytes, the limit is {most_bytes:,}")
-    return OpenFile(fd=file, name=PurePath(opened.path).name, size=opened.size)
+    return UploadFile(fd=file, name=PurePath(opened.path).name, size=opened.size)
 
 
 # As browsers do it: a quote or a line break would end the name.
@@ -79,7 +79,7 @@ class Content:
     """What is sent: pieces of known size, as often as it has to be sent."""
 
     content_type: str
-    pieces: tuple[bytes | OpenFile, ...]
+    pieces: tuple[bytes | UploadFile, ...]
 
     @property
     def size(self) -> int:
@@ -96,7 +96,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    file: OpenFile
+    file: UploadFile
     filename: str
     content_type: str = ""
 
@@ -108,7 +108,7 @@ class Upload:
 def multipart_content(fields: Sequence[tuple[str, str | Upload]]) -> Content:
     """Return the fields as `multipart/form-data`."""
     boundary = secrets.token_hex(16)  # nobody can write it into a value before it is known
-    pieces: list[bytes | OpenFile] = []
+    pieces: list[bytes | UploadFile] = []
     for name, value in fields:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_quoted(name)}"'
         if isinstance(value, Upload):
@@ -132,7 +132,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """`own_headers` are the skill's; what Skillpouch adds is added when it is sent."""
 
     method: str
@@ -153,7 +153,7 @@ class Filling:
     most_bytes: int | None = None
 
 
-def make_request(plan: Plan, filling: Filling) -> Request:
+def make_request(plan: RequestPlan, filling: Filling) -> HttpRequest:
     """Fill a plan.
 
     Raises FillError for a value that cannot stand where it is needed, UploadError for a file
@@ -163,7 +163,7 @@ def make_request(plan: Plan, filling: Filling) -> Request:
     filled = ((name, template.fill(arguments, given)) for name, template in plan.headers)
     # Only who writes the parts knows what stands between them.
     ours = "content-type" if isinstance(plan.body, Multipart) else ""
-    return Request(
+    return HttpRequest(
         method=plan.method,
         url=read_url(_with_query(plan, arguments, plan.url.fill(arguments, given))),
         own_headers=tuple(
@@ -176,7 +176,7 @@ def make_request(plan: Plan, filling: Filling) -> Request:
     )
 
 
-def _with_query(plan: Plan, arguments: Mapping[str, Any], url: str) -> str:
+def _with_query(plan: RequestPlan, arguments: Mapping[str, Any], url: str) -> str:
     if not plan.puts_rest_into_query:
         return url
     rest = {name: value for name, value in arguments.items() if name not in plan.used}
@@ -197,7 +197,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
     return "&".join(found)
 
 
-def _content(plan: Plan, filling: Filling) -> Content | None:
+def _content(plan: RequestPlan, filling: Filling) -> Content | None:
     arguments, given = filling.arguments, filling.secrets
     match plan.body:
         case None:
@@ -263,7 +263,7 @@ def _upload(part: FilePart, filling: Filling) -> Upload:
     return Upload(file=file, filename=named or file.name, content_type=part.content_type)
 
 
-def all_headers(request: Request, agent: str) -> list[tuple[bytes, bytes]]:
+def all_headers(request: HttpRequest, agent: str) -> list[tuple[bytes, bytes]]:
     """Return everything that is sent: what the author declares wins over what is usual."""
     usual = [
         ("Host", request.url.authority),

@@ -165,7 +165,7 @@ _TICK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class EnvironmentBuild:
     """One environment to build in `store`, and for whom."""
 
     recipe: Recipe
@@ -180,7 +180,7 @@ class Job:
         return f"{', '.join(self.recipe.names)} for {self.skill}"
 
 
-async def build(job: Job) -> Environment:
+async def build(job: EnvironmentBuild) -> Environment:
     """Build an environment, or wait for whoever is building it.
 
     Raises:
@@ -200,7 +200,7 @@ async def build(job: Job) -> Environment:
         ) from None
 
 
-async def _build_locked(job: Job, started: float) -> Environment:
+async def _build_locked(job: EnvironmentBuild, started: float) -> Environment:
     place = job.store / job.recipe.digest
 
     def waiting() -> None:
@@ -223,7 +223,7 @@ async def _build_locked(job: Job, started: float) -> Environment:
                 await asyncio.to_thread(remove, [folder])
 
 
-async def _with_progress(job: Job, folder: Path, started: float) -> None:
+async def _with_progress(job: EnvironmentBuild, folder: Path, started: float) -> None:
     job.say(f"installing {job.what}")
     running = asyncio.ensure_future(_install(job, folder))
     try:
@@ -235,7 +235,7 @@ async def _with_progress(job: Job, folder: Path, started: float) -> None:
         await asyncio.wait({running})
 
 
-async def _install(job: Job, folder: Path) -> None:
+async def _install(job: EnvironmentBuild, folder: Path) -> None:
     downloads = downloads_folder(job.store)
     (folder / "tmp").mkdir()
     for step in job.recipe.steps(folder, downloads):
@@ -248,7 +248,7 @@ async def _install(job: Job, folder: Path) -> None:
         raise InstallError(job.skill, job.recipe.names, objection, hint=hint)
 
 
-async def run_step(job: Job, step: Step, folder: Path, downloads: Path) -> Ended:
+async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: Path) -> Ended:
     """Run one program of a recipe: it writes the environment and the downloads, nothing else."""
     own = {"TMPDIR": str(folder / "tmp"), **dict(step.settings.variables), **dict(step.variables)}
     command = Command(
@@ -277,7 +277,7 @@ async def run_step(job: Job, step: Step, folder: Path, downloads: Path) -> Ended
     return await run_command(command, confinement)
 
 
-async def _finish(job: Job, place: Path, folder: Path, seconds: float) -> Environment:
+async def _finish(job: EnvironmentBuild, place: Path, folder: Path, seconds: float) -> Environment:
     # What the installer unpacked, and its output if it was long.
     await asyncio.to_thread(remove, [folder / "tmp", folder / ".skillpouch"])
     names = list(job.recipe.names)

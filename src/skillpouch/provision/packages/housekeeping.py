@@ -11,7 +11,7 @@ from skillpouch.provision.packages.store import READY, USED, read_record, remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredEnvironment:
     """One environment on disk; one that is not `ready` is being built, or was left by a crash."""
 
     digest: str
@@ -22,19 +22,19 @@ class Kept:
     ready: bool
 
 
-def list_environments() -> list[Kept]:
+def list_environments() -> list[StoredEnvironment]:
     """Return the environments of this user, the one used last first."""
     found = [_kept(place) for place in _places()]
     return sorted(found, key=lambda kept: kept.last_used, reverse=True)
 
 
-def prune(older_than_seconds: float) -> list[Kept]:
+def prune(older_than_seconds: float) -> list[StoredEnvironment]:
     """Remove what was not used for so long, never what is being built; return what was removed."""
     before = time.time() - older_than_seconds
     return [kept for place in _places() if (kept := _prune_one(place, before)) is not None]
 
 
-def _prune_one(place: Path, before: float) -> Kept | None:
+def _prune_one(place: Path, before: float) -> StoredEnvironment | None:
     if _last_used(place) > before:
         return None
     descriptor = try_hold(place)
@@ -61,9 +61,9 @@ def _places() -> list[Path]:
     return sorted(place for place in root.iterdir() if place.is_dir() and not place.is_symlink())
 
 
-def _kept(place: Path) -> Kept:
+def _kept(place: Path) -> StoredEnvironment:
     record = read_record(place) or {}
-    return Kept(
+    return StoredEnvironment(
         digest=place.name,
         kind=str(record.get("kind", "")),
         requirements=tuple(map(str, record.get("requirements", ()))),

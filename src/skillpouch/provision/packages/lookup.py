@@ -14,7 +14,7 @@ from skillpouch.environment import cache_directory
 from skillpouch.errors import InterpreterMissingError
 from skillpouch.limits import Sandbox
 from skillpouch.provision.interpreters import find_program
-from skillpouch.provision.packages.building import Job, OnProgress, build
+from skillpouch.provision.packages.building import EnvironmentBuild, OnProgress, build
 from skillpouch.provision.packages.node_recipe import NodeRecipe, find_npm
 from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
@@ -152,7 +152,7 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
     needs = given_packages(read_needs(script, files), packages, script, skill)
     found: Environment | None = None
     if needs is not None and not is_met(needs):
-        job = Job(
+        job = EnvironmentBuild(
             recipe=await recipe_for(needs, skill, sandbox, workspace),
             skill=skill,
             store=open_store(),

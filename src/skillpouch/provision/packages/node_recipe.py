@@ -13,7 +13,7 @@ from skillpouch.declarations.packages.package_json import is_range
 from skillpouch.environment import search_path
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import npm_settings
-from skillpouch.provision.packages.recipe import Step, digest_of, machine
+from skillpouch.provision.packages.recipe import Step, machine, recipe_digest
 
 MODULES = "node"  # the folder that node_modules is in, in that of the environment
 _SECTIONS = ("dependencies", "optionalDependencies", "peerDependencies")
@@ -45,7 +45,7 @@ class NodeRecipe:
         manifest = self.needs.manifest
         status = Path(self.node).stat()
         node = [self.node, status.st_size, status.st_mtime_ns]
-        return digest_of("node", manifest.text, manifest.lock, node, machine())
+        return recipe_digest("node", manifest.text, manifest.lock, node, machine())
 
     def record(self) -> dict[str, Any]:
         return {"kind": "node", "base": self.node}

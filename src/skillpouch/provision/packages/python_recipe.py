@@ -11,7 +11,7 @@ from typing import Any
 from skillpouch.declarations.packages.needs import PythonNeeds
 from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.configuration import pip_settings, uv_settings
-from skillpouch.provision.packages.recipe import Python, Step, digest_of, machine
+from skillpouch.provision.packages.recipe import Python, Step, machine, recipe_digest
 
 VENV = "python"  # the folder of the virtual environment, in that of the environment
 _RUN_PIP = Path(__file__).with_name("run_pip.py")
@@ -34,7 +34,7 @@ class PythonRecipe:
         needs, python = self.needs, self.python
         lines = [[each.line for each in part] for part in (needs.requirements, needs.constraints)]
         flags = [needs.prereleases, needs.hashes_required]
-        return digest_of(
+        return recipe_digest(
             "python", lines, flags, python.executable, python.version, python.abi, machine()
         )
 

@@ -61,7 +61,7 @@ class Recipe(Protocol):
         """Return the command with which a person sees the same without Skillpouch."""
 
 
-def digest_of(*facts: object) -> str:
+def recipe_digest(*facts: object) -> str:
     """Return a name for an environment that depends on these facts."""
     return sha256(json.dumps([FORMAT, *facts]).encode()).hexdigest()[:32]
 

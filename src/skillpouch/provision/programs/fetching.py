@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from skillpouch.needs import Need
 from skillpouch.net.hosts import covers_host, host_of_url
-from skillpouch.provision.programs.progress import Progress
+from skillpouch.provision.programs.progress import DownloadProgress
 from skillpouch.trust.errors import DownloadError, UngrantedError
 from skillpouch.trust.grant import pinned_hash
 
@@ -125,7 +125,7 @@ _SHA256 = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedFile:
     """One file on the web; without a `sha256` somebody has to approve what comes.
 
     It `is_pinned` when the hash is not the declaration's, but of what was approved.
@@ -141,7 +141,7 @@ class Wanted:
         """Name it among all downloads."""
         return sha256(f"{self.sha256} {self.url}".encode()).hexdigest()[:32]
 
-    def held_to(self, pins: Iterable[str]) -> "Wanted":
+    def held_to(self, pins: Iterable[str]) -> "WantedFile":
         """Return it with the hash that was approved; a declared hash stays."""
         pinned = None if self.sha256 else pinned_hash(self.url, pins)
         return replace(self, sha256=pinned, is_pinned=True) if pinned else self
@@ -153,7 +153,7 @@ def wanted_for(
     platform: str,
     *,
     plain_http: bool = False,
-) -> Wanted:
+) -> WantedFile:
     """Return what a declaration means on a platform; raise DownloadError when it means nothing.
 
     `plain_http` is for tests with a server of their own: without it only https will do.
@@ -168,7 +168,7 @@ def wanted_for(
         raise DownloadError(address, "it is not an address, or its host is ambiguous")
     if address.partition("?")[0].endswith("/"):
         raise DownloadError(address, "it names a folder, not a file")
-    return Wanted(url=address, host=host, sha256=expected)
+    return WantedFile(url=address, host=host, sha256=expected)
 
 
 def _choice(value: str | Mapping[str, str], platform: str, field: str) -> str:
@@ -217,11 +217,11 @@ class Fetch:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: WantedFile,
         partial: Partial,
         opener: Opener,
         limits: FetchLimits,
-        progress: Progress,
+        progress: DownloadProgress,
     ) -> None:
         self._wanted = wanted
         self._partial = partial

@@ -13,8 +13,8 @@ from skillpouch.calls import Fetched, OnProgress, Vouch
 from skillpouch.environment import another_place, programs_directory
 from skillpouch.errors import SkillpouchError
 from skillpouch.provision.packages.building import hold
-from skillpouch.provision.programs.fetching import Fetch, FetchLimits, Opener, Partial, Wanted
-from skillpouch.provision.programs.progress import Progress
+from skillpouch.provision.programs.fetching import Fetch, FetchLimits, Opener, Partial, WantedFile
+from skillpouch.provision.programs.progress import DownloadProgress
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.trust.errors import DownloadError, HashDiffersError, PinDiffersError, PinNeededError
 from skillpouch.untrusted_files import Stamp, stamp_of
@@ -100,7 +100,7 @@ class DownloadTerms:
     limits: FetchLimits = field(default_factory=FetchLimits)
 
 
-async def program_for(wanted: Wanted, terms: DownloadTerms) -> Path:
+async def program_for(wanted: WantedFile, terms: DownloadTerms) -> Path:
     """Return a whole file whose content is the expected one.
 
     Raises:
@@ -122,12 +122,12 @@ async def program_for(wanted: Wanted, terms: DownloadTerms) -> Path:
         return known
 
 
-async def _known(root: Path, wanted: Wanted) -> Path | None:
+async def _known(root: Path, wanted: WantedFile) -> Path | None:
     digest = wanted.sha256
     return await asyncio.to_thread(find_program, root, digest) if digest else None
 
 
-async def _fetched(root: Path, place: Path, wanted: Wanted, terms: DownloadTerms) -> Path:
+async def _fetched(root: Path, place: Path, wanted: WantedFile, terms: DownloadTerms) -> Path:
     partial = Partial(place)
     was_there = partial.size() > 0
     digest = await _fetch(wanted, partial, terms)
@@ -146,9 +146,9 @@ async def _fetched(root: Path, place: Path, wanted: Wanted, terms: DownloadTerms
         raise DownloadError(wanted.url, (error.strerror or str(error)).lower()) from None
 
 
-async def _fetch(wanted: Wanted, partial: Partial, terms: DownloadTerms) -> str:
+async def _fetch(wanted: WantedFile, partial: Partial, terms: DownloadTerms) -> str:
     name = wanted.url.partition("?")[0].rpartition("/")[2] or wanted.host
-    progress = Progress(name[:80], terms.on_progress)
+    progress = DownloadProgress(name[:80], terms.on_progress)
     await Fetch(wanted, partial, terms.opener, terms.limits, progress).run()
     return await asyncio.to_thread(_settled_hash, partial.file)
 
@@ -160,7 +160,7 @@ def _settled_hash(file: Path) -> str:
     return hash_of(file)
 
 
-def _difference(wanted: Wanted, digest: str, terms: DownloadTerms) -> HashDiffersError:
+def _difference(wanted: WantedFile, digest: str, terms: DownloadTerms) -> HashDiffersError:
     expected = str(wanted.sha256)
     if wanted.is_pinned:
         return PinDiffersError(terms.skill, wanted.url, expected, digest)
@@ -168,7 +168,7 @@ def _difference(wanted: Wanted, digest: str, terms: DownloadTerms) -> HashDiffer
 
 
 async def _have_vouched(
-    wanted: Wanted, partial: Partial, digest: str, terms: DownloadTerms
+    wanted: WantedFile, partial: Partial, digest: str, terms: DownloadTerms
 ) -> None:
     size = partial.size()
     if terms.vouch is None:
@@ -182,6 +182,6 @@ async def _have_vouched(
         raise
 
 
-def _waiting(wanted: Wanted, terms: DownloadTerms) -> Callable[[], None]:
+def _waiting(wanted: WantedFile, terms: DownloadTerms) -> Callable[[], None]:
     tell = terms.on_progress or (lambda _: None)
     return lambda: tell(f"waiting: somebody else is fetching {wanted.url}")

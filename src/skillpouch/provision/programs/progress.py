@@ -15,7 +15,7 @@ class Meter(Protocol):
     def measure(self, name: str, done: int, total: int | None) -> None: ...
 
 
-class Progress:
+class DownloadProgress:
     """Tells a listener about one download; one that is a Meter gets numbers in place of lines."""
 
     def __init__(self, name: str, on_progress: OnProgress | None) -> None:

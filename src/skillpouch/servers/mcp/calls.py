@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 0.1
 _LONGEST_LINE = 500
 
 
-class Progress:
+class ProgressReports:
     """Sends how many bytes were printed so far and the last line, while inside.
 
     `heard` never waits: what comes faster than it is sent is told of by the next report.
@@ -77,7 +77,7 @@ class Progress:
 _CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTERNAL_ERROR}
 
 
-class Calls:
+class ToolCallHandler:
     """Answers `tools/call` from what is offered; `changed` is called when a call changed that."""
 
     def __init__(
@@ -125,6 +125,6 @@ class Calls:
         async with AsyncExitStack() as stack:
             heard = None
             if progress_token_from_params(context.params) is not None:
-                progress = Progress(context.session.report_progress)
+                progress = ProgressReports(context.session.report_progress)
                 heard = (await stack.enter_async_context(progress)).heard
             return await run_to_its_end(self._offer.call(tool, arguments, heard))

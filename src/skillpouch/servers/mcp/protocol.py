@@ -29,11 +29,17 @@ from pydantic import ValidationError
 import skillpouch
 from skillpouch.errors import SkillpouchError
 from skillpouch.servers.faults import said, shorten_error
-from skillpouch.servers.mcp.calls import Calls
-from skillpouch.servers.mcp.resources import EXTENSION, GetSkillParams, Resources, Skills, root_uri
+from skillpouch.servers.mcp.calls import ToolCallHandler
+from skillpouch.servers.mcp.resources import (
+    EXTENSION,
+    GetSkillParams,
+    Resources,
+    SkillResources,
+    root_uri,
+)
 from skillpouch.servers.mcp.results import Scheme
 from skillpouch.servers.mcp.settings import Context, is_modern, page_of
-from skillpouch.servers.mcp.snapshot import Announcer, ServedTools, Snapshot
+from skillpouch.servers.mcp.snapshot import Announcer, OfferSnapshot, ServedTools
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, model_schema
 
@@ -45,9 +51,9 @@ class Definitions:
     """What `tools/list` shows, made once for each snapshot and protocol."""
 
     def __init__(self) -> None:
-        self._made: dict[bool, tuple[Snapshot, dict[str, McpTool]]] = {}
+        self._made: dict[bool, tuple[OfferSnapshot, dict[str, McpTool]]] = {}
 
-    def of(self, snapshot: Snapshot, context: Context) -> dict[str, McpTool]:
+    def of(self, snapshot: OfferSnapshot, context: Context) -> dict[str, McpTool]:
         """Return the definitions of all tools by name, in order."""
         modern = is_modern(context)
         known = self._made.get(modern)
@@ -164,7 +170,7 @@ class Answers:
     def __init__(
         self,
         offer: ServedTools,
-        calls: Calls,
+        calls: ToolCallHandler,
         resources: Resources,
         announcer: Announcer,
         page_size: int,
@@ -175,7 +181,7 @@ class Answers:
         self.resources = resources
         self.announcer = announcer
         self.prompts = Prompts(offer, page_size, scheme)
-        self.skills = Skills(offer, page_size)
+        self.skills = SkillResources(offer, page_size)
         self._definitions = Definitions()
         self._page_size = page_size
 

@@ -25,7 +25,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from skillpouch.discovery.digest import Entry, manifest_of
+from skillpouch.discovery.digest import DigestEntry, manifest_of
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.servers.mcp.results import Links
@@ -42,7 +42,7 @@ _LONGEST_DESCRIPTION = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkillFile:
+class SkillResource:
     uri: str
     path: str  # below the skill's folder
     sha256: str
@@ -79,7 +79,7 @@ def is_by_the_book(skill: Skill) -> bool:
     return texts and described and _NAME.fullmatch(_own_name(skill)) is not None
 
 
-def files_of(skill: Skill) -> dict[str, SkillFile] | None:
+def files_of(skill: Skill) -> dict[str, SkillResource] | None:
     """Return the files of a skill by address; None when they are too many, too large or gone.
 
     Hidden files, caches and links are left out: what is not listed is never served.
@@ -95,7 +95,7 @@ def files_of(skill: Skill) -> dict[str, SkillFile] | None:
     return dict(sorted(files.items()))
 
 
-def read_file(skill: Skill, file: SkillFile) -> bytes | None:
+def read_file(skill: Skill, file: SkillResource) -> bytes | None:
     """Return the bytes of a listed file; None when it is no longer there."""
     home = str(skill.home)
     try:
@@ -125,7 +125,7 @@ def _own_name(skill: Skill) -> str:
     return str(skill.metadata.frontmatter.get("name") or skill.metadata.name)
 
 
-def _file(skill: Skill, path: str, entry: Entry) -> SkillFile | None:
+def _file(skill: Skill, path: str, entry: DigestEntry) -> SkillResource | None:
     parts = path.split("/")
     hidden = any(part.startswith(".") or is_skipped_folder(part) for part in parts)
     if entry.kind != "file" or hidden:
@@ -133,7 +133,7 @@ def _file(skill: Skill, path: str, entry: Entry) -> SkillFile | None:
     name = "SKILL.md" if path.lower() == "skill.md" else path
     place = "/".join(quote(os.fsencode(part), safe="") for part in name.split("/"))
     kind = "text/markdown" if path.lower().endswith(".md") else guess_type(path)[0]
-    return SkillFile(
+    return SkillResource(
         uri=f"{root_uri(skill)}/{place}",
         path=path,
         sha256=entry.content,
@@ -195,7 +195,7 @@ def _listed(skill: Skill) -> list[Resource]:
     return [_resource(skill, file) for file in files.values()]
 
 
-def _resource(skill: Skill, file: SkillFile) -> Resource:
+def _resource(skill: Skill, file: SkillResource) -> Resource:
     is_skill = file.path.lower() == "skill.md"
     return Resource(
         uri=file.uri,
@@ -223,7 +223,7 @@ class GetSkillParams(RequestParams):
     uri: str
 
 
-class Skills:
+class SkillResources:
     """Answers about skills as wholes; their files are read as resources."""
 
     def __init__(self, offer: ServedTools, page_size: int) -> None:

@@ -8,7 +8,7 @@ from skillpouch.discovery.watching.listening import Changes
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.lifecycle import Stop, drained
-from skillpouch.servers.mcp.calls import Calls
+from skillpouch.servers.mcp.calls import ToolCallHandler
 from skillpouch.servers.mcp.http import HttpServer, gate_of
 from skillpouch.servers.mcp.protocol import Answers, ProtocolServer
 from skillpouch.servers.mcp.resources import Resources
@@ -95,7 +95,7 @@ class McpServer:
     def _protocol(self, scheme: Scheme) -> ProtocolServer:
         links = Links(self._manager.executor.workspace, scheme)
         size = self._limits.page_size
-        calls = Calls(self._offer, self.admission, links, self.metrics, self.announce)
+        calls = ToolCallHandler(self._offer, self.admission, links, self.metrics, self.announce)
         resources = Resources(self._offer, links, size)
         answers = Answers(self._offer, calls, resources, self._announcer, size, scheme)
         return ProtocolServer(answers)

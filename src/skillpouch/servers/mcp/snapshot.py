@@ -32,7 +32,7 @@ ExtraTools = Sequence[Tool] | Callable[[], Sequence[Tool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class OfferSnapshot:
     """Tools by the names that models use, and skills, both in an order that stays the same."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class ServedTools:
         self._manager = manager
         self._extra = extra
         self._only_extra = only_extra
-        self._now: Snapshot | None = None
+        self._now: OfferSnapshot | None = None
 
     async def refresh(self) -> None:
         """Read the skills as they are now, without blocking the loop."""
         self._now = await asyncio.to_thread(self._snapshot)
 
     @property
-    def now(self) -> Snapshot:
+    def now(self) -> OfferSnapshot:
         if self._now is None:
             self._now = self._snapshot()
         return self._now
@@ -89,13 +89,13 @@ class ServedTools:
         loaded = await asyncio.to_thread(self._manager.load_skill, skill)
         return await asyncio.to_thread(activate, loaded, arguments, home=home)
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> OfferSnapshot:
         version = self._manager.source.version
         found = [] if self._only_extra else self._manager.tools
         extra = list(self._extra() if callable(self._extra) else self._extra)
         tools = {tool.name: tool for tool in (*found, *extra)}
         skills = {skill.name: skill for skill in self._manager.list_skills()}
-        return Snapshot(
+        return OfferSnapshot(
             tools=dict(sorted(tools.items())),
             skills=dict(sorted(skills.items())),
             ids={tool.id: name for name, tool in tools.items()},

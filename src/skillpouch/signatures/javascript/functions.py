@@ -11,14 +11,14 @@ _LONGEST_TYPE = 400  # tokens of a return type or of type parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class JavaScriptFunction:
     parameters: tuple[Span, ...]
     body: Span
     name: str = ""
     doc: str = ""
 
 
-def function_at(code: Code, position: int, doc: str = "") -> Function | None:
+def function_at(code: Code, position: int, doc: str = "") -> JavaScriptFunction | None:
     """The function whose expression, declaration or method begins at this token."""
     doc = doc or code[position].doc
     if code[position].text == "async" and code[position + 1].text != "=>":
@@ -27,13 +27,13 @@ def function_at(code: Code, position: int, doc: str = "") -> Function | None:
         return _declared(code, position + 1, doc)
     if code[position].kind == "name" and code[position + 1].text == "=>":
         body = _body(code, position + 2)
-        return Function(parameters=((position, position + 1),), body=body, doc=doc)
+        return JavaScriptFunction(parameters=((position, position + 1),), body=body, doc=doc)
     if code[position].kind == "name" and code[position + 1].text == "(":
         return _method(code, position, doc)
     return _arrow(code, _after_type_parameters(code, position), doc)
 
 
-def _declared(code: Code, position: int, doc: str) -> Function | None:
+def _declared(code: Code, position: int, doc: str) -> JavaScriptFunction | None:
     if code[position].text == "*":
         position += 1
     name = ""
@@ -43,28 +43,30 @@ def _declared(code: Code, position: int, doc: str) -> Function | None:
     return _with_parameters(code, _after_type_parameters(code, position), name, doc)
 
 
-def _method(code: Code, position: int, doc: str) -> Function | None:
+def _method(code: Code, position: int, doc: str) -> JavaScriptFunction | None:
     """`handler(args) { … }` inside an object; a mere call has no body."""
     return _with_parameters(code, position + 1, code[position].text, doc)
 
 
-def _with_parameters(code: Code, opener: int, name: str, doc: str) -> Function | None:
+def _with_parameters(code: Code, opener: int, name: str, doc: str) -> JavaScriptFunction | None:
     if code[opener].text != "(" or opener not in code.partners:
         return None
     body = _after_return_type(code, code.after(opener))
     if code[body].text != "{":
         return None
     parameters = _parameters(code, opener)
-    return Function(name=name, parameters=parameters, body=_body(code, body), doc=doc)
+    return JavaScriptFunction(name=name, parameters=parameters, body=_body(code, body), doc=doc)
 
 
-def _arrow(code: Code, opener: int, doc: str) -> Function | None:
+def _arrow(code: Code, opener: int, doc: str) -> JavaScriptFunction | None:
     if code[opener].text != "(" or opener not in code.partners:
         return None
     arrow = _after_return_type(code, code.after(opener))
     if code[arrow].text != "=>":
         return None
-    return Function(parameters=_parameters(code, opener), body=_body(code, arrow + 1), doc=doc)
+    return JavaScriptFunction(
+        parameters=_parameters(code, opener), body=_body(code, arrow + 1), doc=doc
+    )
 
 
 def _parameters(code: Code, opener: int) -> tuple[Span, ...]:
@@ -124,7 +126,7 @@ _TYPES: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class FunctionParameter:
     """`args: Options = {}` or `{ text, mode = "fast" }: Options`."""
 
     name: str = ""
@@ -132,7 +134,7 @@ class Parameter:
     type: Span | None = None
 
 
-def read_parameter(code: Code, span: Span) -> Parameter:
+def read_parameter(code: Code, span: Span) -> FunctionParameter:
     """Take one parameter of a function apart."""
     binding = code.split(span, "=")[0]
     after = code.after(span[0])
@@ -140,8 +142,8 @@ def read_parameter(code: Code, span: Span) -> Parameter:
     annotated = code[after].text == ":" and after + 1 < binding[1]
     kind = (after + 1, binding[1]) if annotated else None
     if code[span[0]].text == "{":
-        return Parameter(pattern=span[0], type=kind)
-    return Parameter(name=code[span[0]].text, type=kind)
+        return FunctionParameter(pattern=span[0], type=kind)
+    return FunctionParameter(name=code[span[0]].text, type=kind)
 
 
 def schema_of_default(value: Any) -> JsonSchema:
@@ -150,7 +152,9 @@ def schema_of_default(value: Any) -> JsonSchema:
     return {"type": kind, "default": value} if kind else {}
 
 
-def taken_properties(code: Code, function: Function, parameter: Parameter) -> Properties | None:
+def taken_properties(
+    code: Code, function: JavaScriptFunction, parameter: FunctionParameter
+) -> Properties | None:
     """Every property that is taken, or None when the arguments are used as a whole."""
     if parameter.pattern is not None:
         return read_pattern(code, parameter.pattern)

@@ -3,11 +3,16 @@
 import re
 from typing import Any
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.javascript.functions import schema_of_default
 from skillpouch.signatures.javascript.statements import declared_names
 from skillpouch.signatures.javascript.tokens import Code, Span
-from skillpouch.signatures.javascript.values import NOT_LITERAL, Entry, read_entries, read_literal
+from skillpouch.signatures.javascript.values import (
+    NOT_LITERAL,
+    ObjectMember,
+    read_entries,
+    read_literal,
+)
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.signatures.usage_lines import Planned
 
@@ -76,19 +81,19 @@ def _read_option(flags: str, values: list[Any], parser: str, *, required: bool) 
     schema: JsonSchema = {"type": kind if kind in {"integer", "number"} else "string"}
     mandatory = value[0] == "<"
     if value[1:-1].endswith("..."):
-        words = Argument(name=name, flag=flag, nargs="+" if mandatory else "*")
+        words = ArgvArgument(name=name, flag=flag, nargs="+" if mandatory else "*")
         return Planned(words, _described({"type": "array", "items": schema}, values), required)
     shown = _described(_with_default(schema, values), values)
-    argument = Argument(name=name, flag=flag, nargs=None if mandatory else "?")
+    argument = ArgvArgument(name=name, flag=flag, nargs=None if mandatory else "?")
     return Planned(argument, shown, required and "default" not in shown)
 
 
 def _read_switch(name: str, flag: str, values: list[Any]) -> Planned:
     schema = _described({"type": "boolean"}, values)
     if name.startswith("no_"):
-        argument = Argument(name=name.removeprefix("no_"), flag=flag, action="store_false")
+        argument = ArgvArgument(name=name.removeprefix("no_"), flag=flag, action="store_false")
         return Planned(argument, {**schema, "default": True})
-    return Planned(Argument(name=name, flag=flag, action="store_true"), schema)
+    return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
 
 
 def _read_positional(word: str, values: list[Any]) -> Planned | None:
@@ -99,9 +104,9 @@ def _read_positional(word: str, values: list[Any]) -> Planned | None:
     name = name.replace("-", "_")
     schema: JsonSchema = {"type": "string"}
     if match.group(2) or match.group(4):
-        argument = Argument(name=name, nargs="+" if required else "*", after_dashes=True)
+        argument = ArgvArgument(name=name, nargs="+" if required else "*", after_dashes=True)
         return Planned(argument, _described({"type": "array", "items": schema}, values), required)
-    argument = Argument(name=name, nargs=None if required else "?", after_dashes=True)
+    argument = ArgvArgument(name=name, nargs=None if required else "?", after_dashes=True)
     return Planned(argument, _described(_with_default(schema, values), values), required)
 
 
@@ -188,7 +193,7 @@ def _read_options(code: Code, span: Span) -> list[Planned] | None:
     return [each for each in known if each.argument.name not in _ASKS_FOR_TEXT]
 
 
-def _read_parse_args_option(code: Code, entry: Entry) -> Planned | None:
+def _read_parse_args_option(code: Code, entry: ObjectMember) -> Planned | None:
     if code[entry.value[0]].text != "{" or not _NAME.fullmatch(entry.key):
         return None
     settings = {
@@ -199,17 +204,17 @@ def _read_parse_args_option(code: Code, entry: Entry) -> Planned | None:
     name, flag = entry.key.replace("-", "_"), f"--{entry.key}"
     schema = {"type": settings["type"]}
     if settings["type"] == "boolean":
-        return Planned(Argument(name=name, flag=flag, action="store_true"), schema)
+        return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
     if settings.get("multiple") is True:
         schema = {"type": "array", "items": schema}
-        return Planned(Argument(name=name, flag=flag, action="append"), schema)
+        return Planned(ArgvArgument(name=name, flag=flag, action="append"), schema)
     default = settings.get("default")
     shown = {"default": default} if isinstance(default, str) else {}
-    return Planned(Argument(name=name, flag=flag), schema | shown)
+    return Planned(ArgvArgument(name=name, flag=flag), schema | shown)
 
 
 def _words(options: list[Planned]) -> list[Planned]:
     taken = {option.argument.name for option in options}
     name = next(name for name in ("args", "positionals", "_") if name not in taken)
     words = {"type": "array", "items": {"type": "string"}}
-    return [Planned(Argument(name=name, nargs="*", after_dashes=True), words)]
+    return [Planned(ArgvArgument(name=name, nargs="*", after_dashes=True), words)]

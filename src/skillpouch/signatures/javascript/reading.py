@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.javascript.functions import (
-    Function,
-    Parameter,
+    FunctionParameter,
+    JavaScriptFunction,
     Properties,
     read_parameter,
     read_pattern,
@@ -234,7 +234,7 @@ class HandlerArguments(NamedTuple):
     reader: str
 
 
-def handler_arguments(code: Code, function: Function) -> HandlerArguments:
+def handler_arguments(code: Code, function: JavaScriptFunction) -> HandlerArguments:
     """What the first parameter of a handler holds, from the surest source there is."""
     if not function.parameters:
         return HandlerArguments({**object_schema({}, []), "additionalProperties": False}, "handler")
@@ -254,7 +254,7 @@ def handler_arguments(code: Code, function: Function) -> HandlerArguments:
     return HandlerArguments(finished, reader)
 
 
-def takes_an_object(code: Code, function: Function) -> bool:
+def takes_an_object(code: Code, function: JavaScriptFunction) -> bool:
     """Whether it is written as a handler: `handler(…)`, `(args) => …`, `({ text }) => …`."""
     if not function.parameters:
         return function.name == "handler"
@@ -262,7 +262,7 @@ def takes_an_object(code: Code, function: Function) -> bool:
     return function.name == "handler" or parameter.name == "args" or parameter.pattern is not None
 
 
-def _annotated(code: Code, parameter: Parameter) -> JsonSchema | None:
+def _annotated(code: Code, parameter: FunctionParameter) -> JsonSchema | None:
     if parameter.type is None:
         return None
     schema = TypeReader(code, named_types(code)).read(parameter.type)

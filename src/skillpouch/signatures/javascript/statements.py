@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from skillpouch.signatures.javascript.functions import Function, function_at
+from skillpouch.signatures.javascript.functions import JavaScriptFunction, function_at
 from skillpouch.signatures.javascript.tokens import Code, Token
 from skillpouch.signatures.javascript.values import read_entries, text_of
 
@@ -36,21 +36,21 @@ _VARIABLES = frozenset({"const", "let", "var"})
 _CONTINUES = frozenset({"extends", "implements", "from", "as", "in", "of", "instanceof"})
 
 
-class Declared(NamedTuple):
+class TopLevelName(NamedTuple):
     """Where the value of a top-level name begins, and the comment above its statement."""
 
     position: int
     doc: str
 
 
-def declared_names(code: Code) -> dict[str, Declared]:
+def declared_names(code: Code) -> dict[str, TopLevelName]:
     """The functions and variables of the top level."""
-    names: dict[str, Declared] = {}
+    names: dict[str, TopLevelName] = {}
     for position in code.find_outside("function", *_VARIABLES):
         is_function, name = code[position].text == "function", code[position + 1]
         value = position if is_function else _initial_value(code, position + 2)
         if name.kind == "name" and value is not None:
-            names.setdefault(name.text, Declared(value, doc_above(code, position)))
+            names.setdefault(name.text, TopLevelName(value, doc_above(code, position)))
     return names
 
 
@@ -154,7 +154,7 @@ class DefaultExport:
     """An export that can be called; `function` is None when it is made elsewhere."""
 
     position: int
-    function: Function | None = None
+    function: JavaScriptFunction | None = None
 
 
 def default_export(code: Code) -> DefaultExport | None:
@@ -164,7 +164,7 @@ def default_export(code: Code) -> DefaultExport | None:
     return next((export for export in islice(found, _MOST_EXPORTS) if export), None)
 
 
-def _exported_values(code: Code) -> Iterator[Declared]:
+def _exported_values(code: Code) -> Iterator[TopLevelName]:
     for position in code.find_outside("export", "module", "exports"):
         token = code[position]
         if token.text == "export":
@@ -172,24 +172,24 @@ def _exported_values(code: Code) -> Iterator[Declared]:
         elif code[position + 1].text == ".":
             value = _after_assignments(code, position)
             if value is not None:
-                yield Declared(value, token.doc)
+                yield TopLevelName(value, token.doc)
 
 
-def _module_exports(code: Code, position: int) -> Iterator[Declared]:
+def _module_exports(code: Code, position: int) -> Iterator[TopLevelName]:
     """`export default …`, `export { handler as default }`, and an export called `handler`."""
     following, doc = code[position + 1].text, code[position].doc
     if following == "default":
-        yield Declared(position + 2, doc)
+        yield TopLevelName(position + 2, doc)
     elif following == "{":
         for name in range(position + 2, code.after(position + 1)):
             if code.texts(name + 1, 2) == ("as", "default"):
-                yield Declared(name, doc)
+                yield TopLevelName(name, doc)
     elif code.texts(position + 1, 3)[-2:] == ("function", "handler") or (
         code.texts(position + 1, 2) == ("function", "handler")
     ):
-        yield Declared(position + 1, doc)
+        yield TopLevelName(position + 1, doc)
     elif code.texts(position + 2, 2) == ("handler", "="):  # export const handler = …
-        yield Declared(position + 4, doc)
+        yield TopLevelName(position + 4, doc)
 
 
 def _after_assignments(code: Code, position: int) -> int | None:
@@ -213,7 +213,7 @@ def _after_assignment(code: Code, position: int) -> int | None:
 
 
 def _resolve(
-    code: Code, value: Declared, names: dict[str, Declared], steps: int = _MOST_STEPS
+    code: Code, value: TopLevelName, names: dict[str, TopLevelName], steps: int = _MOST_STEPS
 ) -> DefaultExport | None:
     position, doc = value
     if function := function_at(code, position, doc):
@@ -228,22 +228,24 @@ def _resolve(
         return _wrapped(code, position, names, steps - 1)
     if token.text in names:
         declared = names[token.text]
-        return _resolve(code, Declared(declared.position, declared.doc or doc), names, steps - 1)
+        return _resolve(
+            code, TopLevelName(declared.position, declared.doc or doc), names, steps - 1
+        )
     return DefaultExport(position=position) if token.text in imported_names(code) else None
 
 
 def _handler_of_object(
-    code: Code, value: Declared, names: dict[str, Declared], steps: int
+    code: Code, value: TopLevelName, names: dict[str, TopLevelName], steps: int
 ) -> DefaultExport | None:
     for entry in read_entries(code, value.position):
         if entry.key in _HANDLERS:
-            inner = Declared(entry.value[0], entry.doc or value.doc)
+            inner = TopLevelName(entry.value[0], entry.doc or value.doc)
             return _resolve(code, inner, names, steps)
     return None
 
 
 def _wrapped(
-    code: Code, position: int, names: dict[str, Declared], steps: int
+    code: Code, position: int, names: dict[str, TopLevelName], steps: int
 ) -> DefaultExport | None:
     """`wrap(handler)` can be called as well, but its parameters are those of `wrap`."""
     call = position
@@ -251,5 +253,5 @@ def _wrapped(
         call += 2
     if code[call].kind != "name" or code[call + 1].text != "(":
         return None
-    inner = _resolve(code, Declared(call + 2, ""), names, steps)
+    inner = _resolve(code, TopLevelName(call + 2, ""), names, steps)
     return DefaultExport(position=position) if inner else None

@@ -17,7 +17,7 @@ _ESCAPE = re.compile(
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 
 
-class Entry(NamedTuple):
+class ObjectMember(NamedTuple):
     """One member of an object literal; a spread or a computed key has the key ""."""
 
     key: str
@@ -96,19 +96,19 @@ def _read_object(code: Code, opener: int, depth: int) -> Any:
     return values
 
 
-def read_entries(code: Code, opener: int) -> list[Entry]:
+def read_entries(code: Code, opener: int) -> list[ObjectMember]:
     """The members of the object literal that opens here, in order."""
     closer = code.after(opener) - 1
     return [_read_entry(code, part) for part in code.split((opener + 1, closer), ",")]
 
 
-def _read_entry(code: Code, part: Span) -> Entry:
+def _read_entry(code: Code, part: Span) -> ObjectMember:
     start, end = part
     token = code[start]
     if token.kind in {"name", "string", "number"} and code[start + 1].text == ":":
-        return Entry(text_of(token), (min(start + 2, end), end), token.doc)
+        return ObjectMember(text_of(token), (min(start + 2, end), end), token.doc)
     if token.text == "async" and code[start + 1].kind == "name":
-        return Entry(code[start + 1].text, part, token.doc)
+        return ObjectMember(code[start + 1].text, part, token.doc)
     if token.kind == "name" and (end - start == 1 or code[start + 1].text == "("):
-        return Entry(token.text, part, token.doc)
-    return Entry("", part, token.doc)
+        return ObjectMember(token.text, part, token.doc)
+    return ObjectMember("", part, token.doc)

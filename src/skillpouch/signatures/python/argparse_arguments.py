@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillpouch.signatures.argv import Action
-from skillpouch.signatures.python.literals import Call, items_of
+from skillpouch.signatures.python.literals import ResolvedCall, items_of
 from skillpouch.signatures.python.scopes import Tracked, defaults_of
 from skillpouch.signatures.python.values import (
     UNKNOWN,
     Class,
     Foreign,
-    Function,
     FunctionNode,
+    PythonFunction,
     Reference,
     UncertainError,
 )
@@ -49,7 +49,7 @@ _CLASSES: dict[str, Action | Printing] = {
 }
 
 
-def read_action(call: Call) -> tuple[Action | Printing, Any]:
+def read_action(call: ResolvedCall) -> tuple[Action | Printing, Any]:
     """Return the action of an `add_argument` call, and how many values it takes."""
     action = call.get("action", None)
     nargs = call.get("nargs", None)
@@ -137,7 +137,7 @@ _KINDS: dict[str, Kind] = {"int": "integer", "float": "number"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Declared:
+class ArgparseArgument:
     """An argument as the script declares it; `flags` is empty for a positional."""
 
     dest: str
@@ -164,7 +164,7 @@ class Declared:
         return self.flags or (self.dest,)
 
 
-def declare(call: Call, prefix_chars: str) -> Declared | None:
+def declare(call: ResolvedCall, prefix_chars: str) -> ArgparseArgument | None:
     """Return the argument a call declares, None for one that only prints (help, version)."""
     if not call.complete:
         raise UncertainError(
@@ -177,7 +177,7 @@ def declare(call: Call, prefix_chars: str) -> Declared | None:
     if not flags and action in ("append", "extend"):
         action = "store"  # a positional occurs once
     kind = call.get("type", None)
-    return Declared(
+    return ArgparseArgument(
         dest=_dest(call, flags, prefix_chars),
         line=call.line,
         flags=flags,
@@ -193,7 +193,7 @@ def declare(call: Call, prefix_chars: str) -> Declared | None:
     )
 
 
-def _flags(call: Call, prefix_chars: str) -> tuple[str, ...]:
+def _flags(call: ResolvedCall, prefix_chars: str) -> tuple[str, ...]:
     names = call.arguments
     if not all(isinstance(name, str) and name for name in names):
         raise UncertainError("the name of an argument is computed at run time", call.line)
@@ -205,7 +205,7 @@ def _flags(call: Call, prefix_chars: str) -> tuple[str, ...]:
     return ()
 
 
-def _dest(call: Call, flags: tuple[str, ...], prefix_chars: str) -> str:
+def _dest(call: ResolvedCall, flags: tuple[str, ...], prefix_chars: str) -> str:
     if not flags and call.arguments:
         return str(call.arguments[0])
     if dest := call.text("dest"):
@@ -250,7 +250,7 @@ class Exclusive:
     """A mutually exclusive group."""
 
     required: bool
-    members: list[Declared] = field(default_factory=list)
+    members: list[ArgparseArgument] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -263,15 +263,15 @@ class Parser(Tracked):
     prog: str = ""
     prefix_chars: str = "-"
     replaces: bool = False
-    arguments: list[Declared] = field(default_factory=list)
-    taken: dict[str, Declared] = field(default_factory=dict)
+    arguments: list[ArgparseArgument] = field(default_factory=list)
+    taken: dict[str, ArgparseArgument] = field(default_factory=dict)
     exclusives: list[Exclusive] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
     parents: list["Parser"] = field(default_factory=list)
     subparsers: "Subparsers | None" = None
     parsed: str = ""
 
-    def configure(self, call: Call) -> None:
+    def configure(self, call: ResolvedCall) -> None:
         """Apply the arguments of a constructor."""
         if not call.complete:
             raise UncertainError("a parser is made with values known only at run time", call.line)
@@ -298,7 +298,7 @@ class Parser(Tracked):
             for group in parent.exclusives
         ]
 
-    def invoke(self, method: str, call: Call) -> Any:
+    def invoke(self, method: str, call: ResolvedCall) -> Any:
         if method == "add_argument":
             return self.add(call, None)
         if method == "add_subparsers":
@@ -321,7 +321,7 @@ class Parser(Tracked):
         if name == "description" and isinstance(value, str):
             self.description = value
 
-    def add(self, call: Call, exclusive: Exclusive | None) -> Any:
+    def add(self, call: ResolvedCall, exclusive: Exclusive | None) -> Any:
         declared = declare(call, self.prefix_chars)
         if declared is None or not self._make_room(declared):
             return UNKNOWN
@@ -330,7 +330,7 @@ class Parser(Tracked):
             exclusive.members.append(declared)
         return UNKNOWN
 
-    def _make_room(self, declared: Declared) -> bool:
+    def _make_room(self, declared: ArgparseArgument) -> bool:
         """Settle arguments that cannot both be there: they stand in different branches."""
         taken = [self.taken[key] for key in declared.keys if key in self.taken]
         if taken and not self.replaces:
@@ -340,13 +340,13 @@ class Parser(Tracked):
         self.taken |= dict.fromkeys(declared.keys, declared)
         return True
 
-    def _add_subparsers(self, call: Call) -> "Subparsers":
+    def _add_subparsers(self, call: ResolvedCall) -> "Subparsers":
         if self.subparsers is None:
             self.subparsers = Subparsers()
         self.subparsers.required = self.subparsers.required or call.is_set("required")
         return self.subparsers
 
-    def _parse(self, method: str, call: Call) -> None:
+    def _parse(self, method: str, call: ResolvedCall) -> None:
         words = call.arguments[0] if call.arguments else call.get("args", None)
         if isinstance(words, list | tuple):
             return  # words of its own, not those of the command line
@@ -362,7 +362,7 @@ class Group(Tracked):
     parser: Parser
     exclusive: Exclusive | None = None
 
-    def invoke(self, method: str, call: Call) -> Any:
+    def invoke(self, method: str, call: ResolvedCall) -> Any:
         if method == "add_argument":
             return self.parser.add(call, self.exclusive)
         if method == "pop":
@@ -377,7 +377,7 @@ class Subparsers(Tracked):
     required: bool = False
     parsers: dict[str, Parser] = field(default_factory=dict)
 
-    def invoke(self, method: str, call: Call) -> Any:
+    def invoke(self, method: str, call: ResolvedCall) -> Any:
         if method != "add_parser":
             return UNKNOWN
         name = call.arguments[0] if call.arguments else call.get("name")
@@ -395,7 +395,7 @@ class Subparsers(Tracked):
             self.required = value is True
 
 
-def _group(parser: Parser, method: str, call: Call) -> Any:
+def _group(parser: Parser, method: str, call: ResolvedCall) -> Any:
     if method == "add_argument_group":
         return Group(parser)
     if method == "add_mutually_exclusive_group":
@@ -409,5 +409,5 @@ def summary_of(parser: Parser) -> str:
     """Return what a script says about one of its sub-commands."""
     if parser.help or parser.description:
         return parser.help or parser.description
-    functions = [value for value in parser.defaults.values() if isinstance(value, Function)]
+    functions = [value for value in parser.defaults.values() if isinstance(value, PythonFunction)]
     return str(functions[0].attribute("__doc__") or "") if functions else ""

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.argparse_arguments import (
     SUPPRESS,
-    Declared,
+    ArgparseArgument,
     Kind,
     Parser,
     summary_of,
 )
-from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
+from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.follow import Follower
 from skillpouch.signatures.python.lines import Marks
-from skillpouch.signatures.python.literals import Call, items_of
+from skillpouch.signatures.python.literals import ResolvedCall, items_of
 from skillpouch.signatures.python.outline import Outline
 from skillpouch.signatures.python.scopes import Tracked
 from skillpouch.signatures.python.values import (
@@ -36,7 +36,7 @@ from skillpouch.signatures.signature import JsonSchema, Signature
 _PLACEHOLDER = re.compile(r"%(?:%|\((?P<name>\w+)\)[-#0-9.]*[a-zA-Z])")
 
 
-def help_text(declared: Declared, default: Any, prog: str) -> str:
+def help_text(declared: ArgparseArgument, default: Any, prog: str) -> str:
     """Return the help on one line; what only the running script knows becomes `…`."""
     if declared.help == SUPPRESS:
         return ""
@@ -74,7 +74,7 @@ _TYPES: dict[Kind, type | tuple[type, ...]] = {
 }
 
 
-def property_schema(declared: Declared, default: Any, prog: str) -> JsonSchema:
+def property_schema(declared: ArgparseArgument, default: Any, prog: str) -> JsonSchema:
     """Return the schema of the argument's property; `default` counts set_defaults()."""
     schema = _shape(declared)
     if text := help_text(declared, default, prog):
@@ -85,12 +85,12 @@ def property_schema(declared: Declared, default: Any, prog: str) -> JsonSchema:
     return schema
 
 
-def takes_many(declared: Declared) -> bool:
+def takes_many(declared: ArgparseArgument) -> bool:
     """Tell whether one occurrence of the argument takes a list of values."""
     return declared.nargs is not None and declared.nargs != "?"
 
 
-def _shape(declared: Declared) -> JsonSchema:
+def _shape(declared: ArgparseArgument) -> JsonSchema:
     if declared.action in _SWITCHES:
         return {"type": "boolean"}
     if declared.action == "count":
@@ -103,7 +103,7 @@ def _shape(declared: Declared) -> JsonSchema:
     return schema
 
 
-def _length(declared: Declared) -> JsonSchema:
+def _length(declared: ArgparseArgument) -> JsonSchema:
     if declared.nargs == "+":
         return {"minItems": 1}
     if isinstance(declared.nargs, int) and declared.action != "extend":
@@ -111,7 +111,7 @@ def _length(declared: Declared) -> JsonSchema:
     return {}
 
 
-def _single(declared: Declared) -> JsonSchema:
+def _single(declared: ArgparseArgument) -> JsonSchema:
     schema: JsonSchema = {"type": declared.kind}
     choices = declared.choices
     if isinstance(choices, range) and declared.kind == "integer" and choices.step == 1:
@@ -126,7 +126,7 @@ def _single(declared: Declared) -> JsonSchema:
     return schema
 
 
-def _choice(value: Any, declared: Declared) -> Any:
+def _choice(value: Any, declared: ArgparseArgument) -> Any:
     """Return the text a caller passes for a choice, or its number when the type is one."""
     if isinstance(value, Member):
         value = value.value if isinstance(declared.type, Enumeration) else UNKNOWN
@@ -135,7 +135,7 @@ def _choice(value: Any, declared: Declared) -> Any:
     return value
 
 
-def _default(declared: Declared, default: Any) -> Any:
+def _default(declared: ArgparseArgument, default: Any) -> Any:
     if isinstance(default, Member) and isinstance(declared.type, Enumeration):
         default = default.value
     if default is None or default == SUPPRESS or not is_plain(default):
@@ -149,7 +149,7 @@ def _default(declared: Declared, default: Any) -> Any:
     return None if declared.action == "count" and not default else _value(default, declared)
 
 
-def _value(value: Any, declared: Declared) -> Any:
+def _value(value: Any, declared: ArgparseArgument) -> Any:
     """Return a default as its property would hold it, None when it would not fit."""
     kind = "integer" if declared.action == "count" else declared.kind
     if kind == "string":
@@ -166,15 +166,15 @@ def _value(value: Any, declared: Declared) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named(Parameter):
+class Named(CommandParameter):
     """A property, and the arguments it stands for: one, or a switch and its opposite."""
 
-    declared: tuple[Declared, ...]
+    declared: tuple[ArgparseArgument, ...]
 
 
 def name_arguments(parser: Parser) -> list[Named]:
     """Name each argument by its `dest`; by its own flag where a `dest` is shared."""
-    shared: dict[str, list[Declared]] = defaultdict(list)
+    shared: dict[str, list[ArgparseArgument]] = defaultdict(list)
     for declared in parser.arguments:
         shared[declared.dest].append(declared)
     named: dict[str, Named] = {}
@@ -190,14 +190,14 @@ def name_arguments(parser: Parser) -> list[Named]:
     return list(named.values())
 
 
-def _named(name: str, declared: Declared, parser: Parser) -> Named:
+def _named(name: str, declared: ArgparseArgument, parser: Parser) -> Named:
     default = declared.default
     if default is None and declared.action == "store_false":
         default = True
     return Named(
         name=name,
         declared=(declared,),
-        argument=Argument(
+        argument=ArgvArgument(
             name=name,
             flag=declared.flag,
             action=declared.action,
@@ -210,17 +210,17 @@ def _named(name: str, declared: Declared, parser: Parser) -> Named:
     )
 
 
-def _is_required(declared: Declared) -> bool:
+def _is_required(declared: ArgparseArgument) -> bool:
     if declared.flags:
         return declared.required
     return declared.nargs not in ("?", "*", "...")
 
 
-def _are_opposites(together: Iterable[Declared]) -> bool:
+def _are_opposites(together: Iterable[ArgparseArgument]) -> bool:
     return sorted(declared.action for declared in together) == ["store_false", "store_true"]
 
 
-def _opposites(together: list[Declared], parser: Parser) -> Named:
+def _opposites(together: list[ArgparseArgument], parser: Parser) -> Named:
     on, off = sorted(together, key=lambda declared: declared.action, reverse=True)
     default = parser.defaults.get(on.dest, on.default if on.default is not None else off.default)
     schema = property_schema(on, None, parser.prog)
@@ -229,18 +229,20 @@ def _opposites(together: list[Declared], parser: Parser) -> Named:
     return Named(
         name=on.dest,
         declared=(on, off),
-        argument=Argument(name=on.dest, flag=on.flag, action="boolean_optional", off_flag=off.flag),
+        argument=ArgvArgument(
+            name=on.dest, flag=on.flag, action="boolean_optional", off_flag=off.flag
+        ),
         schema=schema,
     )
 
 
-def _off_flag(declared: Declared) -> str | None:
+def _off_flag(declared: ArgparseArgument) -> str | None:
     if declared.action != "boolean_optional" or not declared.flag:
         return None
     return f"--no-{declared.flag[2:]}" if declared.flag.startswith("--") else None
 
 
-def _own_name(declared: Declared, prefix_chars: str) -> str:
+def _own_name(declared: ArgparseArgument, prefix_chars: str) -> str:
     if not declared.flag:
         return declared.dest
     return declared.flag.lstrip(prefix_chars).replace("-", "_")
@@ -269,7 +271,7 @@ _OFF: dict[str, Any] = {
 _LARGEST_GROUP = 20
 
 
-def constrain(schema: JsonSchema, level: Sequence[Parameter], *, parser: Parser) -> None:
+def constrain(schema: JsonSchema, level: Sequence[CommandParameter], *, parser: Parser) -> None:
     """Add to a schema what the groups of one parser ask for."""
     named = [item for item in level if isinstance(item, Named)]
     for group in parser.exclusives:
@@ -352,7 +354,7 @@ def read_argparse(outline: Outline) -> Signature | None:
 def _find_parser(outline: Outline) -> Parser | None:
     parsers: list[Parser] = []
 
-    def make(call: Call) -> Tracked:
+    def make(call: ResolvedCall) -> Tracked:
         parser = Parser(line=call.line)
         parser.configure(call)
         parsers.append(parser)
@@ -381,7 +383,7 @@ def _aliases(outline: Outline) -> list[str]:
     return [f"{name}(" for name, origin in outline.origins.items() if origin == made]
 
 
-def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: Call) -> None:
+def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: ResolvedCall) -> None:
     """Refuse a parser that came from somewhere else.
 
     Objects of other libraries have an `add_argument`, too (a browser's options), but only a

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.outline import BLOCKS, Outline, is_main_block
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.signatures.usage_lines import Planned
@@ -282,7 +282,7 @@ def read_argv_positionals(outline: Outline, usage: str) -> list[Planned] | None:
     for number in sorted(seen, reverse=True):
         # A word cannot be left out before one that is needed.
         required = required or number < reads.fewest or 0 in seen[number].guarded
-        argument = Argument(name=names[number - 1], nargs=None if required else "?")
+        argument = ArgvArgument(name=names[number - 1], nargs=None if required else "?")
         planned.insert(0, Planned(argument, _schema(seen[number], required), required))
     return planned
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.annotations import enum_schema
-from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
-from skillpouch.signatures.python.literals import Call, items_of, read_call
+from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
+from skillpouch.signatures.python.literals import ResolvedCall, items_of, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope
 from skillpouch.signatures.python.values import (
     UNKNOWN,
     Enumeration,
     Foreign,
-    Function,
     FunctionNode,
+    PythonFunction,
     Reference,
     UncertainError,
     is_plain,
@@ -38,7 +38,7 @@ _PREFIX = re.compile(r"[^\w]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class OptionNames:
     """What the words of an option's declaration mean."""
 
     name: str
@@ -54,7 +54,7 @@ class Names:
         return longest_prefix(self.off_flags) if self.off_flags else None
 
 
-def read_option(node: ast.Call, scope: Scope) -> Parameter:
+def read_option(node: ast.Call, scope: Scope) -> CommandParameter:
     """Return the property an option stands for."""
     call = _checked(node, scope)
     names = option_names(call)
@@ -74,9 +74,9 @@ def read_option(node: ast.Call, scope: Scope) -> Parameter:
         schema = many(schema, nargs)
     if call.is_set("multiple"):
         schema, action = {"type": "array", "items": schema}, "append"
-    return Parameter(
+    return CommandParameter(
         name=names.name,
-        argument=Argument(
+        argument=ArgvArgument(
             name=names.name, flag=names.flag, action=action, nargs=nargs, off_flag=names.off_flag
         ),
         schema=schema | about(call.text("help"), default),
@@ -84,7 +84,7 @@ def read_option(node: ast.Call, scope: Scope) -> Parameter:
     )
 
 
-def read_argument(node: ast.Call, scope: Scope) -> Parameter:
+def read_argument(node: ast.Call, scope: Scope) -> CommandParameter:
     """Return the property an argument stands for."""
     call = _checked(node, scope)
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], str):
@@ -101,15 +101,15 @@ def read_argument(node: ast.Call, scope: Scope) -> Parameter:
     elif count > 1:
         nargs = count
     schema = many(schema, nargs)
-    return Parameter(
+    return CommandParameter(
         name=name,
-        argument=Argument(name=name, nargs=nargs, after_dashes=True),
+        argument=ArgvArgument(name=name, nargs=nargs, after_dashes=True),
         schema=schema | about(call.text("help"), call.get("default", None)),
         required=required,
     )
 
 
-def option_names(call: Call) -> Names:
+def option_names(call: ResolvedCall) -> OptionNames:
     """Split `("-s", "--shout/--no-shout", "loud")` into a name, flags and flags that say no."""
     name, flags, off_flags = "", [], []
     for declared in call.arguments:
@@ -126,7 +126,7 @@ def option_names(call: Call) -> Names:
     if not flags:
         raise UncertainError("an option has no flag", call.line)
     bare = _PREFIX.sub("", longest_prefix(flags), count=1)
-    return Names(
+    return OptionNames(
         name=name or bare.replace("-", "_").lower(), flags=tuple(flags), off_flags=tuple(off_flags)
     )
 
@@ -136,7 +136,7 @@ def longest_prefix(flags: list[str] | tuple[str, ...]) -> str:
     return max(flags, key=lambda flag: len(_PREFIX.match(flag)[0]))  # type: ignore[index]  # always matches
 
 
-def value_schema(node: ast.Call, call: Call, scope: Scope) -> JsonSchema:
+def value_schema(node: ast.Call, call: ResolvedCall, scope: Scope) -> JsonSchema:
     """Return the schema of one value: from the type, else from the default."""
     types = [keyword.value for keyword in node.keywords if keyword.arg == "type"]
     if types:
@@ -167,7 +167,7 @@ def _type_schema(node: ast.expr, scope: Scope) -> JsonSchema:
     return schema
 
 
-def _range(call: Call) -> JsonSchema:
+def _range(call: ResolvedCall) -> JsonSchema:
     bounds: JsonSchema = {}
     for position, (name, open_name, key) in enumerate(
         (("min", "min_open", "minimum"), ("max", "max_open", "maximum"))
@@ -197,14 +197,14 @@ def about(text: str, default: Any) -> JsonSchema:
     return said
 
 
-def _nargs(call: Call) -> int | None:
+def _nargs(call: ResolvedCall) -> int | None:
     count = call.get("nargs", 1)
     if type(count) is not int or count < 1:
         raise UncertainError("the number of values of an option is computed", call.line)
     return count if count > 1 else None
 
 
-def _checked(node: ast.Call, scope: Scope) -> Call:
+def _checked(node: ast.Call, scope: Scope) -> ResolvedCall:
     call = read_call(node, scope)
     if not call.complete or "cls" in call.keywords:
         raise UncertainError("an option is declared with values known only at run time", call.line)
@@ -217,7 +217,7 @@ _SUFFIXES = ("command", "cmd", "group", "grp")
 
 
 @dataclass(slots=True, eq=False)
-class Found:
+class ClickCommand:
     """A decorated function while the script is read; groups collect their commands."""
 
     node: FunctionNode
@@ -225,8 +225,8 @@ class Found:
     help: str
     is_group: bool
     alone: bool
-    parameters: list[Parameter]
-    commands: dict[str, "Found"] = field(default_factory=dict)
+    parameters: list[CommandParameter]
+    commands: dict[str, "ClickCommand"] = field(default_factory=dict)
     has_parent: bool = False
 
     def command(self) -> CliCommand:
@@ -243,7 +243,7 @@ def read_click(outline: Outline) -> Signature | None:
     if not any(name.partition(".")[0] in _MODULES for name in outline.imports):
         return None
     scope = Scope(outline, outline.tree.body)
-    found: dict[str, Found] = {}
+    found: dict[str, ClickCommand] = {}
     for node in outline.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             _read_function(node, scope, found)
@@ -261,7 +261,7 @@ def click_name(node: ast.expr, outline: Outline) -> str:
     return name if module in _MODULES else ""
 
 
-def _root(outline: Outline, found: dict[str, Found]) -> Found:
+def _root(outline: Outline, found: dict[str, ClickCommand]) -> ClickCommand:
     roots = {name: one for name, one in found.items() if not one.has_parent}
     if len(roots) > 1:
         roots = {name: one for name, one in roots.items() if mentions_when_run(outline, name)}
@@ -270,7 +270,7 @@ def _root(outline: Outline, found: dict[str, Found]) -> Found:
     return next(iter(roots.values()))
 
 
-def _read_function(node: FunctionNode, scope: Scope, found: dict[str, Found]) -> None:
+def _read_function(node: FunctionNode, scope: Scope, found: dict[str, ClickCommand]) -> None:
     decorators = [_resolved(decorator, scope) for decorator in node.decorator_list]
     for decorator in decorators:
         made = _command(node, decorator, scope, found)
@@ -288,8 +288,8 @@ def _resolved(decorator: ast.expr, scope: Scope) -> ast.expr:
 
 
 def _command(
-    node: FunctionNode, decorator: ast.expr, scope: Scope, found: dict[str, Found]
-) -> Found | None:
+    node: FunctionNode, decorator: ast.expr, scope: Scope, found: dict[str, ClickCommand]
+) -> ClickCommand | None:
     """Return the command a decorator makes, already attached to its group."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     kind = click_name(called, scope.outline)
@@ -305,7 +305,7 @@ def _command(
     name = (call.arguments or [call.get("name", None)])[0] if call else None
     if name is not None and not isinstance(name, str):
         raise UncertainError("the name of a command is computed at run time", node.lineno)
-    made = Found(
+    made = ClickCommand(
         node=node,
         word=name or _word(node.name),
         help=(call.text("help") if call else "") or ast.get_docstring(node) or "",
@@ -324,12 +324,12 @@ def _word(name: str) -> str:
     return left if left and suffix in _SUFFIXES else word
 
 
-def _attach(parent: Found, made: Found, word: str) -> None:
+def _attach(parent: ClickCommand, made: ClickCommand, word: str) -> None:
     made.has_parent = True
     parent.commands[word] = made
 
 
-def _read_added(call: ast.Call, scope: Scope, found: dict[str, Found]) -> None:
+def _read_added(call: ast.Call, scope: Scope, found: dict[str, ClickCommand]) -> None:
     """Follow `group.add_command(command, "name")`."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "add_command":
         return
@@ -347,7 +347,9 @@ def _read_added(call: ast.Call, scope: Scope, found: dict[str, Found]) -> None:
     _attach(parent, made, name)
 
 
-def _parameters(decorators: list[ast.expr], command: ast.expr, scope: Scope) -> Iterator[Parameter]:
+def _parameters(
+    decorators: list[ast.expr], command: ast.expr, scope: Scope
+) -> Iterator[CommandParameter]:
     taken: set[str] = set()
     for decorator in decorators:
         parameter = None if decorator is command else _parameter(decorator, scope)
@@ -362,7 +364,7 @@ def _parameters(decorators: list[ast.expr], command: ast.expr, scope: Scope) -> 
             yield parameter
 
 
-def _parameter(decorator: ast.expr, scope: Scope) -> Parameter | None:
+def _parameter(decorator: ast.expr, scope: Scope) -> CommandParameter | None:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     kind = click_name(called, scope.outline)
     if isinstance(decorator, ast.Call) and kind == "option":
@@ -381,7 +383,7 @@ def _is_harmless(decorator: object) -> bool:
     """Tell whether a decorator can only wrap: one of this file that declares nothing."""
     if isinstance(decorator, Foreign):
         return decorator.origin.partition(".")[0] in _MODULES
-    return isinstance(decorator, Function) and not any(
+    return isinstance(decorator, PythonFunction) and not any(
         isinstance(part, ast.Attribute) and part.attr in ("option", "argument")
         for part in ast.walk(decorator.node)
     )

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillpouch.signatures.argv import Argument, ArgvPlan, Word
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
 from skillpouch.signatures.signature import Interface, JsonSchema, first_paragraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class CommandParameter:
     """One property, its schema, and the words it turns into."""
 
     name: str
-    argument: Argument
+    argument: ArgvArgument
     schema: JsonSchema
     required: bool = False
 
@@ -26,10 +26,10 @@ class CliCommand:
     """
 
     description: str = ""
-    parameters: Sequence[Parameter] = ()
+    parameters: Sequence[CommandParameter] = ()
     commands: Mapping[str, "CliCommand"] = field(default_factory=dict)
     alone: bool = True
-    constrain: Callable[[JsonSchema, Sequence[Parameter]], None] | None = None
+    constrain: Callable[[JsonSchema, Sequence[CommandParameter]], None] | None = None
 
 
 # The commands on the way to a sub-command, each with the word that leads to it.
@@ -73,12 +73,12 @@ def _paths(path: Path) -> Iterator[Path]:
 
 def _interface(path: Path) -> Interface:
     plan: ArgvPlan = ()
-    levels: list[list[Parameter]] = []
+    levels: list[list[CommandParameter]] = []
     for depth, (word, command) in enumerate(path):
         # A name that a later level uses again belongs to that level.
         later = {one.name for _, inner in path[depth + 1 :] for one in inner.parameters}
         own = [one for one in command.parameters if one.name not in later]
-        plan += (Word(text=word),) if word else ()
+        plan += (FixedWord(text=word),) if word else ()
         plan += tuple(one.argument for one in own)
         levels.append(own)
     parameters = [one for level in levels for one in level]
@@ -98,7 +98,7 @@ def _interface(path: Path) -> Interface:
     )
 
 
-def _order(schema: JsonSchema, level: Sequence[Parameter]) -> None:
+def _order(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:
     """A positional that may be left out can only be given after the ones before it."""
     before: list[str] = []
     for one in level:

@@ -5,12 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.signatures.python.follow_calls import Calls, Maker, Unfollowed
+from skillpouch.signatures.python.follow_calls import CallFollower, Maker, Unfollowed
 from skillpouch.signatures.python.lines import Marks
-from skillpouch.signatures.python.literals import Call, items_of, unpack
+from skillpouch.signatures.python.literals import ResolvedCall, items_of, unpack
 from skillpouch.signatures.python.outline import Outline
 from skillpouch.signatures.python.scopes import Instance, Scope, Tracked, holds_tracked
-from skillpouch.signatures.python.values import UNKNOWN, Class, Function, FunctionNode, is_plain
+from skillpouch.signatures.python.values import (
+    UNKNOWN,
+    Class,
+    FunctionNode,
+    PythonFunction,
+    is_plain,
+)
 
 
 class Relevance:
@@ -90,7 +96,7 @@ class Follower:
         on_unfollowed: Unfollowed,
     ) -> None:
         self.relevance = Relevance(outline, words)
-        self.calls = Calls(makers, self._run_function, on_unfollowed)
+        self.calls = CallFollower(makers, self._run_function, on_unfollowed)
         self.module = Scope(outline, outline.tree.body, call=self.calls)
 
     def run_module(self) -> None:
@@ -100,9 +106,9 @@ class Follower:
     def run_definition(self, name: str) -> None:
         """Follow a function, or a class and its methods, unless something already led there."""
         value = self.module.lookup(name)
-        if not isinstance(value, Class | Function) or value.node in self.calls.reached:
+        if not isinstance(value, Class | PythonFunction) or value.node in self.calls.reached:
             return
-        nothing = Call(line=value.node.lineno)
+        nothing = ResolvedCall(line=value.node.lineno)
         made = self.calls.apply(value, nothing)
         if isinstance(value, Class):
             for node in value.node.body:
@@ -185,7 +191,7 @@ class Follower:
                 self.module.bound[name] = value
 
     def _watch(self, name: str, value: Any) -> bool:
-        watched = holds_tracked(value) or isinstance(value, Instance | Function)
+        watched = holds_tracked(value) or isinstance(value, Instance | PythonFunction)
         if watched:
             self.relevance.add(name)
         return watched
@@ -251,14 +257,14 @@ class Follower:
         return None
 
     def on_definition(self, node: FunctionNode, frame: Frame) -> Ending:
-        function = Function(node, frame.scope)
+        function = PythonFunction(node, frame.scope)
         if frame.scope is not self.module or node.name not in frame.scope.outline.functions:
             frame.scope.bound[node.name] = function
         for decorator in node.decorator_list:
             if self.relevance.covers(decorator):
                 value = frame.scope.value(decorator)
-                if isinstance(value, Function):
-                    self.calls.apply(value, Call(line=node.lineno, arguments=[function]))
+                if isinstance(value, PythonFunction):
+                    self.calls.apply(value, ResolvedCall(line=node.lineno, arguments=[function]))
         return None
 
     def on_class(self, node: ast.ClassDef, frame: Frame) -> Ending:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skillpouch.signatures.python.literals import Call, call_method, read_call
+from skillpouch.signatures.python.literals import ResolvedCall, call_method, read_call
 from skillpouch.signatures.python.scopes import (
     Base,
     Instance,
@@ -20,16 +20,16 @@ from skillpouch.signatures.python.values import (
     UNKNOWN,
     Class,
     Foreign,
-    Function,
     FunctionNode,
+    PythonFunction,
     Reference,
     UncertainError,
     Unknown,
 )
 
 Run = Callable[[FunctionNode, Scope], Any]
-Maker = Callable[[Call], Tracked]
-Unfollowed = Callable[[Foreign | Unknown, str, Call], None]
+Maker = Callable[[ResolvedCall], Tracked]
+Unfollowed = Callable[[Foreign | Unknown, str, ResolvedCall], None]
 
 _DEEPEST = 25
 # Functions outside the file that look at an object or pass it on, but add nothing to it.
@@ -42,7 +42,7 @@ _HARMLESS = frozenset(
 )
 
 
-class Calls:
+class CallFollower:
     """Decides what each call is worth; `run` follows the body of a function of the script."""
 
     def __init__(self, makers: Mapping[str, Maker], run: Run, on_unfollowed: Unfollowed) -> None:
@@ -69,18 +69,20 @@ class Calls:
             self._on_unfollowed(owner, name, call)
         return self.apply(scope.value(node.func), call)
 
-    def use(self, owner: Any, name: str, call: Call) -> Any:
+    def use(self, owner: Any, name: str, call: ResolvedCall) -> Any:
         """Call a method: one the script defines itself, or one of the object."""
         made_from = owner if isinstance(owner, Class) else owner.made_from
         method = methods_of(made_from).get(name) if made_from else None
         if made_from and method:
-            return self.enter(Function(method, made_from.scope), _with_self(method, owner, call))
+            return self.enter(
+                PythonFunction(method, made_from.scope), _with_self(method, owner, call)
+            )
         if isinstance(owner, Tracked):
             return owner.invoke(name, call)
         return self.apply(owner.attribute(name), call)
 
-    def apply(self, callee: Any, call: Call) -> Any:
-        if isinstance(callee, Function):
+    def apply(self, callee: Any, call: ResolvedCall) -> Any:
+        if isinstance(callee, PythonFunction):
             return self.enter(callee, call)
         if isinstance(callee, Class):
             return self.make(callee, call)
@@ -94,7 +96,7 @@ class Calls:
         _refuse_escape(callee, call)
         return call_known(callee, call.arguments, set(call.keywords))
 
-    def make(self, made_from: Class, call: Call) -> Any:
+    def make(self, made_from: Class, call: ResolvedCall) -> Any:
         """Make an object of one of the script's own classes."""
         self.reached.add(made_from.node)
         maker = self._maker(made_from)
@@ -106,7 +108,7 @@ class Calls:
             tracked = maker(call)
             tracked.made_from = made_from
             return tracked
-        tracked = maker(Call(line=call.line))
+        tracked = maker(ResolvedCall(line=call.line))
         tracked.made_from = made_from
         self.use(tracked, "__init__", call)
         return tracked
@@ -120,7 +122,7 @@ class Calls:
                 return self._maker(value)
         return None
 
-    def enter(self, function: Function, call: Call) -> Any:
+    def enter(self, function: PythonFunction, call: ResolvedCall) -> Any:
         node = function.node
         if node in self._active or len(self._active) > _DEEPEST:
             return UNKNOWN
@@ -152,7 +154,7 @@ class Calls:
         return UNKNOWN
 
 
-def _parameters(function: Function, call: Call) -> dict[str, Any]:
+def _parameters(function: PythonFunction, call: ResolvedCall) -> dict[str, Any]:
     arguments, scope = function.node.args, function.scope
     bound: dict[str, Any] = {}
     positional = [parameter.arg for parameter in [*arguments.posonlyargs, *arguments.args]]
@@ -174,7 +176,7 @@ def _parameters(function: Function, call: Call) -> dict[str, Any]:
     return bound
 
 
-def _append(target: ast.expr, call: Call, scope: Scope) -> Any:
+def _append(target: ast.expr, call: ResolvedCall, scope: Scope) -> Any:
     """Keep a list of objects that are followed, wherever its empty list came from."""
     kept = scope.bound.setdefault(target.id, []) if isinstance(target, ast.Name) else None
     if not isinstance(kept, list):
@@ -183,12 +185,12 @@ def _append(target: ast.expr, call: Call, scope: Scope) -> Any:
     return None
 
 
-def _with_self(method: FunctionNode, owner: Any, call: Call) -> Call:
+def _with_self(method: FunctionNode, owner: Any, call: ResolvedCall) -> ResolvedCall:
     decorators = {node.id for node in method.decorator_list if isinstance(node, ast.Name)}
     called_on_class = isinstance(owner, Class) and "classmethod" not in decorators
     if "staticmethod" in decorators or called_on_class:
         return call
-    return Call(
+    return ResolvedCall(
         line=call.line,
         arguments=[owner, *call.arguments],
         keywords=call.keywords,
@@ -196,7 +198,7 @@ def _with_self(method: FunctionNode, owner: Any, call: Call) -> Call:
     )
 
 
-def _refuse_escape(callee: Any, call: Call) -> None:
+def _refuse_escape(callee: Any, call: ResolvedCall) -> None:
     if not any(map(holds_tracked, [*call.arguments, *call.keywords.values()])):
         return
     name = callee.name if isinstance(callee, Reference) else getattr(callee, "origin", "")

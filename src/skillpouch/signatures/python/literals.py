@@ -11,7 +11,7 @@ from skillpouch.signatures.python.values import (
     UNKNOWN,
     Enumeration,
     Foreign,
-    Names,
+    NameResolver,
     Reference,
     Unknown,
     is_plain,
@@ -34,7 +34,7 @@ _OPERANDS = (str, int, float, list, tuple, dict)
 _WIDE_FORMAT = re.compile(r"%[^a-zA-Z%]*(?:\d{4}|\*)")
 
 
-def operation(node: ast.BinOp, names: Names) -> Any:
+def operation(node: ast.BinOp, names: NameResolver) -> Any:
     """Compute `a + b` and the like; a result that would be too large is unknown."""
     left, right = names.value(node.left), names.value(node.right)
     apply = _OPERATORS.get(type(node.op))
@@ -73,7 +73,7 @@ def _size(value: Any) -> int:
     return 1
 
 
-def unary(node: ast.UnaryOp, names: Names) -> Any:
+def unary(node: ast.UnaryOp, names: NameResolver) -> Any:
     """Compute `-a` and `not a`."""
     value = names.value(node.operand)
     if isinstance(node.op, ast.USub) and isinstance(value, int | float):
@@ -83,7 +83,7 @@ def unary(node: ast.UnaryOp, names: Names) -> Any:
     return UNKNOWN
 
 
-def either(node: ast.IfExp, names: Names) -> Any:
+def either(node: ast.IfExp, names: NameResolver) -> Any:
     """Compute `a if test else b`; without a known test, only when both are the same."""
     test = names.value(node.test)
     if is_plain(test):
@@ -92,7 +92,7 @@ def either(node: ast.IfExp, names: Names) -> Any:
     return body if body is orelse or (type(body) is type(orelse) and body == orelse) else UNKNOWN
 
 
-def any_or_all(node: ast.BoolOp, names: Names) -> Any:
+def any_or_all(node: ast.BoolOp, names: NameResolver) -> Any:
     """Compute `a or b` and `a and b` the way Python does: up to the first that decides."""
     certain = True
     value: Any = UNKNOWN
@@ -104,7 +104,7 @@ def any_or_all(node: ast.BoolOp, names: Names) -> Any:
     return value if certain else UNKNOWN
 
 
-def comparison(node: ast.Compare, names: Names) -> Any:
+def comparison(node: ast.Compare, names: NameResolver) -> Any:
     """Compute `a == b`, `a in b` or `a is None`."""
     left = names.value(node.left)
     right = names.value(node.comparators[0])
@@ -142,7 +142,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _LONGEST_RANGE = 1_000
 
 
-def fold(node: ast.expr, names: Names) -> Any:
+def fold(node: ast.expr, names: NameResolver) -> Any:
     """Compute a constant, a container, an operation or a comprehension; UNKNOWN otherwise."""
     folder = _FOLDERS.get(type(node))
     return folder(node, names) if folder else UNKNOWN
@@ -174,11 +174,11 @@ def unpack(target: ast.expr, value: Any) -> dict[str, Any]:
     return names
 
 
-def _constant(node: ast.Constant, _: Names) -> Any:
+def _constant(node: ast.Constant, _: NameResolver) -> Any:
     return node.value
 
 
-def _elements(nodes: Iterable[ast.expr], names: Names) -> list[Any] | None:
+def _elements(nodes: Iterable[ast.expr], names: NameResolver) -> list[Any] | None:
     values: list[Any] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
@@ -191,7 +191,7 @@ def _elements(nodes: Iterable[ast.expr], names: Names) -> list[Any] | None:
     return values
 
 
-def _sequence(node: ast.List | ast.Tuple | ast.Set, names: Names) -> Any:
+def _sequence(node: ast.List | ast.Tuple | ast.Set, names: NameResolver) -> Any:
     values = _elements(node.elts, names)
     if values is None:
         return UNKNOWN
@@ -199,7 +199,7 @@ def _sequence(node: ast.List | ast.Tuple | ast.Set, names: Names) -> Any:
     return tuple(values) if isinstance(node, ast.Tuple) else values
 
 
-def _dict(node: ast.Dict, names: Names) -> Any:
+def _dict(node: ast.Dict, names: NameResolver) -> Any:
     result: dict[Any, Any] = {}
     for key_node, value_node in zip(node.keys, node.values, strict=True):
         value = names.value(value_node)
@@ -218,7 +218,7 @@ def _dict(node: ast.Dict, names: Names) -> Any:
     return result
 
 
-def _joined(node: ast.JoinedStr, names: Names) -> Any:
+def _joined(node: ast.JoinedStr, names: NameResolver) -> Any:
     text = ""
     for part in node.values:
         value = names.value(part)
@@ -228,14 +228,14 @@ def _joined(node: ast.JoinedStr, names: Names) -> Any:
     return text
 
 
-def _formatted(node: ast.FormattedValue, names: Names) -> Any:
+def _formatted(node: ast.FormattedValue, names: NameResolver) -> Any:
     value = names.value(node.value)
     if node.format_spec is not None or not isinstance(value, str | int | float):
         return UNKNOWN
     return repr(value) if node.conversion == ord("r") else str(value)
 
 
-def _subscript(node: ast.Subscript, names: Names) -> Any:
+def _subscript(node: ast.Subscript, names: NameResolver) -> Any:
     value = names.value(node.value)
     if isinstance(node.slice, ast.Slice):
         return _slice(value, node.slice, names)
@@ -247,7 +247,7 @@ def _subscript(node: ast.Subscript, names: Names) -> Any:
         return UNKNOWN
 
 
-def _slice(value: Any, part: ast.Slice, names: Names) -> Any:
+def _slice(value: Any, part: ast.Slice, names: NameResolver) -> Any:
     start = names.value(part.lower) if part.lower else 0
     if isinstance(value, Reference):
         # Enough to tell `sys.argv[1:]` from any other part of it.
@@ -258,11 +258,11 @@ def _slice(value: Any, part: ast.Slice, names: Names) -> Any:
     return value[start:] if isinstance(value, list | tuple | str) else UNKNOWN
 
 
-def _awaited(node: ast.Await, names: Names) -> Any:
+def _awaited(node: ast.Await, names: NameResolver) -> Any:
     return names.value(node.value)
 
 
-def _table(node: ast.DictComp, names: Names) -> Any:
+def _table(node: ast.DictComp, names: NameResolver) -> Any:
     loop = node.generators[0]
     items = items_of(names.value(loop.iter))
     if items is None or len(node.generators) > 1 or loop.ifs:
@@ -277,7 +277,7 @@ def _table(node: ast.DictComp, names: Names) -> Any:
     return table
 
 
-def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, names: Names) -> Any:
+def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, names: NameResolver) -> Any:
     loop = node.generators[0]
     items = items_of(names.value(loop.iter))
     if items is None or len(node.generators) > 1 or loop.ifs:
@@ -421,7 +421,7 @@ _BUILDERS: dict[str, Callable[[list[list[Any]]], Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ResolvedCall:
     """`complete` is False when `*values` or `**values` could not be resolved."""
 
     line: int
@@ -440,7 +440,7 @@ class Call:
         return self.keywords.get(keyword, default)
 
 
-def read_call(node: ast.Call, names: Names) -> Call:
+def read_call(node: ast.Call, names: NameResolver) -> ResolvedCall:
     """Compute the arguments of a call, `*` and `**` included where they are known."""
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -460,4 +460,4 @@ def read_call(node: ast.Call, names: Names) -> Call:
             keywords |= value
         else:
             complete = False
-    return Call(line=node.lineno, arguments=arguments, keywords=keywords, complete=complete)
+    return ResolvedCall(line=node.lineno, arguments=arguments, keywords=keywords, complete=complete)

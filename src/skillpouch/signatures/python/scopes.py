@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.signatures.python.literals import Call, call_builtin, call_method, fold
+from skillpouch.signatures.python.literals import ResolvedCall, call_builtin, call_method, fold
 from skillpouch.signatures.python.outline import BLOCKS, Outline
 from skillpouch.signatures.python.values import (
     UNKNOWN,
     Class,
     Enumeration,
     Foreign,
-    Function,
     FunctionNode,
     Member,
+    PythonFunction,
     Reference,
     Thing,
     UncertainError,
@@ -202,7 +202,7 @@ class Scope:
             changed = name in outline.global_names or name in outline.functions
             return UNKNOWN if changed else self.once(name)
         if name in outline.functions:
-            return Function(outline.functions[name], self)
+            return PythonFunction(outline.functions[name], self)
         if name in outline.classes:
             if name not in self._values:
                 self._values[name] = self._class(outline.classes[name])
@@ -308,7 +308,7 @@ class Tracked(Thing):
     def assign(self, name: str, value: Any) -> None:
         """Take note that the script sets an attribute."""
 
-    def invoke(self, _method: str, _call: Call) -> Any:
+    def invoke(self, _method: str, _call: ResolvedCall) -> Any:
         return UNKNOWN
 
 
@@ -337,7 +337,7 @@ class Base(Tracked):
 
     owner: Tracked
 
-    def invoke(self, method: str, call: Call) -> Any:
+    def invoke(self, method: str, call: ResolvedCall) -> Any:
         return self.owner.invoke(method, call)
 
 

@@ -4,11 +4,11 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.python.annotations import last_name, schema_of
-from skillpouch.signatures.python.click import Names, about, many, option_names
-from skillpouch.signatures.python.command_tree import CliCommand, Parameter, interfaces_of
-from skillpouch.signatures.python.literals import Call, read_call
+from skillpouch.signatures.python.click import OptionNames, about, many, option_names
+from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
+from skillpouch.signatures.python.literals import ResolvedCall, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of
 from skillpouch.signatures.python.values import FunctionNode, UncertainError
@@ -24,7 +24,7 @@ class TyperParameter:
     name: str
     annotation: ast.expr | None
     kind: str  # "Option", "Argument" or "" when typer decides
-    call: Call
+    call: ResolvedCall
     default: Any
 
     @property
@@ -34,7 +34,9 @@ class TyperParameter:
         return asked or (self.default in (_MISSING, ...) and not made_later)
 
 
-def read_parameter(parameter: ast.arg, default: ast.expr | None, scope: Scope) -> Parameter | None:
+def read_parameter(
+    parameter: ast.arg, default: ast.expr | None, scope: Scope
+) -> CommandParameter | None:
     """Return the property of a parameter, None for one that typer fills in itself."""
     given = _given(parameter, default, scope)
     if last_name(given.annotation or ast.Name("str")) == "Context" or given.call.is_set("is_eager"):
@@ -56,11 +58,11 @@ def _given(parameter: ast.arg, default: ast.expr | None, scope: Scope) -> TyperP
     if default is not None and _kind(default, scope):
         call = _checked(default, scope)
         value = call.arguments[0] if call.arguments else call.get("default", _MISSING)
-        call = Call(line=call.line, arguments=call.arguments[1:], keywords=call.keywords)
+        call = ResolvedCall(line=call.line, arguments=call.arguments[1:], keywords=call.keywords)
         kind = _kind(default, scope)
     else:
         kind = _kind(info, scope) if info else ""
-        call = _checked(info, scope) if info else Call(line=parameter.lineno)
+        call = _checked(info, scope) if info else ResolvedCall(line=parameter.lineno)
         value = scope.value(default) if default is not None else _MISSING
     return TyperParameter(
         name=parameter.arg, annotation=annotation, kind=kind, call=call, default=value
@@ -74,7 +76,7 @@ def _kind(node: ast.expr, scope: Scope) -> str:
     return name.removeprefix("typer.") if name in ("typer.Option", "typer.Argument") else ""
 
 
-def _checked(node: ast.expr, scope: Scope) -> Call:
+def _checked(node: ast.expr, scope: Scope) -> ResolvedCall:
     assert isinstance(node, ast.Call)
     call = read_call(node, scope)
     if not call.complete:
@@ -107,19 +109,19 @@ def _without_null(schema: JsonSchema) -> JsonSchema:
     return choices[0] if len(choices) == 1 else schema
 
 
-def _argument(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Parameter:
+def _argument(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> CommandParameter:
     nargs: Any = None if given.required else "?"
     if is_many:
         nargs = "+" if given.required else "*"
-    return Parameter(
+    return CommandParameter(
         name=given.name,
-        argument=Argument(name=given.name, nargs=nargs, after_dashes=True),
+        argument=ArgvArgument(name=given.name, nargs=nargs, after_dashes=True),
         schema=many(schema, nargs) | _about(given),
         required=given.required,
     )
 
 
-def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Parameter:
+def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> CommandParameter:
     names = _names(given, is_switch=schema.get("type") == "boolean" and not is_many)
     action: Any = "append" if is_many else "store"
     nargs = schema.get("maxItems") if "prefixItems" in schema else None
@@ -129,9 +131,9 @@ def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Para
         action = "boolean_optional" if names.off_flags else "store_true"
     if is_many:
         schema = {"type": "array", "items": schema}
-    return Parameter(
+    return CommandParameter(
         name=given.name,
-        argument=Argument(
+        argument=ArgvArgument(
             name=given.name, flag=names.flag, action=action, nargs=nargs, off_flag=names.off_flag
         ),
         schema=schema | _about(given),
@@ -139,12 +141,12 @@ def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Para
     )
 
 
-def _names(given: TyperParameter, *, is_switch: bool) -> Names:
+def _names(given: TyperParameter, *, is_switch: bool) -> OptionNames:
     if given.call.arguments:
         return option_names(given.call)
     dashed = given.name.replace("_", "-")
     off_flags = (f"--no-{dashed}",) if is_switch and not given.call.is_set("count") else ()
-    return Names(name=given.name, flags=(f"--{dashed}",), off_flags=off_flags)
+    return OptionNames(name=given.name, flags=(f"--{dashed}",), off_flags=off_flags)
 
 
 def _about(given: TyperParameter) -> JsonSchema:

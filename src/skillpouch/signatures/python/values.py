@@ -79,7 +79,7 @@ class Enumeration(Thing):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function(Thing):
+class PythonFunction(Thing):
     """A function of the script and the names it can see."""
 
     node: FunctionNode
@@ -102,12 +102,12 @@ class Class(Thing):
         return self.attributes.get(name, UNKNOWN)
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """Whoever knows what the names of a script stand for."""
 
     def value(self, node: ast.expr) -> Any: ...
 
-    def given(self, names: Mapping[str, Any]) -> "Names": ...
+    def given(self, names: Mapping[str, Any]) -> "NameResolver": ...
 
 
 class UncertainError(PortableError):

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from skillpouch.signatures.argv import Argument
+from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.shell.scan import Read, ShellFacts, scan_shell
 from skillpouch.signatures.signature import Interface, Signature, first_paragraph, is_standard
@@ -83,7 +83,7 @@ def _plan(text: str, positional: _Positional, *, required: bool) -> Planned:
     is_default = positional.read.operator in _MAY_BE_ABSENT
     if is_default and default and not _NOT_LITERAL.search(default):
         schema["default"] = default
-    argument = Argument(name=positional.variable.lower(), nargs=None if required else "?")
+    argument = ArgvArgument(name=positional.variable.lower(), nargs=None if required else "?")
     return Planned(argument, schema, required)
 
 

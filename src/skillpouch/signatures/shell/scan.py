@@ -43,7 +43,7 @@ class ShellFacts:
     functions: set[str] = field(default_factory=set)
 
 
-class Place(NamedTuple):
+class CommandPosition(NamedTuple):
     """Where in a command the walk is."""
 
     at_command: bool = True  # the next word is a command
@@ -51,11 +51,11 @@ class Place(NamedTuple):
     assigning: str = ""  # the command whose words are names that get a value
 
 
-BEGIN = Place()
+BEGIN = CommandPosition()
 
 
 @dataclass(slots=True)
-class Frame:
+class OpenConstruct:
     """Something open: quotes, braces, parentheses, the body of a function."""
 
     kind: str
@@ -66,7 +66,7 @@ class Frame:
     cases: int = 0  # open `case` statements directly inside: their `)` close nothing
     read: int = -1  # the expansion whose braces these are
     start: int = 0
-    outer: Place = BEGIN
+    outer: CommandPosition = BEGIN
 
 
 # A name in brackets is bounded, so that a text full of open brackets is not scanned again and
@@ -152,7 +152,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.facts = ShellFacts()
-        self.frames = [Frame("code", is_body=True)]
+        self.frames = [OpenConstruct("code", is_body=True)]
         self.place = BEGIN
         self.nesting = 0
         self.function = ""  # named, but its body has not begun
@@ -178,7 +178,7 @@ class _Scanner:
         scope, is_body = self.frames[-1].scope, False
         if self.function and kind in {"group", "paren"}:
             scope, is_body, self.function = self.function, True, ""
-        frame = Frame(
+        frame = OpenConstruct(
             kind=kind,
             scope=scope,
             is_body=is_body,
@@ -189,7 +189,7 @@ class _Scanner:
             outer=self.place,
         )
         self.frames.append(frame)
-        self.place = Place(at_command=kind != "array")
+        self.place = CommandPosition(at_command=kind != "array")
         return match.end()
 
     def pop(self) -> None:
@@ -213,7 +213,7 @@ class _Scanner:
         return match.end()
 
     def take_separator(self, match: re.Match[str]) -> int:
-        self.place = Place(at_command=self.frames[-1].kind != "array")
+        self.place = CommandPosition(at_command=self.frames[-1].kind != "array")
         return match.end()
 
     def take_newline(self, match: re.Match[str]) -> int:
@@ -367,7 +367,7 @@ class _Scanner:
         if function := FUNCTION.match(self.text, match.start()):
             self.function = function.group(1) or function.group(2)
             self.facts.functions.add(self.function)
-            self.place = Place()
+            self.place = CommandPosition()
             return function.end()
         if assignment := ASSIGNMENT.match(self.text, match.start()):
             self.assign(assignment.group(1), assignment.end())
@@ -376,7 +376,7 @@ class _Scanner:
             return self.keyword(word, match)
         self.call(word, match.start())
         assigning = word if word in ASSIGN_NAMES else ""
-        self.place = Place(at_command=False, in_word=True, assigning=assigning)
+        self.place = CommandPosition(at_command=False, in_word=True, assigning=assigning)
         return match.end()
 
     def keyword(self, word: str, match: re.Match[str]) -> int:
@@ -390,5 +390,5 @@ class _Scanner:
         if word in {"case", "select"}:
             self.call(word, match.start())
         assigning = word if word in {"for", "select"} else ""
-        self.place = Place(at_command=word in BEFORE_COMMAND, assigning=assigning)
+        self.place = CommandPosition(at_command=word in BEFORE_COMMAND, assigning=assigning)
         return match.end()

@@ -221,7 +221,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class Rule:
+class IgnoreRule:
     """One line; `negated` ones bring back what an earlier line left out."""
 
     pattern: PathPattern
@@ -235,7 +235,7 @@ class Rule:
         return self.pattern.matches(parts[-1:] if self.by_name else parts)
 
 
-def read_rule(line: str) -> "Rule | None":
+def read_rule(line: str) -> "IgnoreRule | None":
     """Return what a line says; None for a comment, an empty line, or one that means nothing."""
     line = line.rstrip("\r\n")
     if not line.endswith("\\ "):
@@ -250,14 +250,14 @@ def read_rule(line: str) -> "Rule | None":
         pattern = PathPattern(text)
     except PatternError:
         return None
-    return Rule(pattern, negated, only_folders, "/" not in text)
+    return IgnoreRule(pattern, negated, only_folders, "/" not in text)
 
 
 @dataclass(frozen=True)
 class Ignoring:
     """The rules that hold in one folder: its own first, then those of the folders above."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[IgnoreRule, ...] = ()
     depth: int = 0
     above: "Ignoring | None" = None
 
@@ -278,7 +278,7 @@ class Ignoring:
         return Ignoring(rules, depth, self) if rules else self
 
 
-def _read(folder: int) -> tuple[Rule, ...]:
+def _read(folder: int) -> tuple[IgnoreRule, ...]:
     try:
         descriptor = os.open(".gitignore", _OPEN, dir_fd=folder)
     except OSError:

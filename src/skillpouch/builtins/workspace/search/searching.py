@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from skillpouch.builtins.workspace.search.expressions import compile_expression
-from skillpouch.builtins.workspace.search.patterns import NEVER, Ignoring, Rule, read_rule
+from skillpouch.builtins.workspace.search.patterns import NEVER, IgnoreRule, Ignoring, read_rule
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 100  # each level holds a descriptor
 
 
 @dataclass(frozen=True)
-class Entry:
+class FolderEntry:
     """Something in a folder, which is held open until the next one is asked for.
 
     `path` is relative to where the walk's rules begin.
@@ -31,14 +31,14 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Walk:
+class WalkOptions:
     """How to walk: `hidden` names too or not, and down to `depth` levels."""
 
     hidden: bool = True
     depth: int = _DEEPEST
     show_ignored: bool = False
 
-    def below(self, top: int, start: str) -> Iterator[Entry]:
+    def below(self, top: int, start: str) -> Iterator[FolderEntry]:
         """Yield what lies below `start`, in order; its own rules and those above it hold."""
         parts = () if start == "." else tuple(start.split("/"))
         opened = [os.dup(top)]
@@ -54,7 +54,7 @@ class Walk:
 
     def _folder(
         self, folder: int, parts: tuple[str, ...], rules: Ignoring, levels: int
-    ) -> Iterator[Entry]:
+    ) -> Iterator[FolderEntry]:
         with os.scandir(folder) as listing:
             found = sorted(listing, key=lambda entry: entry.name)
         for entry in found:
@@ -65,13 +65,13 @@ class Walk:
             ignored = entry.name in NEVER or rules.ignores(here, is_folder)
             if ignored and not self.show_ignored:
                 continue
-            yield Entry("/".join(here), folder, entry, is_folder, ignored)
+            yield FolderEntry("/".join(here), folder, entry, is_folder, ignored)
             if is_folder and not ignored and levels > 1:
                 yield from self._inside(folder, here, rules, levels - 1)
 
     def _inside(
         self, folder: int, parts: tuple[str, ...], rules: Ignoring, levels: int
-    ) -> Iterator[Entry]:
+    ) -> Iterator[FolderEntry]:
         try:
             inner = os.open(parts[-1], _OPEN_FOLDER, dir_fd=folder)
         except OSError:  # not ours to read, or just replaced
@@ -138,7 +138,7 @@ class Search:
         filters = Filters(self.globs)
         top = os.open(".", _FOLDER)
         try:
-            for entry in Walk().below(top, self.path):
+            for entry in WalkOptions().below(top, self.path):
                 if (
                     not entry.is_folder
                     and not entry.found.is_symlink()
@@ -207,7 +207,7 @@ class Filters:
     """Which files are searched, by glob: some `globs` name what is wanted, `!` what is not."""
 
     def __init__(self, globs: "list[str]") -> None:
-        self._rules: list[Rule] = [rule for rule in map(read_rule, globs) if rule is not None]
+        self._rules: list[IgnoreRule] = [rule for rule in map(read_rule, globs) if rule is not None]
         self._wants_some = any(not rule.negated for rule in self._rules)
 
     def take(self, path: str) -> bool:
