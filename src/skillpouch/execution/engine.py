@@ -28,7 +28,6 @@ from skillpouch.execution.command import (
     Outcome,
     PreforkSpec,
     Prestarted,
-    Usage,
     key_of,
     why_not_started,
 )
@@ -395,7 +394,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         stdout=call.output["stdout"],
         stderr=call.output["stderr"],
         duration_seconds=spent.seconds,
-        usage=_usage(finished),
+        usage=finished.usage if finished is not None else None,
         protections=dict(chosen.protections),
         answer=call.answer,
         warm=ran.warm,
@@ -431,16 +430,6 @@ def _verdict(
     if finished.status == 0:
         return "ok", 0, None
     return "failed", finished.status if finished.status > 0 else None, None
-
-
-def _usage(finished: Finished | None) -> Usage | None:
-    if finished is None or not finished.peak_memory_bytes:
-        return None
-    return Usage(
-        user_seconds=finished.user_seconds,
-        system_seconds=finished.system_seconds,
-        peak_memory_bytes=finished.peak_memory_bytes,
-    )
 
 
 _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()

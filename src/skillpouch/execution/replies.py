@@ -3,6 +3,7 @@
 import signal
 from dataclasses import dataclass
 
+from skillpouch.execution.command import Usage
 from skillpouch.execution.preforked.protocol import CRASHED, REASONS
 from skillpouch.execution.zygote import wire
 
@@ -21,6 +22,17 @@ class Finished:
     peak_memory_bytes: int
     reusable: bool
     ended_at: float = 0.0  # on the clock of the machine; 0 when it was not said
+
+    @property
+    def usage(self) -> Usage | None:
+        """What it used, as far as that is known."""
+        if not self.peak_memory_bytes:
+            return None
+        return Usage(
+            user_seconds=self.user_seconds,
+            system_seconds=self.system_seconds,
+            peak_memory_bytes=self.peak_memory_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
