@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 _MIB = 1024 * 1024
+# How long a call may take when nobody says otherwise: usually, of a binary or a text that a skill
+# declares, of a command of bash, of a bash script whose commands are tools.
+USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS, SCRIPT_SECONDS = 30.0, 60.0, 120.0, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +20,7 @@ class Limits:
     is delegated, all of a call has `memory_bytes` and, besides, its temporary folders.
     """
 
-    timeout_seconds: float = 30.0
+    timeout_seconds: float = USUAL_SECONDS
     keep_bytes: int = 100_000
     kill_bytes: int = 64 * _MIB
     # Data, not address space: Node and WebAssembly reserve gigabytes they never touch. One GiB

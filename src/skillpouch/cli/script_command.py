@@ -15,6 +15,7 @@ from skillpouch.cli.options import (
     common_options,
 )
 from skillpouch.cli.output import print_json
+from skillpouch.limits import SCRIPT_SECONDS
 from skillpouch.manager import SkillManager
 from skillpouch.policy.policy import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
@@ -42,7 +43,7 @@ def _line(call: ScriptCall) -> str:
     return clean(f"{call.seq} {call.tool} {params}  {call.outcome}{code}  {times}")
 
 
-_TIMEOUT = "Time limit, instead of the 60 seconds that a script has."
+_TIMEOUT = f"Time limit, instead of the {SCRIPT_SECONDS:g} seconds that a script has."
 _CODES = {"ok": 0, "denied": EXIT_DENIED, "syntax": EXIT_WRONG_CALL}
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

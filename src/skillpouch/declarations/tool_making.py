@@ -7,6 +7,7 @@ from typing import Any, Literal
 from skillpouch.declarations.declared import Declared
 from skillpouch.declarations.scripts_folder import ScriptFile
 from skillpouch.declarations.skill_md import is_bash
+from skillpouch.limits import PROGRAM_SECONDS
 from skillpouch.problems import Problem
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan
 from skillpouch.signatures.shebang import TYPESCRIPT_NODE, Language
@@ -105,7 +106,6 @@ def _planned(plan: ArgvPlan) -> set[str]:
 # Set by Skillpouch for every call, so nobody needs to grant them.
 _OURS = ("TOOL_ARG", "SKILL_NAME", "SKILL_BASE_DIR", "SKILL_VERSION", "SKILLPOUCH_")
 _READING_METHODS = ("GET", "HEAD")
-_LONG_MS = 60_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,7 +225,7 @@ class ToolMaker:
 
 def _timeout_ms(runs: Runs) -> int | None:
     """Return what this kind of tool may take unless it says otherwise, in milliseconds."""
-    return _LONG_MS if isinstance(runs, Binary | InlineScript) else None
+    return round(PROGRAM_SECONDS * 1000) if isinstance(runs, Binary | InlineScript) else None
 
 
 def _effects(runs: Runs) -> tuple[Effect, ...]:

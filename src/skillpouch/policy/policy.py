@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.limits import Layer, Limits
+from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits
 from skillpouch.needs import Need
 from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
 from skillpouch.policy.limit_rules import LimitRule
@@ -356,8 +356,8 @@ def _said(rule: Rule) -> str:
 
 
 _USUAL = Limits()
-_OF_PROGRAMS = Limits(timeout_seconds=60.0)
-_OF_BASH = Limits(timeout_seconds=120.0)
+_OF_PROGRAMS = Limits(timeout_seconds=PROGRAM_SECONDS)
+_OF_BASH = Limits(timeout_seconds=BASH_SECONDS)
 
 
 # A year: how long a job may run is said by its session, unless somebody says less.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from skillpouch.limits import SCRIPT_SECONDS
 from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES
 
 _MIB = 1024 * 1024
@@ -20,7 +21,7 @@ class ExecutionLimits:
 
     max_commands: int = 10_000
     max_loop_iterations: int = 10_000
-    timeout_seconds: float = 60.0
+    timeout_seconds: float = SCRIPT_SECONDS
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     shell_bytes: int = 32 * _MIB
     output_bytes: int = _MIB

@@ -26,6 +26,7 @@ from skillpouch.errors import (
 from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
 from skillpouch.json_values import json_text
+from skillpouch.limits import BASH_SECONDS
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.results import ToolResult
 from skillpouch.text import clean
@@ -127,7 +128,7 @@ DEFINITION = Definition(
         "max_output": number("bytes of output to keep, from head and tail", minimum=1000),
     },
     effects=("read", "write", "execute"),
-    timeout_ms=120_000,
+    timeout_seconds=BASH_SECONDS,
 )
 
 _LONGEST = 100_000  # bytes; the system takes no longer word

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from skillpouch.builtins.workspace.jobs import Jobs
 from skillpouch.calls import Terms, ToolCall
 from skillpouch.errors import ToolFaultError
+from skillpouch.limits import USUAL_SECONDS
 from skillpouch.results import Attachment, ChangedFile
 from skillpouch.runtime.memoize import Shared
 from skillpouch.text import clean
@@ -28,7 +29,7 @@ class Definition:
     parameters: Mapping[str, Mapping[str, Any]]
     required: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ("read",)
-    timeout_ms: int = 30_000
+    timeout_seconds: float = USUAL_SECONDS
 
     def tool(self, session: object) -> Tool:
         """Return the tool of one session."""
@@ -45,7 +46,7 @@ class Definition:
             },
             runs=BuiltIn(name=self.name, session=session),
             effects=self.effects,
-            timeout_ms=self.timeout_ms,
+            timeout_ms=round(self.timeout_seconds * 1000),
             declared_in="skillpouch",
             read_by="skillpouch",
         )
