@@ -146,7 +146,7 @@ def test_all_that_run_tools_take_the_same_parameters(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
 def test_controls_and_single_parameters_do_not_mix(kind: type) -> None:
-    with pytest.raises(ValueError, match="controls= is all of it"):
+    with pytest.raises(ValueError, match="controls= replaces the other parameters"):
         kind(controls=Controls(), policy=Policy.strict())
 
 

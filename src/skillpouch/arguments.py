@@ -15,7 +15,7 @@ from skillpouch.tools import Tool, real_names
 
 _MOST_SHOWN = 8
 _LONGEST_MESSAGE = 400
-_LARGE = 2**63  # beyond it, Python may refuse to write a number down
+_LARGE = 2**63  # larger numbers go through JSON: Python writes none of more than 4,300 digits
 
 # Made once: `json.dumps` with options makes an encoder per call.
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
@@ -23,9 +23,9 @@ _decode = json.JSONDecoder().raw_decode
 
 
 def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
-    """Return arguments that fit the tool; raise InvalidArgumentsError with all that does not.
+    """Return arguments that fit the tool; raise InvalidArgumentsError with all that do not fit.
 
-    What callers of untyped tools are used to is understood: text, a list, `{"data": …}`.
+    For an untyped tool, text, a list and `{"data": …}` are accepted, too.
     """
     checked = _with_real_names(tool, _as_object(tool, given))
     if not _is_plain(checked):
@@ -43,7 +43,7 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
 
 
 def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments under the names of the schema, where a model was shown safe spellings."""
+    """Return arguments under the schema's own names; models may be shown safe spellings of them."""
     real = real_names(tool.input_schema)
     if not real or real.keys().isdisjoint(given):
         return given
@@ -60,7 +60,7 @@ def _who_mends(tool: Tool) -> str:
 
 
 def _is_plain(arguments: dict[str, Any]) -> bool:
-    """Tell arguments that JSON would give back as they are: texts, and numbers of usual size."""
+    """Tell whether JSON keeps arguments unchanged: ASCII, integers of 64 bits, booleans, null."""
     for name, value in arguments.items():
         kind = type(value)
         if type(name) is not str or not name.isascii():
@@ -77,7 +77,7 @@ def _is_plain(arguments: dict[str, Any]) -> bool:
 
 
 def _through_json(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON gives them back: what it cannot carry never reaches a validator."""
+    """Encode and decode arguments: a validator never sees a value that JSON cannot represent."""
     try:
         _require_text_keys(arguments)
         text = _encode(arguments)
@@ -89,7 +89,7 @@ def _through_json(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_text_keys(value: Any) -> None:
-    """Refuse `{1: …}`: JSON would make it text, and perhaps the same as another key."""
+    """Refuse `{1: …}`: JSON would turn the key into text, which may equal another key."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if not isinstance(key, str):
@@ -101,7 +101,7 @@ def _require_text_keys(value: Any) -> None:
 
 
 def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return typed arguments for `key=value` words; a key of a list may be given twice."""
+    """Return typed arguments for `key=value` words; a key whose value is a list may be repeated."""
     properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     arguments: dict[str, Any] = {}
     for written, text in pairs:
@@ -123,7 +123,10 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
 
 
 def _typed(text: str, schema: JsonSchema) -> Any:
-    """Read text as JSON where the schema wants something else than text, or says nothing."""
+    """Read text as JSON unless the schema asks for text.
+
+    Without a type in the schema, only objects and lists are read as JSON.
+    """
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if kinds == [None] and "enum" not in schema:
@@ -139,17 +142,17 @@ def _typed(text: str, schema: JsonSchema) -> Any:
 
 
 def _object_or_list(text: str) -> Any:
-    """Return what JSON text spells; a word or a number on a command line stays what it is."""
+    """Return the object or list that JSON text holds; a word or a number stays text."""
     value = json_value(text)
     return value if isinstance(value, dict | list) else text
 
 
 def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
     properties = tool.input_schema.get("properties", {})
-    # A dict is asked for first: whether something else is a mapping takes ten times as long.
+    # `type(…) is dict` first: isinstance with the abstract class Mapping takes ten times as long.
     if type(given) is dict or isinstance(given, Mapping):
         if len(properties) > 1 and "data" in properties:
-            return dict(given)  # nothing to open, and nothing to close
+            return dict(given)  # `data` is one of several parameters, so it is no wrapper
         return _unwrapped(tool, dict(given), properties)
     if given is None:
         return {}
@@ -171,7 +174,7 @@ def _shown(value: Any) -> str:
 
 
 def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Open `{"data": …}` for a tool that knows no `data`; close it for one that knows only that."""
+    """Remove a `{"data": …}` that the tool does not declare; add it for an untyped tool."""
     if is_untyped(tool.input_schema):
         return given if set(given) <= {"data"} else {"data": given}
     if len(given) == 1 and "data" in given and "data" not in properties:
@@ -203,19 +206,19 @@ def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
 
 
 def value_problems(schema: JsonSchema, value: Any) -> list[str]:
-    """Return all that does not fit a schema; nothing when it does."""
+    """Return everything in a value that does not fit a schema; an empty list if all fits."""
     return list(_problems(schema, value))
 
 
 def check_output(tool: Tool, result: ToolResult) -> ToolResult:
-    """Return a result as its tool promised it, or one that failed and says what is broken."""
+    """Return the result if it fits the tool's output schema, else a failed one that says why."""
     schema = tool.output_schema
     if not schema or result.outcome != "ok":
         return result
     try:
         problems = _output_problems(schema, tool, result)
     except ValueError:
-        return result  # a schema that cannot be read promises nothing; `skillpouch check` names it
+        return result  # an invalid output schema checks nothing; `skillpouch check` reports it
     if not problems:
         return result
     said = f"the answer does not fit the tool's output schema: {'; '.join(problems)}"
@@ -233,7 +236,7 @@ def _output_problems(schema: JsonSchema, tool: Tool, result: ToolResult) -> list
     value = result.structured
     if value is None and not result.returned:
         value = json_value(result.stdout)
-        # A function that gives text may mean it as it is, or as the JSON that it spells.
+        # A function may return text that is the value itself, or text that is JSON for the value.
         if tool.kind in ("function", "hosted") and _validator_for(schema).is_valid(result.stdout):
             return []
     if value is NO_VALUE or (value is None and result.truncated):
@@ -250,7 +253,7 @@ def _cut(message: str) -> str:
 
 
 def _inside(schema: Any, arguments: Any, path: Iterable[Any]) -> tuple[Any, Any]:
-    """Follow a path into the arguments and into what the schema says about that place."""
+    """Return the part of the schema and the part of the arguments at a path."""
     for part in path:
         known = schema if isinstance(schema, dict) else {}
         schema = (
@@ -283,10 +286,10 @@ def _usage(tool: Tool) -> str:
 
 
 def script_arguments(tool: Tool, given: Any) -> Any:
-    """Return the arguments that a script is run with by its path; JSON text means what it says.
+    """Return the arguments for a script that is called by its path; JSON text is decoded.
 
-    For an untyped script, text that is a JSON object stays text: it goes to its standard input
-    as it is.
+    For an untyped script, text that is a JSON object stays text: the script gets it unchanged on
+    its standard input.
     """
     if not isinstance(given, str):
         return given

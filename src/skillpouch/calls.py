@@ -14,21 +14,21 @@ from skillpouch.tools import Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
-OnProgress = Callable[[str], None]  # lines for people, while something takes long
-_SHOWN_BYTES = 65_536  # of standard input; a record keeps less
+OnProgress = Callable[[str], None]  # receives lines for people while something takes long
+_SHOWN_BYTES = 65_536  # of standard input, for people who approve a call; a record keeps less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What every call of one executor may use. `required` are protections that must be there."""
+    """What every call of one executor may use. Nothing runs without the `required` protections."""
 
     workspace: Path
     limits: Limits | None = None  # None: the default of the kind of tool
     sandbox: Sandbox = "on"
     required: frozenset[Layer] = frozenset()
-    read_only: tuple[Path, ...] = ()  # files and folders that stay so even inside the workspace
-    reserved: tuple[Path, ...] = ()  # those of them that are not there yet
-    run_later: tuple[Path, ...] = ()  # what others run unconfined: read-only unless granted
+    read_only: tuple[Path, ...] = ()  # files and folders, also those inside the workspace
+    reserved: tuple[Path, ...] = ()  # read-only paths that do not exist yet
+    run_later: tuple[Path, ...] = ()  # other programs run them unconfined: read-only unless granted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class Access:
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()  # fetched ones: address and hash
+    programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
     unconfined: bool = False
 
     @property
     def without_values(self) -> "Access":
-        """The same without the values of secrets, for what is kept longer than a call."""
+        """A copy without the values of secrets, for objects that outlive the call."""
         return replace(self, secrets={}) if self.secrets else self
 
 
@@ -65,7 +65,7 @@ class Fetched:
         return f"a program of {self.size_bytes:,} bytes from {self.host}, sha256 {self.sha256}"
 
 
-Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError unless it is approved
+Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError if nobody approves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,28 +76,29 @@ class ToolCall:
     arguments: dict[str, Any]
     terms: Terms
     limits: Limits
-    # What others run later, when the call was made, with when it changed; None: of no concern.
+    # Files that other programs run later, with their times of change before the call; None for a
+    # tool that cannot write them.
     run_later: Mapping[str, int] | None = field(default=None, compare=False, repr=False)
-    stdin: bytes | None = None  # what the caller wants on standard input, instead of arguments
+    stdin: bytes | None = None  # the caller's own standard input, instead of the arguments
     access: Access = CONFINED
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
     vouch: Vouch | None = field(default=None, repr=False, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
-    # What its program had written, when somebody ended the call: for the record.
+    # What the program had written when the call was cancelled; the journal records it.
     unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def said(self) -> dict[str, Any]:
-        """All that the caller said, for people and records: arguments, and input if any."""
+        """All that the caller passed, for people and records: arguments, and standard input."""
         if self.stdin is None:
             return self.arguments
         return {**self.arguments, "<stdin>": self.stdin[:_SHOWN_BYTES].decode("utf-8", "replace")}
 
     @property
     def sandbox(self) -> Sandbox:
-        """Who confines what it starts."""
+        """The sandbox for the processes of this call."""
         return "off" if self.is_unconfined else self.terms.sandbox
 
     @property
@@ -106,7 +107,7 @@ class ToolCall:
 
 
 class Interceptor(Protocol):
-    """Answers calls that it knows, and hears of those that were made: how tests record calls."""
+    """Answers calls that it knows, and is notified of all others: how tests record calls."""
 
     def answer(self, call: ToolCall) -> ToolResult | None: ...
     def keep(
@@ -114,14 +115,14 @@ class Interceptor(Protocol):
     ) -> None: ...
 
 
-# Of the whole process, as whatever tests put in the place of something else: an agent makes its
-# calls from threads and tasks that know nothing of the one in which the test began.
+# Global to the process, not a context variable: an agent makes its calls from threads and tasks
+# that do not inherit the context in which the test began.
 interceptors: list[Interceptor] = []
 
 
 @contextmanager
 def intercepted_by(interceptor: Interceptor) -> Iterator[None]:
-    """Let somebody answer, or hear of, every call of this process inside the block."""
+    """Pass every call of this process to an interceptor inside the block."""
     interceptors.append(interceptor)
     try:
         yield

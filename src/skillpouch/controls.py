@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # listing skills needs none of these
     from skillpouch.secrets.sources import Secrets
     from skillpouch.trust.grants import Grants
 
-ReadOnly = Callable[[Path], tuple[Path, ...]]  # what no tool may write, of a workspace
+ReadOnly = Callable[[Path], tuple[Path, ...]]  # workspace → paths that no tool may write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class Controls:
     """What the owner of an agent decides once, and no caller of a tool can change.
 
     `SkillManager`, `SessionManager` and `ToolExecutor` take each of these as a parameter of the
-    same name, or all of them as `controls`. What is left out is found when the first call comes.
+    same name, or all of them as `controls`. Defaults are looked up at the first call.
 
     Attributes:
-        policy: What may run. Without one the user's own is read, tightened by the
+        policy: What may run. By default the user's own policy, tightened by the
             `skillpouch.toml` of the project.
         approver: Who is asked about calls that the policy does not decide; nobody by default.
         grants: What was granted to skills; by default what `skillpouch trust` wrote.
@@ -37,16 +37,16 @@ class Controls:
         journal: Where calls are recorded. `False` records nothing, unless the policy requires it.
         telemetry: Whether calls become spans and metrics of OpenTelemetry.
         limits: Time, memory, output and processes of a call; by default those of the kind of tool.
-        sandbox: `"off"` does without confinement, and is never the default; any other name is that
-            of a sandbox that an installed package provides.
+        sandbox: `"on"` confines tools, `"off"` runs them unconfined; any other name is that of a
+            sandbox that an installed package provides.
         require: Protections that must be there (`fs`, `net`, `tree` …), or nothing runs.
         workspace: Where tools work and may write: the current folder by default.
-        read_only: Files and folders that no tool may write, also inside the workspace, which may
-            be one of them.
-        on_progress: Is told in lines for people what takes long, such as installing packages.
-        session: The session that calls belong to, on record and for the secrets.
-        project: Where the `skillpouch.toml` is looked for.
-        roots: Where skills were looked for, if somebody said so: hints repeat it.
+        read_only: Files and folders that no tool may write, even inside the workspace; the
+            workspace itself may be one of them.
+        on_progress: Receives lines for people about what takes long, such as installing packages.
+        session: The session that calls belong to, in the journal and when secrets are looked up.
+        project: The folder in which `skillpouch.toml` is looked for.
+        roots: The roots that the user named, if any: commands in hints repeat them.
     """
 
     policy: "Policy | None" = None
@@ -67,14 +67,14 @@ class Controls:
 
     def __post_init__(self) -> None:
         if self.sandbox not in OWN_SANDBOXES:
-            # Here: whoever uses ours loads nothing that looks for others.
+            # Imported here: a user of our own sandbox does not load the search for entry points.
             from skillpouch.runtime.entry_points import SANDBOXES, require_provided
 
             require_provided(SANDBOXES, self.sandbox)
         object.__setattr__(self, "require", layers_named(self.require))
         if self.workspace is not None:
-            # Now: the current folder may be another one when the first call comes. Not resolved:
-            # errors name the path that its user knows.
+            # Made absolute now: the current folder may change before the first call. Links are
+            # not resolved, so that errors name the path that the user knows.
             absolute = Path(os.path.abspath(self.workspace))  # noqa: PTH100
             object.__setattr__(self, "workspace", absolute)
         if not callable(self.read_only):
@@ -83,14 +83,14 @@ class Controls:
 
     @property
     def read_only_in(self) -> ReadOnly:
-        """What returns the files and folders of a workspace that no tool may write."""
+        """A function that returns the files and folders of a workspace that no tool may write."""
         if callable(self.read_only):
             return self.read_only
         paths = tuple(map(Path, self.read_only))
         return lambda _: paths
 
     def keeping(self, more: ReadOnly) -> "Controls":
-        """Return the same, with more that no tool may write."""
+        """Return a copy that makes more paths read-only."""
         if self.read_only == ():
             return replace(self, read_only=more)
         own = self.read_only_in
@@ -98,9 +98,9 @@ class Controls:
 
 
 def chosen_controls(controls: Controls | None, given: Controls) -> Controls:
-    """Return the controls that somebody gave as one object or as single parameters, not both."""
+    """Return the controls, passed as one object or as single parameters; refuse both at once."""
     if controls is None:
         return given
     if given != Controls():
-        raise ValueError("controls= is all of it: give the other parameters to Controls, too")
+        raise ValueError("controls= replaces the other parameters: pass them to Controls instead")
     return controls

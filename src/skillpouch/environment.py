@@ -12,13 +12,13 @@ _PROJECT_SKILLS = ("skills", ".opencode/skills", ".claude/skills", ".agents/skil
 
 
 def cache_directory() -> Path | None:
-    """Return where what can be made again is kept (`XDG_CACHE_HOME`, else `~/.cache`), if any."""
+    """Return the folder for what can be made again (`XDG_CACHE_HOME`, else `~/.cache`), if any."""
     return _cache_directory(os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", ""))
 
 
 @lru_cache(maxsize=8)
 def _cache_directory(base: str, _home: str) -> Path | None:
-    # Asked for on every call: what it depends on is looked up, the rest is remembered.
+    # Every call asks for it, so it is cached; the key is every variable that it depends on.
     if Path(base).is_absolute():
         return Path(base) / "skillpouch"
     home = home_directory()
@@ -26,7 +26,7 @@ def _cache_directory(base: str, _home: str) -> Path | None:
 
 
 def config_directory() -> Path | None:
-    """Return where the user's own settings are (`XDG_CONFIG_HOME`, else `~/.config`), if any."""
+    """Return the folder of the user's settings (`XDG_CONFIG_HOME`, else `~/.config`), if any."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if Path(base).is_absolute():
         return Path(base) / "skillpouch"
@@ -35,7 +35,7 @@ def config_directory() -> Path | None:
 
 
 def state_directory() -> Path | None:
-    """Return where what must not be lost is kept (`XDG_STATE_HOME`, else `~/.local/state`)."""
+    """Return the folder for what must not be lost (`XDG_STATE_HOME`, else `~/.local/state`)."""
     base = os.environ.get("XDG_STATE_HOME", "")
     if Path(base).is_absolute():
         return Path(base) / "skillpouch"
@@ -44,7 +44,7 @@ def state_directory() -> Path | None:
 
 
 def data_directory() -> Path | None:
-    """Return where a user's own files are kept (`XDG_DATA_HOME`, else `~/.local/share`), if any."""
+    """Return the folder of the user's files (`XDG_DATA_HOME`, else `~/.local/share`), if any."""
     base = os.environ.get("XDG_DATA_HOME", "")
     if Path(base).is_absolute():
         return Path(base) / "skillpouch"
@@ -53,7 +53,7 @@ def data_directory() -> Path | None:
 
 
 def another_place(variable: str) -> str:
-    """Return what to do about a folder of Skillpouch's own that cannot be written."""
+    """Return the hint for a folder of Skillpouch's own that cannot be written."""
     return f"make it writable for you, or set {variable} to a folder that is"
 
 
@@ -74,7 +74,7 @@ def is_set(name: str) -> bool:
 
 
 def variable(name: str) -> str | None:
-    """Return the value of an environment variable: where secrets come from by default."""
+    """Return the value of an environment variable; secrets come from here by default."""
     return os.environ.get(name)
 
 
@@ -82,7 +82,7 @@ def home_directory() -> Path | None:
     """Return the user's home, if there is one."""
     try:
         return Path.home()
-    except RuntimeError:  # no HOME, and the user has no entry that names one
+    except RuntimeError:  # HOME is not set, and the user has no entry in the password database
         return None
 
 
@@ -102,12 +102,12 @@ def config_directories() -> list[Path]:
 
 
 def variables_beginning(*prefixes: str) -> dict[str, str]:
-    """Return the variables whose names begin so, in capitals or not."""
+    """Return the variables whose names begin with a prefix in capitals, whatever their own case."""
     return {name: os.environ[name] for name in os.environ if name.upper().startswith(prefixes)}
 
 
 def secret_variables() -> dict[str, str]:
-    """Return the variables that by their names hold a secret: keys, tokens, passwords."""
+    """Return the variables whose names suggest a secret: keys, tokens, passwords."""
     return {name: os.environ[name] for name in os.environ if _is_secret(name)}
 
 
@@ -116,14 +116,14 @@ def _is_secret(name: str) -> bool:
 
 
 def variables_named(*names: str) -> dict[str, str]:
-    """Return those of the variables that are set."""
+    """Return the variables of these names that are set."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def base_environment() -> dict[str, str]:
-    """Return what every tool sees: nothing of this process but where programs are, and the time.
+    """Return the variables that every tool has; only `TZ` is copied from this process.
 
-    Home is the call's own temporary folder: the real one is out of sight.
+    HOME is the call's own temporary folder: a tool does not see the user's.
     """
     found = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
     found |= {"TERM": "dumb", "NO_COLOR": "1"}

@@ -1,4 +1,4 @@
-"""Every error that a caller can meet: it takes facts, and makes message, hint and stable code."""
+"""Every error that a caller can meet: built from facts, with message, hint and stable code."""
 
 import re
 import shlex
@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from skillpouch.problems import Problem
 
-# Commands that look for skills; consent to run unconfined is about the machine, not about a skill.
+# Commands that look for skills, and so need `--root`. Not `trust --unconfined`: that consent is
+# for the machine, not for a skill.
 _LOOKS_FOR_SKILLS = re.compile(
     r"`(skillpouch (?:call|check|list|show|trust)(?! --unconfined)(?: (?!--root )[^ `]+)*)`"
 )
@@ -32,7 +33,7 @@ def _shown(count: int, what: str) -> str:
 
 
 class PortableError(Exception):
-    """An error that is pickled and copied as what it is, not by making it again of its message."""
+    """An error that pickle and copy restore from its fields: they do not call `__init__` again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, vars(self))
@@ -60,13 +61,13 @@ class SkillpouchError(PortableError):
         self.hint = hint
 
     def look_below(self, roots: Sequence[str]) -> None:
-        """Let the commands in the hint look where the skills were found, as `--root` says."""
+        """Add `--root` to the commands in the hint, so that they find the same skills."""
         options = "".join(f" --root {shlex.quote(root)}" for root in roots)
         self.hint = _LOOKS_FOR_SKILLS.sub(lambda found: f"`{found[1]}{options}`", self.hint)
 
     @property
     def advice(self) -> str:
-        """The next step as a model is told it: commands of Skillpouch are for people."""
+        """The hint for a model; empty if the hint names a command, which only people can run."""
         return "" if "skillpouch " in self.hint else self.hint
 
 
@@ -119,7 +120,7 @@ class UnknownToolError(SkillpouchError):
 
 
 class UnboundToolError(SkillpouchError):
-    """A tool that no executor knows cannot be run."""
+    """A tool cannot be run before an executor knows it."""
 
     code = "unbound_tool"
 
@@ -135,7 +136,7 @@ class UnboundToolError(SkillpouchError):
 
 
 class AmbiguousNameError(SkillpouchError):
-    """A short name that several skills or tools answer to."""
+    """A short name that several skills or tools have."""
 
     code = "ambiguous_name"
 
@@ -149,7 +150,7 @@ class AmbiguousNameError(SkillpouchError):
 
 
 class BuiltInNameError(SkillpouchError):
-    """A name that belongs to one of Skillpouch's own tools, and is never given away."""
+    """A name that belongs to one of Skillpouch's own tools; no other tool can take it."""
 
     code = "built_in_name"
 
@@ -173,7 +174,7 @@ class InvalidArgumentsError(SkillpouchError):
 
 
 class TimeLimitError(SkillpouchError):
-    """A caller asks for more seconds than a tool may have; `how` its owner raises that."""
+    """A caller asks for more seconds than a tool may have; `how` tells users to raise the limit."""
 
     code = "time_limit"
 
@@ -195,7 +196,7 @@ class CallDeniedError(SkillpouchError):
     """A call that may not run.
 
     `reasons` say which rule or need is against it, `hints` are commands or `Policy` arguments
-    that would allow it; without a message of its own, it is made of them.
+    that would allow it. The default message and hint are made of these.
     """
 
     code = "denied"
@@ -238,7 +239,7 @@ class ToolRestrictionError(CallDeniedError):
 
 
 class UnsafeScriptError(CallDeniedError):
-    """A script that is not run whoever asks: setuid, setgid, or outside its skill."""
+    """A script that is never run, whatever is granted: setuid, setgid, or outside its skill."""
 
     code = "unsafe_script"
 
@@ -262,7 +263,7 @@ class WorkspaceError(CallDeniedError):
 
 
 class PolicyFileError(SkillpouchError):
-    """A policy file that cannot be used; `problems` are all that is wrong with it."""
+    """A policy file that cannot be used; `problems` lists everything that is wrong with it."""
 
     code = "policy_file"
 
@@ -295,7 +296,7 @@ class SandboxUnavailableError(SkillpouchError):
 
 
 class SandboxFailedError(SandboxUnavailableError):
-    """This machine can protect, but this time it did not come about; nothing ran."""
+    """This machine supports the protections, but setting them up failed this time; nothing ran."""
 
     code = "sandbox_failed"
 
@@ -317,7 +318,7 @@ class CommandStartError(SkillpouchError):
 
 
 class NoPlaceError(CommandStartError):
-    """Others kept all processes busy for as long as the call may take; nothing ran."""
+    """Other calls kept all processes busy for as long as this call may take; nothing ran."""
 
     code = "server_busy"
 
@@ -331,7 +332,7 @@ class NoPlaceError(CommandStartError):
 
 
 class PathReplacedError(CommandStartError):
-    """A path that a call may use is not what was checked, or is not there; nothing ran."""
+    """A path that a call may use was replaced or removed after it was checked; nothing ran."""
 
     code = "path_replaced"
 
@@ -346,7 +347,7 @@ class PathReplacedError(CommandStartError):
 
 
 class ToolSchemaError(CommandStartError):
-    """A tool whose own schema is not valid, so that nothing can be checked: `program` is its id."""
+    """A tool's own schema is invalid, so no argument can be checked; `program` is the tool's id."""
 
     code = "tool_schema"
 
@@ -370,7 +371,7 @@ class NotRunnableError(CommandStartError):
 
 
 class ProviderError(CommandStartError, ValueError):
-    """An entry point of an installed package that cannot be used, or of several packages."""
+    """An entry point that cannot be used, or that several installed packages provide."""
 
     code = "provider"
 
@@ -380,7 +381,7 @@ class ProviderError(CommandStartError, ValueError):
 
 
 class NotProvidedError(ProviderError):
-    """A backend or a sandbox that no installed package provides; `package` is the one named."""
+    """A backend or sandbox that no installed package provides; `package` is the one to install."""
 
     code = "not_provided"
 
@@ -404,7 +405,7 @@ class InterpreterMissingError(CommandStartError):
 
 
 class UnknownInterpreterError(CommandStartError):
-    """An inline script names a program that is none of the known interpreters."""
+    """An inline script names an interpreter that is not known."""
 
     code = "unknown_interpreter"
 
@@ -432,7 +433,7 @@ class MissingExtraError(SkillpouchError, ImportError):
             f"{names} {are} needed for {purpose}",
             hint=f"{command}, or {instead}" if instead else command,
         )
-        self.add_note(f"hint: {self.hint}")  # a failed import shows no more than a traceback
+        self.add_note(f"hint: {self.hint}")  # a failed import shows only a traceback, with notes
 
 
 class SkillInvocationError(SkillpouchError):
@@ -462,7 +463,7 @@ class ScriptTimeoutError(ScriptExecutionError):
     def __init__(self, script_path: str, timeout_seconds: float, stderr: str = "") -> None:
         self.script_path = script_path
         self.timeout_seconds = timeout_seconds
-        # 124 is what timeout(1) answers.
+        # 124: the exit status of timeout(1).
         super().__init__(
             f"Script timed out after {timeout_seconds:g}s: {script_path}",
             124,
@@ -491,7 +492,7 @@ class OutsideWorkspaceError(CallDeniedError):
 
 
 class ToolFaultError(SkillpouchError):
-    """Why a tool could not do what it was asked; `kind` is for programs, the rest for a model."""
+    """Why a tool could not do its task; `kind` is for programs, message and hint for a model."""
 
     code = "workspace_fault"
 

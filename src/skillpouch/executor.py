@@ -107,7 +107,7 @@ class ToolExecutor(Shared):
         self._last_terms: Terms | None = None
         self._source = _source_of(tools, self)
         if builtins:
-            # Over the source, not in it: others may use that one, too.
+            # In an overlay, not in the source itself: other executors may share the source.
             self._source = ToolOverlay(self._source, workspace_tools(), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
 
@@ -119,22 +119,22 @@ class ToolExecutor(Shared):
     def register_skill_tools(self, skill_md: str) -> list[str]:
         """Add the tools that the text of a SKILL.md declares; return the names they have.
 
-        A tool that already has such a name is hidden until the new one is removed;
-        Skillpouch's own tools never do. The same text again changes nothing, another text with the
-        same skill name takes the place of the earlier one.
+        A tool that already has one of these names is hidden until the new one is removed;
+        Skillpouch's own tools are never hidden. Adding the same text again changes nothing;
+        another text with the same skill name replaces the earlier one.
         """
-        # Here, so that an executor without texts does not load what reads them.
+        # Imported here, so that executors that register no text do not load its reader.
         from skillpouch.discovery.text_skills.active import name_in
 
         return self.skills.use(name_in(skill_md), skill_md)
 
     def unregister_tools(self, names: str | Iterable[str]) -> list[str]:
-        """Take out tools that `register_skill_tools` added; return the names that are gone."""
+        """Remove tools that `register_skill_tools` added; return the names that were removed."""
         return self.skills.remove_tools([names] if isinstance(names, str) else names)
 
     @property
     def source(self) -> ToolOverlay:
-        """What finds its tools."""
+        """Where this executor looks tools up by name."""
         return self._source
 
     @property
@@ -155,16 +155,16 @@ class ToolExecutor(Shared):
         timeout: float | None = None,
         on_output: OnOutput | None = None,
     ) -> ToolResult:
-        """Run a tool by id, wire name or bare name, and return what it gave, good or bad.
+        """Run a tool by id, wire name or bare name, and return its result, failed or not.
 
-        `timeout` can only lower the tool's own. Raises when the caller is wrong (unknown tool,
-        arguments that do not fit, more time than the tool may have, not allowed) or when the tool
-        could not be started.
+        `timeout` can only lower the tool's own limit. Raises when the caller is wrong (unknown
+        tool, arguments that do not fit, more time than the tool may have, not allowed) or when the
+        tool could not be started.
         """
         watch = Stopwatch()
         try:
             tool, kept = self._source.get(name), None
-            if TEXT_HOME.match(tool.home) is not None:  # of a skill that was given as text
+            if TEXT_HOME.match(tool.home) is not None:  # its skill was registered as text
                 tool, kept = self.skills.hold(name, tool)
             try:
                 watch.lap("find the tool")
@@ -187,7 +187,7 @@ class ToolExecutor(Shared):
             permitted = permit.applied_to(call)
             before = call.run_later
             if before is not None and permit.approved_by == BY_APPROVER:
-                # Again: the answer may have taken minutes.
+                # Look again: the approver may have taken minutes.
                 before = look_at_run_later(call.terms.workspace)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
@@ -199,21 +199,21 @@ class ToolExecutor(Shared):
         return result
 
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
-        if result.code in ("timeout", "timed_out"):  # of a tool, of a script of tools
+        if result.code in ("timeout", "timed_out"):  # a tool's own, a shell script's
             seconds = result.timeout_seconds or call.limits.timeout_seconds
             note = time_note(call, self._in_force.policy, seconds)
             return replace(result, content="\n".join(filter(None, (result.content, note))))
         return with_notes(result, call, permit, self._controls.roots)
 
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
-        """Return an executor of other tools under the same terms and in the same controls."""
+        """Return an executor for other tools with the same controls."""
         other = copy(self)
         other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
         other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
         return other
 
     async def _permit(self, call: ToolCall) -> Permit:
-        """Return what the call is given; a refusal goes on record, too."""
+        """Return the permit for a call; a refusal is recorded in the journal, too."""
         authorizer = self._in_force.authorizer
         try:
             return await authorizer.permit(call)
@@ -224,12 +224,13 @@ class ToolExecutor(Shared):
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if isinstance(call.tool.runs, Binary):
-            # Who approves a downloaded program for which no hash is declared.
+            # A downloaded program without a declared hash has to be approved before it runs.
             call = replace(call, vouch=partial(self._in_force.authorizer.vouch, call))
         try:
             return await backend_of(call.tool).run(call)
         except SandboxFailedError:
-            # A machine that can protect: the consent is not for it, and a tool may be to blame.
+            # Never retried unconfined: the user's consent is for machines without a sandbox, and
+            # a tool may have caused this failure.
             raise
         except SandboxUnavailableError as error:
             unconfined = await self._in_force.authorizer.without_sandbox(call, error)
@@ -244,7 +245,7 @@ class ToolExecutor(Shared):
         timeout: float | None = None,
         on_output: OnOutput | None = None,
     ) -> ToolResult:
-        """Do what `execute` does and wait: in a notebook, in a thread, after a fork."""
+        """Do what `execute` does, blocking; it also works in a notebook, a thread, after a fork."""
         return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
 
     def _call(
@@ -272,16 +273,19 @@ class ToolExecutor(Shared):
         )
 
     def _terms(self, policy: Policy, tool: Tool) -> tuple[Terms, Seen | None]:
-        """Return the terms of a call, and what others run later, for tools that might change it."""
+        """Return the terms of a call, and the files that other programs run later.
+
+        Those are None for a tool that cannot write the workspace.
+        """
         workspace = check_workspace(self._workspace or _current_folder())
         last = self._last_terms
         if last is not None and last.workspace == workspace and not _may_write(tool):
-            return last, None  # what it may not write there is of no concern to it
+            return last, None  # it writes nothing, so read-only paths need not be looked up again
         named = self._read_only(workspace)
         there = [path for path in named if os.path.lexists(path)]
         read_only = tuple(followed_inside(path, workspace) for path in there)
         later, before = find_run_later(workspace)
-        # Most often nothing has changed: one object for all calls is also found sooner in caches.
+        # Usually nothing has changed: the same object again makes look-ups in caches faster.
         seen = (workspace, read_only, later)
         if last is None or (last.workspace, last.read_only, last.run_later) != seen:
             last = self._last_terms = Terms(
@@ -297,7 +301,10 @@ class ToolExecutor(Shared):
 
 
 class _InForce:
-    """What controls ask for, made when the first call comes; executors beside it share it."""
+    """The policy, authorizer and recorder of some controls, made at the first call.
+
+    Executors that `beside` returns share it.
+    """
 
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
@@ -333,7 +340,7 @@ class _InForce:
 
 
 def _may_write(tool: Tool) -> bool:
-    """Tell whether a tool may change files of the workspace: requests and functions do not."""
+    """Tell whether a tool may change files of the workspace; requests and functions may not."""
     match tool.runs:
         case Http() | Function():
             return False
@@ -360,9 +367,9 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
 def _told_what_runs(
     result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
 ) -> ToolResult:
-    """Name what the call made that others will run without being confined."""
+    """Add the files that the call made and that other programs will run unconfined."""
     if before is None:
-        return result  # it cannot write there
+        return result  # the tool cannot write the workspace
     changed = (file.path for file in result.files if file.change != "deleted")
     made = made_to_run_later(call.terms.workspace, before, changed, call.access.writable)
     return result.with_run_later(made)

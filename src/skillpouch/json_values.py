@@ -1,23 +1,24 @@
-"""Reads JSON from untrusted sources: a value or nothing, and never another exception."""
+"""Reads JSON from untrusted sources: returns a value or NO_VALUE, and never raises."""
 
 import json
 import math
 from typing import Any
 
 NO_VALUE = object()
-# Readers of JSON give up somewhere: pydantic, which writes the messages of MCP, at 255 levels,
-# some of which are the message's own. What is deeper is text.
+# Every JSON library has a deepest level: pydantic, which writes the messages of MCP, stops at 255,
+# and the message itself uses some of them. A deeper value is passed on as text.
 _DEEPEST = 200
-# Half a gigabyte of small values fits into sixteen megabytes of text.
+# One megabyte, because values need more memory than their text: sixteen megabytes of text can
+# become half a gigabyte of small values.
 LARGEST_VALUE = 1024 * 1024  # bytes of text that are read as a value
 
-# Made once: `json.dumps` and `json.loads` with options make a coder per call.
+# Made once: `json.dumps` and `json.loads` with options make an encoder or a decoder per call.
 json_text = json.JSONEncoder(ensure_ascii=False).encode
 _STARTS = tuple('{["-0123456789tfn')
 
 
 def json_value(text: str) -> Any:
-    """Return the value that a text spells, NO_VALUE when it spells none that clients can read."""
+    """Return the value of JSON text; NO_VALUE if it is not JSON, or no client could read it."""
     if not text.lstrip().startswith(_STARTS):
         return NO_VALUE
     try:
@@ -25,7 +26,7 @@ def json_value(text: str) -> Any:
         if text.count("[") + text.count("{") > _DEEPEST and _is_too_deep(value):
             return NO_VALUE
         if "\\u" in text:
-            json_text(value).encode()  # halves of characters are not text
+            json_text(value).encode()  # raises for a lone surrogate, such as "\ud800"
     except (ValueError, RecursionError):
         return NO_VALUE
     return value

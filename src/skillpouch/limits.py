@@ -12,12 +12,13 @@ USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS, SCRIPT_SECONDS = 30.0, 60.0, 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one call; None is no bound.
+    """Limits of one call; None means no limit.
 
     `keep_bytes` of each output stream reach the caller, half from its head and half from its
-    tail; past `kill_bytes` on both together the call is killed. `memory_bytes` and
-    `cpu_seconds` hold for each process of the call, `processes` for all of it. Where a cgroup v2
-    is delegated, all of a call has `memory_bytes` and, besides, its temporary folders.
+    tail; a call that writes more than `kill_bytes` to both together is killed. `memory_bytes` and
+    `cpu_seconds` hold for each process of the call, `processes` for the call as a whole. Where a
+    cgroup v2 is delegated, all processes of a call together may use `memory_bytes`, and fill their
+    temporary folders besides.
     """
 
     timeout_seconds: float = USUAL_SECONDS
@@ -29,11 +30,11 @@ class Limits:
     processes: int = 128
     open_files: int | None = 1024
     file_bytes: int | None = 1024 * _MIB
-    # The timeout already ends a busy loop; this is for those who count processor time.
+    # No default: the timeout already ends a busy loop.
     cpu_seconds: int | None = None
 
 
-# Who confines: ours, nobody, or what a package provides by an entry point of this name.
+# "on" is our own sandbox, "off" none; any other name is an entry point of an installed package.
 Sandbox = str
 OWN_SANDBOXES = ("on", "off")
 
@@ -41,7 +42,7 @@ Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls
 
 
 def layers_named(names: Iterable[str]) -> frozenset[Layer]:
-    """Return protections by their names; raise ValueError for a name that none has."""
+    """Return protections by their names; raise ValueError for a name that is not known."""
     named = frozenset(names)
     unknown = named - set(get_args(Layer))
     if unknown:

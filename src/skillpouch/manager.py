@@ -51,10 +51,10 @@ class SkillManager:
     searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
     adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
-    `source` finds all of them, for a ToolExecutor or a SessionManager over the same skills.
-    `disclosure=True` adds those by which an agent finds its way among many skills:
-    activate_skill, read_skill_file and search_tools. The other parameters are those of
-    `Controls`, which says what each of them means; `controls` gives all of them at once.
+    `disclosure=True` adds tools to search and read many skills: activate_skill, read_skill_file
+    and search_tools. `source` finds all tools by name; a ToolExecutor or a SessionManager over the
+    same skills takes it. The other parameters are those of `Controls`, which explains each of
+    them; `controls` passes all of them at once.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -81,7 +81,7 @@ class SkillManager:
     ) -> None:
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self.roots = [_absolute(root) for root in named or default_roots()]
-        self.named_roots = tuple(map(str, self.roots)) if named else ()  # to be named again
+        self.named_roots = tuple(map(str, self.roots)) if named else ()  # for hints
         given = Controls(
             policy=policy,
             approver=approver,
@@ -124,27 +124,27 @@ class SkillManager:
         self.source = ToolOverlay(self._library, caller=caller)
         self._library.own = made_once(partial(_own_tools, builtins, self if define_tools else None))
         if define_tools:
-            self._library.own()  # now: a folder that becomes a link later is not written through
+            self._library.own()  # resolves its folder now: a link made later is not followed
         self._library.discloses = disclosure
 
     @cached_property
     def _executor(self) -> "ToolExecutor":
-        # Here, so that finding and listing skills does not load what runs them.
+        # Imported here, so that finding and listing skills does not load what runs them.
         from skillpouch.executor import ToolExecutor
 
         return ToolExecutor(self.source, controls=self._controls)
 
     @property
     def executor(self) -> "ToolExecutor":
-        """What every call of these tools goes through."""
+        """The executor that runs every call of these tools."""
         return self._executor
 
     def kept_in(self, workspace: Path) -> tuple[Path, ...]:
-        """Return the skills, by folder, that no tool may write in a workspace."""
+        """Return the folders of skills inside a workspace, which no tool may write."""
         return self._library.kept_in(workspace)
 
     def discover(self) -> None:
-        """Walk the roots. Reads frontmatter only; the second time, only what has changed."""
+        """Walk the roots and read frontmatter only; the second time, only what has changed."""
         self._library.discover()
 
     async def adiscover(self) -> None:
@@ -189,7 +189,7 @@ class SkillManager:
 
     @contextmanager
     def _hints(self) -> Iterator[None]:
-        """Let what errors advise look where this manager does."""
+        """Add this manager's roots to the commands in the hints of errors."""
         try:
             yield
         except SkillpouchError as error:
@@ -256,10 +256,11 @@ class SkillManager:
         settle_seconds: float = 0.05,
         missing_seconds: float = 0.5,
     ) -> "SkillWatcher":
-        """Serve skills as they are on disk, while in `with` or `async with` what this returns.
+        """Follow changes on disk; use what this returns in `with` or `async with`.
 
-        `on_change` hears what came, changed and went. `polling` looks for changes itself; by
-        default the operating system tells of them, if the package watchfiles is there.
+        `on_change` is called with the skills that were added, changed and removed. By default the
+        operating system reports changes, if the package watchfiles is installed; `polling=True`
+        looks for them at intervals instead.
         """
         from skillpouch.discovery.watching.watcher import SkillWatcher, Timing
 
@@ -280,17 +281,17 @@ class SkillManager:
 
     @property
     def disclosure_tools(self) -> list[Tool]:
-        """The tools by which an agent finds its way among the skills; none without skills."""
+        """The tools with which an agent searches and reads skills; none without skills."""
         return list(self._library.current.disclosure)
 
     def missing_for(self, name: str) -> list[str]:
-        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        """Return what the frontmatter of a skill requires and this machine lacks."""
         catalogue = self._library.current
         return catalogue.missing_for(catalogue.skill(name))
 
     @property
     def problems(self) -> list[Problem]:
-        """What was noticed so far: about skills, and about the tools that were asked for."""
+        """What was found wrong so far: in skills, and in tools that were already read."""
         return self._library.current.problems()
 
     @property
@@ -300,12 +301,12 @@ class SkillManager:
 
     @property
     def skipped(self) -> int:
-        """How many of them could not be read at all; `problems` says why."""
+        """How many skill files could not be read at all; `problems` says why."""
         return self._library.current.skipped
 
 
 class _Caller(Shared):
-    """Runs the tools of a manager that are called by themselves."""
+    """Runs the tools of a manager for `Tool.invoke` and `Tool.ainvoke`."""
 
     def __init__(self, manager: SkillManager) -> None:
         self._manager = manager
@@ -318,7 +319,7 @@ class _Caller(Shared):
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:
-    # Not resolved: a root that is a link keeps the path its user knows.
+    # Links are not resolved: a root that is a link keeps the path that the user knows.
     return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
 
 
@@ -328,14 +329,14 @@ def _own_tools(builtins: bool, author: SkillManager | None) -> tuple[Tool, ...]:
 
 
 async def _in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
-    # Here, so that listing skills does not load an event loop.
+    # Imported here, so that listing skills does not load asyncio.
     from asyncio import to_thread
 
     return await to_thread(function, *arguments)
 
 
 def _with_asks(skill: Skill, read: "SkillTools") -> "SkillTools":
-    # Here, so that a start with everything in the index does not load what reads declarations.
+    # Imported here, so that a start with a complete index does not load the declaration readers.
     from skillpouch.trust.call_needs import with_asks
 
     return with_asks(skill, read)
@@ -344,14 +345,14 @@ def _with_asks(skill: Skill, read: "SkillTools") -> "SkillTools":
 def _disclosure_tools(
     skills: Mapping[str, Skill], served: "Callable[[], Catalogue]"
 ) -> Iterable[Tool]:
-    # Here, for the same reason.
+    # Imported here, so that a manager without disclosure does not load these tools.
     from skillpouch.builtins.disclosure.tools import disclosure_tools
 
     return disclosure_tools(skills, served)
 
 
 def _runs_typescript() -> bool:
-    # Here, so that listing skills without TypeScript does not load what starts programs.
+    # Imported here, so that listing skills without TypeScript does not load what starts programs.
     from skillpouch.execution.zygote_client import node_runs_typescript
     from skillpouch.provision.interpreters import find_program
 

@@ -1,4 +1,4 @@
-"""What a call needs beyond being confined: a secret, a host, a path, packages, a program."""
+"""What a sandboxed call has to be granted: a secret, a host, a path, packages, a program."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +10,9 @@ NeedKind = Literal["secret", "host", "read", "write", "packages", "program", "un
 class Need:
     """One thing that has to be granted.
 
-    `value` is a variable's name, a host with or without a port, an absolute path, packages, the
-    address and hash of a fetched program; "" for `unconfined`. It is `declared` when the
-    skill says so itself; `asked_in` tells where: "metadata", "scripts/fetch.py:12" …
+    `value` is a variable's name, a host with or without a port, an absolute path, packages, or the
+    address and hash of a downloaded program; "" for `unconfined`. `declared` is true if the skill
+    itself asks for it; `asked_in` tells where: "metadata", "scripts/fetch.py:12" …
     """
 
     kind: NeedKind

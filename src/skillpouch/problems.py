@@ -1,4 +1,4 @@
-"""What was found wrong, or worth knowing, while reading skills: one value per finding."""
+"""Problem: one thing that was found wrong, or worth knowing, while reading skills."""
 
 from dataclasses import dataclass
 from typing import Literal

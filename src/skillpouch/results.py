@@ -1,4 +1,4 @@
-"""ToolResult: what a call gave, for a model and for programs, and what protected it."""
+"""ToolResult: what a call returned, for a model and for programs, and how it was confined."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 Change = Literal["created", "modified", "deleted"]
-_MOST_NAMED = 20  # of what runs later; `run_later` has all
+_MOST_NAMED = 20  # paths in the note for a model; `run_later` has all of them
 
 Timings = tuple[tuple[str, float], ...]  # what was done, and the milliseconds it took
 
@@ -33,7 +33,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """What a web service said about its answer; of its headers those that give nothing away."""
+    """Status, address and headers of a web service's answer, without headers that hold secrets."""
 
     status: int
     url: str  # where the answer came from, after all redirects
@@ -42,10 +42,10 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Something a model is to see as it is, such as an image; `name` is what was asked for."""
+    """Data that a model receives unchanged, such as an image; `name` is what the call asked for."""
 
     name: str
-    type: str  # a media type, told from the bytes
+    type: str  # a media type, detected from the bytes
     data: bytes = field(repr=False)
 
 
@@ -56,14 +56,14 @@ class ToolResult:
     `content` is for a model: cleaned of escapes and hidden characters, without the last line end.
     `structured` is the JSON value a handler `returned` or a script printed. `stdout` and `stderr`
     are kept as they came, cut in the middle when `truncated`; `saved` are files with all of it.
-    `data` is for a pipe: the value, or what was printed, and no word of Skillpouch's.
-    `warm` calls were forked from a process that was already running; where that was possible and
-    was not done, `cold_because` says why. The result is the same. `timings` tell where the time
+    `data` is for a pipe: the value, or what was printed, without any note of Skillpouch's.
+    `warm` calls were forked from a process that was already running; if one could have been and
+    was not, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `run_later` are paths the call made that other programs run
-    unconfined, such as git hooks. `refused_hosts` are those that it tried to reach and was not
-    granted. `http` is there when a web service answered. Where `files_complete` is false the
-    workspace holds more than may be looked at: other files may have changed, and one that is
-    called modified may be new.
+    unconfined, such as git hooks. `refused_hosts` are hosts that it tried to reach without a
+    grant. `http` is set when a web service answered. If `files_complete` is false, the workspace
+    has too many files to compare all of them: others may have changed, and one that is reported
+    as modified may be new.
     """
 
     tool: str
@@ -71,7 +71,7 @@ class ToolResult:
     script: str = ""  # the path of the script that ran, relative to its skill
     content: str = ""
     structured: Any = None
-    returned: bool = False  # by a handler: what is in `stdout` was printed on the way
+    returned: bool = False  # a handler returned `structured`; `stdout` is what it printed meanwhile
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
@@ -93,10 +93,10 @@ class ToolResult:
     http: HttpAnswer | None = None
 
     def timed(self, timings: Timings) -> "ToolResult":
-        """Return it with where the time went."""
+        """Return a copy with these timings."""
         if type(self) is not ToolResult:
             return replace(self, timings=timings)
-        # Not by `replace`, which takes four times as long: every call ends here.
+        # `dataclasses.replace` takes four times as long, and every call comes through here.
         copied = object.__new__(ToolResult)
         for put, value in zip(_PUT, _values(self), strict=True):
             put(copied, value)
@@ -104,7 +104,7 @@ class ToolResult:
         return copied
 
     def with_run_later(self, made: tuple[str, ...]) -> "ToolResult":
-        """Return it with what was made that other programs run, said to the model as well."""
+        """Return a copy that lists files other programs run, with a note for the model."""
         if not made:
             return self
         shown = tuple(map(escape_hidden, made))
@@ -120,15 +120,15 @@ class ToolResult:
 
     @property
     def data(self) -> str:
-        """What a program that goes on with it is given."""
+        """What the next program of a pipe receives."""
         if not self.returned:
             return self.stdout
-        if self.structured is None:  # null, or too much to be read as a value
+        if self.structured is None:  # null, or too large to be read as a value
             return self.content
         return self.structured if isinstance(self.structured, str) else json_text(self.structured)
 
     def content_or_raise(self) -> str:
-        """Return the content, or raise what a failed call means to a caller."""
+        """Return the content, or raise ScriptTimeoutError or ScriptExecutionError."""
         if self.outcome == "ok":
             return self.content
         if self.outcome == "timed_out":
@@ -171,7 +171,7 @@ class Captured:
 
     @classmethod
     def of(cls, data: bytes, keep_bytes: int) -> "Captured":
-        """Return data that is there already, as if it had been printed."""
+        """Return data that did not come from a stream as if a program had printed it."""
         if len(data) <= keep_bytes:
             return cls(head=data, total_bytes=len(data))
         half = keep_bytes // 2
@@ -185,7 +185,7 @@ class Captured:
 
     @property
     def data(self) -> bytes:
-        """What was kept, with a line in the middle that says how much was not."""
+        """What was kept, with a line in the middle that says how many bytes were left out."""
         left_out = self.total_bytes - len(self.head) - len(self.tail)
         if not left_out:
             return self.head + self.tail
@@ -209,7 +209,7 @@ class Stopwatch:
         self._last = now
 
     def split(self, what: str, parts: tuple[tuple[str, float], ...]) -> None:
-        """End a lap of which some seconds were spent on these parts."""
+        """End a lap, and report some parts of it as laps of their own."""
         self.lap(what)
         whole = self._laps.pop()[1]
         self._laps += [*parts, (what, whole - sum(seconds for _, seconds in parts))]
