@@ -91,8 +91,12 @@ if __name__ == "__main__":
 """
 
 
-def generate(root: Path, count: int, *, scripts: int = 0) -> list[Path]:
-    """Write `count` skills with `scripts` scripts each; return the SKILL.md files."""
+def generate(root: Path, count: int, *, scripts: int = 0, nested: bool = False) -> list[Path]:
+    """Write `count` skills with `scripts` scripts each; return the SKILL.md files.
+
+    The frontmatter is flat but for one short map, or `nested` as in most published skills.
+    """
+    page = _nested_page if nested else _page
     chance = random.Random(count)  # the same skills for the same size
     files = []
     for number in range(count):
@@ -100,7 +104,7 @@ def generate(root: Path, count: int, *, scripts: int = 0) -> list[Path]:
         (home / "scripts").mkdir(parents=True)
         verb, noun = chance.choice(_VERBS), chance.choice(_WORDS)
         file = home / "SKILL.md"
-        file.write_text(_page(home.name, verb, noun, chance))
+        file.write_text(page(home.name, verb, noun, chance))
         files.append(file)
         for script in range(scripts):
             (home / "scripts" / f"{verb}_{script}.py").write_text(_script(verb, noun, chance))
@@ -114,6 +118,21 @@ def _page(name: str, verb: str, noun: str, chance: random.Random) -> str:
         f"user asks to {verb} something.\nlicense: MIT\nmetadata:\n  author: somebody\n"
         f'  version: "1.{chance.randrange(20)}"\nallowed-tools: Bash Read\n---\n\n'
         f"# {verb} a {noun}\n\n{prose}\n"
+    )
+
+
+def _nested_page(name: str, verb: str, noun: str, chance: random.Random) -> str:
+    words = [chance.choice(_WORDS + _VERBS) for _ in range(6)]
+    lines = (" ".join(chance.choice(_WORDS + _VERBS) for _ in range(9)) for _ in range(120))
+    return (
+        f"---\nname: {name}\ndescription: Can {verb} a {noun} and tell what is in it. Use when the "
+        f"user asks to {verb} something.\nlicense: Apache-2.0\n"
+        f"compatibility: Requires Python 3.11 and {words[0]}\nmetadata:\n  author: somebody\n"
+        f'  version: "{chance.randrange(9)}.{chance.randrange(20)}.0"\n  category: {words[1]}\n'
+        f"  tags: [{words[2]}, {words[3]}, {noun}]\n  requires:\n    bins: [python3, {words[4]}]\n"
+        f"    network: false\n  stars: {chance.randrange(5000)}\n"
+        f'allowed-tools: [Read, Write, "Bash(python3:*)"]\n---\n\n'
+        f"# {verb} a {noun}\n\n" + "\n".join(lines) + "\n"
     )
 
 

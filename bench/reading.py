@@ -148,6 +148,24 @@ def discovery(bench: Bench, size: int) -> None:
         )
 
 
+def nested_frontmatter(bench: Bench, size: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
+        root = Path(folder)
+        generate(root, size, nested=True)
+        assert discover(root) == peer(root) == size
+        times = bench.race(
+            {
+                "skillkit": (nothing, lambda: peer(root)),
+                "skillpouch cold": (bench.forget, lambda: discover(root)),
+            }
+        )
+        bench.say(
+            f"{size:,} skills with maps and lists in their frontmatter",
+            times,
+            [("skillpouch cold", "skillkit", "0.20")],
+        )
+
+
 def tools(bench: Bench, size: int) -> None:
     with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
         root = Path(folder)
@@ -184,6 +202,8 @@ def main() -> None:
     with contextlib.closing(bench):
         for size in options.sizes:
             discovery(bench, size)
+        for size in [size for size in options.sizes if size <= 1000]:
+            nested_frontmatter(bench, size)
         for size in [size for size in options.sizes if size <= 1000]:
             tools(bench, size)
     if options.json:
