@@ -26,8 +26,8 @@ class Backend(Protocol):
     async def run(self, call: ToolCall) -> ToolResult: ...
 
 
-# Module and name of the backend of each kind. By name: a command that calls a script loads neither
-# an http client nor the built-in tools.
+# Module and name of the backend of each kind. By name, so that a command that calls a script loads
+# neither an http client nor the built-in tools.
 _HOMES: dict[type[Runs], tuple[str, str]] = {
     Script: ("skillpouch.backends.script", "ScriptBackend"),
     InlineScript: ("skillpouch.backends.inline", "InlineBackend"),
@@ -42,7 +42,7 @@ _made: dict[type[Runs], Backend] = {}
 
 
 def backend_of(tool: Tool) -> Backend:
-    """Return what runs a tool; raise NotRunnableError for one that only tells what to do."""
+    """Return the backend of a tool; raise NotRunnableError for one that is only instructions."""
     kind = type(tool.runs)
     found = _made.get(kind)
     if found is None:

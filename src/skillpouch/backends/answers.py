@@ -15,14 +15,14 @@ from skillpouch.results import Captured, ToolResult
 from skillpouch.text import clean
 from skillpouch.workspace.workspace import Before, changed_files
 
-# How a program says that a file, a folder or the network was out of its reach.
+# How programs report that a file, a folder or the network was not accessible.
 _DENIED = re.compile(
     r"[Pp]ermission denied|EACCES|EROFS"
     r"|[Rr]ead-only file system"
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
-# How bash, dash, Python, Node, Ruby and Perl say that a program is not there.
+# How bash, dash, Python, Node, Ruby and Perl report that a program was not found.
 _NO_PROGRAM = re.compile(
     r"(?:^|: )([\w.+-]+): (?:command )?not found$"
     r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
@@ -30,7 +30,7 @@ _NO_PROGRAM = re.compile(
     r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
     re.MULTILINE,
 )
-# … and that a file is not there, by its whole path.
+# How programs report that a file was not found, with its absolute path.
 _NO_FILE = re.compile(
     r"(?:^|[\s'\"])(/[^\s'\":]+)['\"]?: [Nn]o such file"  # cat, bash
     r"|[Nn]o such file or directory[^\n/]{0,80}[\s'\"](/[^\s'\":]+)",  # Python, Node, Ruby
@@ -40,10 +40,10 @@ _VISIBLE = ("/usr", "/bin", "/lib", "/etc")
 
 
 def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
-    """Read the answer of a script: the value that it returned, or what it printed."""
+    """Return the result of a script: the value that it returned, or what it printed."""
     stdout, stderr = ended.stdout.text, ended.stderr.text
     raw = call.redactor.data(ended.answer)
-    # Once more, now that escapes are characters: what is cut below may be cut inside a secret.
+    # Redacted again, now that JSON escapes are characters: a cut below could split a secret.
     value = call.redactor.value(_returned(raw)) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
     files, complete = changed_files(before)
@@ -79,7 +79,7 @@ def _returned(raw: bytes) -> Any:
 
 
 def _save(call: ToolCall, raw: bytes, value: Any) -> Path | None:
-    """Keep an answer that is too long for a model where long output is kept."""
+    """Save an answer that is too long for a model where long output is saved."""
     file = save_output(call.terms.workspace, "answer.json")
     if file is None:
         return None
@@ -107,7 +107,7 @@ def _said(call: ToolCall, stdout: str, raw: bytes, value: Any) -> tuple[str, boo
 
 
 def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
-    """Return the answer; of a failure also what went wrong, so that nothing is thrown away."""
+    """Return the answer; of a failure also its errors, so that nothing is lost."""
     if ended.outcome == "ok":
         return said
     parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
@@ -115,7 +115,7 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
 
 
 def _note(call: ToolCall, output: str) -> str:
-    """Say that a tool was confined where its error looks as if it had run into that."""
+    """Say that a tool was confined, if its error looks like a consequence of that."""
     if program := _program_not_installed(output):
         return f"note: {program} is not installed, or tools cannot see it"
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
@@ -127,17 +127,17 @@ def _note(call: ToolCall, output: str) -> str:
 
 
 def _program_not_installed(output: str) -> str:
-    """Return the program that the output says was not found, where there is really none."""
+    """Return the program that the output reports as not found, if it is really not installed."""
     names = [match[match.lastindex or 0] for match in _NO_PROGRAM.finditer(output)]
     path = base_environment()["PATH"]
     return next((name for name in names if "/" not in name and not which(name, path=path)), "")
 
 
 def _lacks_hidden_file(call: ToolCall, output: str) -> bool:
-    """Tell whether a file was not found that may be there, where the tool cannot see.
+    """Tell whether a file was not found that may exist where the tool cannot see it.
 
-    Nobody looks: an error text must not tell a skill which files there are. A path that the tool
-    sees, or that is relative, is simply wrong.
+    This does not look for the file: an error text must not tell a skill which files exist. A path
+    that the tool can see, or a relative one, is simply wrong.
     """
     visible = (str(call.terms.workspace), call.tool.place or "/usr", *_VISIBLE)
     paths = [match[1] or match[2] for match in _NO_FILE.finditer(output)]

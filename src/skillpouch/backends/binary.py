@@ -29,8 +29,8 @@ _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/nix/store", "/gnu/store")
 def find_executable(call: ToolCall, path: str) -> Path:
     """Return the file that `path` names: on PATH, in the skill, or on the machine.
 
-    A file elsewhere than among the system's programs must have been granted for reading: it is
-    shown to a program that is somebody else's.
+    A file outside the system's folders must have been granted for reading, because it becomes
+    visible to a third party's program.
     """
     if "/" not in path:
         found = _on_path(path, call.terms.workspace)
@@ -43,7 +43,7 @@ def find_executable(call: ToolCall, path: str) -> Path:
 
 
 def visible_for(file: Path) -> tuple[Path, ...]:
-    """Return what must be shown for a file to run: itself, unless the system's folders are."""
+    """Return what must be made visible for a file to run: itself, unless it is the system's."""
     return () if is_system(file) and is_system(file.resolve()) else (file,)
 
 
@@ -54,17 +54,17 @@ def is_system(path: Path) -> bool:
 
 def _on_path(name: str, workspace: Path) -> Path:
     for folder in search_path().split(os.pathsep):
-        # A relative entry would mean the folder that tools write.
+        # A relative entry would lead into the workspace, which tools write.
         found = which(name, path=folder) if os.path.isabs(folder) else None
         if found and _is_usable(Path(found), workspace):
             path = Path(found)
-            # By its own name where it can be: some programs do what they are called.
+            # By the name on PATH if possible: some programs behave according to their name.
             return path if is_system(path) and is_system(path.resolve()) else path.resolve()
     raise CommandStartError(name, "it is not installed", hint=f"install {name}, or correct PATH")
 
 
 def _is_usable(path: Path, workspace: Path) -> bool:
-    """Tell a program from one that a tool could have put there, or that needs a home to work."""
+    """Tell whether a program is neither in the workspace nor a script that needs a home folder."""
     real = path.resolve()
     if workspace in path.parents or workspace in real.parents:
         return False
@@ -78,7 +78,7 @@ def _is_script(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(2) == b"#!"
     except OSError:
-        return True  # what cannot be read cannot be judged
+        return True  # a file that cannot be read is treated like a script
 
 
 def _on_machine(call: ToolCall, path: Path) -> Path:
@@ -128,7 +128,7 @@ T = TypeVar("T")
 
 
 def fill_for(call: ToolCall, fill: Callable[[Mapping[str, Any], Mapping[str, str]], T]) -> T:
-    """Fill one template, `fill_for(call, template.fill)`, with the arguments and given secrets."""
+    """Fill one template, `fill_for(call, template.fill)`, with arguments and granted secrets."""
     try:
         return fill(call.arguments, call.access.secrets)
     except FillError as error:
@@ -141,7 +141,7 @@ class BinaryBackend:
     """Runs programs that a declaration names."""
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run it with the words of its template, or without one with JSON on standard input."""
+        """Run it with the words of its template, or with JSON on standard input if it has none."""
         binary = call.tool.runs
         assert isinstance(binary, Binary)
         words = None
@@ -185,7 +185,7 @@ def _dashed(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _lists_values(schema: Any) -> bool:
-    # Whoever wrote the list has seen what is in it; what is not in it never gets here.
+    # The author has listed all values on purpose, and validation has refused any other value.
     if not isinstance(schema, Mapping):
         return False
     items = schema.get("items")

@@ -21,7 +21,8 @@ from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_t
 from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
 from skillpouch.tools import Script, argument_variable
 
-# The kernel takes 128 KiB for one variable; what is larger goes into a file.
+# The kernel takes 128 KiB for one variable (MAX_ARG_STRLEN, execve(2)); larger values go into a
+# file.
 _LARGEST_VARIABLE = 96 * 1024
 _MOST_VARIABLES = 512 * 1024
 
@@ -34,7 +35,7 @@ def fits_variable(text: str) -> bool:
 def argument_variables(all_of_them: str, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables; those that do not fit are named in `TOOL_ARGS_OMITTED`.
 
-    `all_of_them` is the JSON of all arguments. Two arguments that want one variable get none.
+    `all_of_them` is the JSON of all arguments. Arguments with the same variable name get none.
     """
     wanted = {"TOOL_ARGS": all_of_them}
     names = {name: argument_variable(name) for name in arguments}
@@ -69,7 +70,7 @@ def _twice(often: Counter[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a script is given. `arguments` is the JSON of all arguments, as it is passed on."""
+    """What a script gets. `arguments` is the JSON of all arguments."""
 
     words: tuple[str, ...] = ()
     stdin: bytes = b""
@@ -95,7 +96,7 @@ def delivery_of(call: ToolCall, script: Script) -> Delivery:
 
 
 def delivery_of_declared(call: ToolCall, words: tuple[str, ...] | None = None) -> Delivery:
-    """Decide what a program gets that is no file of a skill: `words`, or JSON on standard input."""
+    """Decide what a declared program gets: `words`, or JSON on standard input."""
     arguments = dict(call.arguments)
     if call.tool.declared_in == "tools.json":
         arguments["__workDir"] = str(call.terms.workspace)
@@ -132,7 +133,7 @@ def _words(call: ToolCall, script: Script) -> tuple[str, ...]:
 
 
 def _defaults(call: ToolCall) -> Defaults:
-    """Return what the schema says of positionals; a manifest speaks for a script that does not."""
+    """Return the defaults of positional arguments; all of them, if a manifest declares the tool."""
     properties = call.tool.input_schema.get("properties", {})
     values = {
         name: each["default"]
@@ -167,13 +168,13 @@ def call_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dic
 
 
 def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dict[str, str]:
-    """Return those that are another call's otherwise: its arguments."""
+    """Return the variables that differ from call to call: the arguments."""
     found = variables(delivery, call.arguments)
     return found if file is None else found | {"TOOL_ARGS_FILE": str(file)}
 
 
 def skill_variables(call: ToolCall) -> dict[str, str]:
-    """Return those that are the same for every call of a skill in a workspace."""
+    """Return the variables that are the same for every call of a skill in a workspace."""
     tool = call.tool
     return {
         "SKILL_NAME": tool.skill,
@@ -184,12 +185,12 @@ def skill_variables(call: ToolCall) -> dict[str, str]:
 
 
 def python_variables() -> dict[str, str]:
-    """Return what keeps Python from writing beside its sources, and from threads at import."""
+    """Return the variables by which Python writes no .pyc files and starts no threads at import."""
     return {
-        # The skill is read-only, and the user's own packages are out of sight.
+        # The skill is read-only, and the user's own packages are not visible.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
-        # Linear algebra starts its threads at import, and they would not survive a fork.
+        # OpenBLAS starts threads at import, and they would not survive a fork.
         "OPENBLAS_NUM_THREADS": "1",
     }
 
@@ -215,16 +216,16 @@ _PREFIX = "skillpouch-exchange-"
 
 
 def process_folder() -> Path:
-    """Return a folder that only this process has, and no tool sees as a whole."""
+    """Return a folder of this process alone; tools see only some of its subfolders."""
     return _base(os.getpid())
 
 
 @cache
 def _base(owner: int) -> Path:
-    """Return the folder of one process; a forked child, with another number, gets another."""
+    """Return the folder of one process; a forked child has another id and gets its own."""
     remove_left_behind(_PREFIX)
     base = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    lock_folder(base)  # never closed: it is held until the process ends, however it ends
+    lock_folder(base)  # never closed: the lock is held until the process ends, even if it is killed
     atexit.register(_remove, base, owner)
     return base
 
@@ -248,7 +249,7 @@ def exchange_folder(home: str, workspace: Path) -> Path:
 
 
 def forget_exchange(*, home: str = "", workspace: Path | None = None) -> None:
-    """Remove the folders of a skill, or of a workspace, that nobody uses any more."""
+    """Remove the folders of a skill, or of a workspace, that is no longer used."""
     for key in list(_folders):
         if key[0] == home or key[1] == workspace:
             folder = _folders.pop(key, None)
@@ -264,7 +265,7 @@ _EXTENSIONS = {"node": ".js", "python": ".py", "python3": ".py", "ruby": ".rb", 
 def inline_file(home: str, interpreter: str, text: str) -> Path:
     """Return the file with this text, in the one folder that all inline scripts of a skill share.
 
-    It is looked at for every call: whatever it held before, it holds the text now.
+    The file is compared with the text for every call, and rewritten when it differs.
     """
     data = text.encode(errors="replace")
     folder = _folder(home)
@@ -276,7 +277,7 @@ def inline_file(home: str, interpreter: str, text: str) -> Path:
 
 
 def forget_inline(home: str) -> None:
-    """Remove the files of a skill that nobody uses any more."""
+    """Remove the inline files of a skill that is no longer used."""
     with suppress(OSError):
         remove_tree(_folder(home))
 
@@ -300,7 +301,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def forget_skill(home: str) -> None:
-    """Remove what is kept for the skill in a folder, which nobody calls any more."""
+    """Remove what is kept for the skill in this folder, which is no longer called."""
     forget_exchange(home=home)
     forget_inline(home)
 

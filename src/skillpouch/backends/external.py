@@ -1,4 +1,4 @@
-"""Runs tools by the backends of other packages, and holds those to what holds for every call."""
+"""Runs tools by the backends of other packages, under the same limits as every call."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillpouch.backends import Backend
     from skillpouch.secrets.redaction import RedactingStream
 
-# How long a backend that was told to stop may take for it; then nobody waits for it any more.
+# How long to wait for a backend that was cancelled; after that it is abandoned.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -40,10 +40,10 @@ class ExternalBackend:
 
 
 async def run_provided(backend: "Backend", call: ToolCall) -> ToolResult:
-    """Run a call by a backend that is not ours.
+    """Run a call by a backend of another package.
 
-    Its time is limited, what it streams is redacted, what it raises is a failed result, and what
-    it returns is bounded. An error of Skillpouch's says that nothing ran, and is raised.
+    Its time is limited, what it streams is redacted, what it raises is a failed result, and what it
+    returns is bounded. A SkillpouchError means that nothing ran, and is raised.
     """
     started = time.monotonic()
     before = look_at(call.terms.workspace)
@@ -64,9 +64,9 @@ async def run_provided(backend: "Backend", call: ToolCall) -> ToolResult:
 
 
 async def _in_time(backend: "Backend", call: ToolCall) -> ToolResult:
-    """Wait no longer than the call may take, even for a backend that does not let itself be ended.
+    """Wait no longer than the call may take, even for a backend that ignores its cancellation.
 
-    Whoever cancels waits until it has ended, too.
+    A caller that cancels the call also waits until the backend has ended.
     """
     limit = call.limits.timeout_seconds
     running = asyncio.create_task(_run(backend, call))
@@ -83,14 +83,15 @@ async def _in_time(backend: "Backend", call: ToolCall) -> ToolResult:
 
 
 async def _run(backend: "Backend", call: ToolCall) -> Any:
-    return await backend.run(call)  # inside: what is not awaitable fails as the rest does
+    # Inside the task, so that a result that is not awaitable is a failed result, too.
+    return await backend.run(call)
 
 
 async def _end(running: "asyncio.Future[Any]") -> None:
     running.cancel()
     await asyncio.wait({running}, timeout=_PATIENCE_SECONDS)
     if running.done() and not running.cancelled():
-        running.exception()  # looked at: nobody is to hear of it later
+        running.exception()  # retrieved, so that asyncio does not log it later
 
 
 def _ended(running: "asyncio.Future[Any]", call: ToolCall) -> ToolResult:
@@ -114,9 +115,9 @@ def _failed(call: ToolCall, message: str, **facts: Any) -> ToolResult:
 
 
 class _Output:
-    """Passes on what a backend streams: no secret, and no more than a call may print.
+    """Passes on what a backend streams: without secrets, up to the output limit of the call.
 
-    What the caller's own function raises ends the call, and is raised to the caller.
+    An error of the caller's own function ends the call, and is raised to the caller.
     """
 
     def __init__(self, call: ToolCall, on_output: OnOutput) -> None:
@@ -134,7 +135,7 @@ class _Output:
             self._show(stream, self._streams[stream].feed(data))
 
     def close(self) -> None:
-        """Pass on what was held back because a secret might have begun there."""
+        """Pass on what was held back as the possible start of a secret."""
         for stream, each in self._streams.items():
             self._show(stream, each.close())
 
@@ -160,7 +161,7 @@ async def _heard(backend: "Backend", call: ToolCall) -> ToolResult:
 
 
 def _bounded(call: ToolCall, result: ToolResult) -> ToolResult:
-    """Return a result of which no part is longer than the caller wants; all of it is in a file."""
+    """Return the result with long texts cut to the limit of the call; files hold them whole."""
     cut: list[Captured] = []
 
     def bounded(name: str, text: str) -> str:
@@ -184,7 +185,7 @@ def _bounded(call: ToolCall, result: ToolResult) -> ToolResult:
 
 
 def _json_or_nothing(value: Any) -> tuple[Any, bool]:
-    """Return a value if JSON has it and it is not too large, and whether that is so."""
+    """Return a value and True if it is JSON and not too large, else None and False."""
     try:
         return (value, True) if len(json_text(value)) <= LARGEST_VALUE else (None, False)
     except (TypeError, ValueError, RecursionError):

@@ -32,7 +32,7 @@ class FunctionBackend:
 
 
 class HostedBackend:
-    """Hands a call on to whoever made the tool, such as a scripted tool; that keeps its limits."""
+    """Hands a call to the maker of the tool, such as a scripted tool, which enforces the limits."""
 
     async def run(self, call: ToolCall) -> ToolResult:
         hosted = call.tool.runs
@@ -57,11 +57,11 @@ async def run_function(call: ToolCall, function: Function) -> ToolResult:
 
 
 def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
-    """Return the result of a function that gave a value; `started` is of the monotonic clock."""
+    """Return the result for the value of a function; `started` is a time of the monotonic clock."""
     if isinstance(value, ToolResult):
         return value
     text, structured = (_whole(value), None) if isinstance(value, str) else _written(value)
-    # No character takes more than four bytes: most answers need not be counted.
+    # No character takes more than four bytes, so most answers need not be encoded to be measured.
     if len(text) * 4 > call.limits.keep_bytes:
         return _bounded(call, text, structured, started)
     return ToolResult(
@@ -76,7 +76,7 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
 
 
 def _bounded(call: ToolCall, text: str, structured: Any, started: float) -> ToolResult:
-    """Return a long answer as that of a program is: both ends of it, and all of it in a file."""
+    """Return the result of a long answer, like that of a program: its ends, and all in a file."""
     data = call.redactor.data(text.encode())
     if call.on_output is not None:
         call.on_output("stdout", data)
@@ -102,7 +102,7 @@ async def _call(function: Function, arguments: dict[str, Any]) -> Any:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Run in a thread of its own: in a pool, functions that call functions could all wait."""
+    """Run in its own thread: in a pool, functions that call functions could wait for each other."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -120,7 +120,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         try:
             value = context.run(work)
         except BaseException as raised:  # noqa: BLE001 - it is raised where it is awaited
-            # A future cannot hold StopIteration, nor should SystemExit end the loop.
+            # A future cannot hold StopIteration, and SystemExit must not end the loop.
             odd = isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
             error = RuntimeError(f"{type(raised).__name__}: {raised}") if odd else raised
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
@@ -131,7 +131,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 
 def _told(error: BaseException) -> str:
-    """Return what was raised, and what it was raised from."""
+    """Return the error and its causes as text."""
     told, seen = list[str](), set[int]()
     found: BaseException | None = error
     while found is not None and id(found) not in seen and len(told) < _MOST_CAUSES:
@@ -142,7 +142,7 @@ def _told(error: BaseException) -> str:
 
 
 def _written(value: Any) -> tuple[str, Any]:
-    """Return an answer that is not text as one, and as the JSON value that the text spells."""
+    """Return an answer that is not text as text, and as the JSON value of that text."""
     if value is None:
         return "", None
     try:

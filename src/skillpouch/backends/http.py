@@ -29,7 +29,7 @@ from skillpouch.text import clean
 from skillpouch.tools import Http
 from skillpouch.trust.errors import UngrantedError
 
-# What a caller acts on next: where to go, when to try again, where the next page is.
+# Headers that a caller needs for the next step: a new address, when to retry, the next page.
 _SAID = ("location", "retry-after", "link")
 _PROTECTIONS = {"net": "hosts+addresses"}
 _EXIT_CODES = {"ok": 0, "timed_out": TIMED_OUT}
@@ -37,11 +37,11 @@ _EXIT_CODES = {"ok": 0, "timed_out": TIMED_OUT}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpEnd:
-    """How an exchange ended, and what there is of the answer."""
+    """How an exchange ended, and the part of the answer that was received."""
 
     outcome: Literal["ok", "failed", "timed_out", "killed"]
     code: str | None
-    why: str  # what Skillpouch has to say about it, "" when the answer speaks for itself
+    why: str  # Skillpouch's own message, "" when the answer needs none
     reason: str
     http: HttpAnswer | None
     captured: Captured | None
@@ -52,7 +52,7 @@ class HttpEnd:
 
 
 def result_of_http(call: ToolCall, end: HttpEnd) -> ToolResult:
-    """Return the result: status, address and type, then the body, of JSON with its lines set."""
+    """Return the result: status, address and type, then the body, with JSON indented."""
     captured = end.captured or Captured()
     value = _value(end)
     body, is_cut = _body(call, end, captured, value)
@@ -90,7 +90,7 @@ def _head(end: HttpEnd) -> list[str]:
 
 
 def _value(end: HttpEnd) -> Any:
-    """Return what the answer means to a program, if it was not too long and came to its end."""
+    """Return the answer as a value, if it is complete and not too long."""
     received = end.received
     if received is None or not received.is_whole or not received.total_bytes or not end.is_text:
         return NO_VALUE
@@ -126,7 +126,7 @@ _OUTCOMES: dict[str, _Outcome] = {"idle_timeout": "timed_out", "output_limit": "
 
 @dataclass(slots=True, kw_only=True)
 class _SoFar:
-    """What is known of the answer, also when time is up in the middle of it."""
+    """What was received so far, kept for a call whose time runs out in the middle."""
 
     status: int = 0
     reason: str = ""
@@ -243,8 +243,8 @@ class HttpBackend:
     async def run(self, call: ToolCall) -> ToolResult:
         """Send the request of a tool and return what came back.
 
-        Raises when nothing was sent: a value that cannot stand where it is needed, a file that is
-        not sent, a host or an address that was not granted.
+        Raises when nothing was sent: for a value that does not fit its place, a file that cannot be
+        sent, a host or an address that was not granted.
         """
         http = call.tool.runs
         assert isinstance(http, Http)

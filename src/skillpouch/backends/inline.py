@@ -28,10 +28,10 @@ _PACKAGES = {
 
 
 class InlineBackend:
-    """Runs scripts that stand in a declaration."""
+    """Runs scripts whose text is in a declaration."""
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run the text; its standard input is the arguments as JSON, or what the caller gives."""
+        """Run the text; its standard input is the arguments as JSON, or the caller's own input."""
         inline = call.tool.runs
         assert isinstance(inline, InlineScript)
         interpreter = _interpreter(inline.interpreter)
@@ -50,7 +50,7 @@ class InlineBackend:
 
 
 async def _packages(call: ToolCall) -> Environment | None:
-    """Return the packages that were given to a Python text, installed if need be."""
+    """Return the packages that a Python text was granted, installed if needed."""
     script = script_of(call.tool)
     if script is None:
         return None
@@ -82,7 +82,7 @@ def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[s
     if not inline.interpreter.startswith("python"):
         return {}
     path = f"{Path(interpreter).parent}:{base_environment()['PATH']}"
-    # As scripts have it: what the skill keeps in scripts/ can be imported.
+    # As for script files: modules in the skill's scripts/ folder can be imported.
     importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
     return {"PATH": path, **importable}
 

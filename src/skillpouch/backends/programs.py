@@ -34,7 +34,7 @@ RUNNERS = Path(__file__).with_name("runners")
 
 
 def refuse_planted(program: str, workspace: Path) -> None:
-    """Refuse an interpreter that a tool could have put there."""
+    """Refuse an interpreter in the workspace, where a tool could have put it."""
     if program != this_python() and workspace in Path(program).parents:
         raise UnsafeScriptError(program, "an interpreter inside the workspace is not trusted")
 
@@ -45,26 +45,27 @@ def confinement_of(
     exchange: Path | None = None,
     readable: tuple[Path, ...] = (),
 ) -> Confinement:
-    """Return what a program of a call may reach; `programs` are what it needs to run at all.
+    """Return what a program of a call may reach; `programs` are the paths it needs to run.
 
-    A skill that is only a text, and a built-in tool, has no folder of its own. `exchange` holds
-    the files through which a script is given its arguments.
+    A skill that is only a text has no folder, nor has a built-in tool. `exchange` is the folder
+    with the files that pass arguments to a script.
     """
     home = call.tool.home
-    # Where it was when its files were read: a link that moved since is not followed.
+    # The real folder at the time its files were read: a link that was changed since is not
+    # followed.
     real = real_home(home) if home else ""
     return _confinement(
         _Of(home=real, skill=call.tool.skill, copied_from=call.tool.copied_from),
         programs if home == real else (*programs, Path(home)),
         call.terms,
         call.access.without_values,
-        # Of the exchange folder too nothing is written: the next call would find it there.
+        # The exchange folder is read-only, too: the next call would find what this one wrote there.
         (*_RUN_SCRIPTS, exchange, *readable) if exchange else readable,
     )
 
 
 class _Of(NamedTuple):
-    """Whose program it is."""
+    """The skill that a program belongs to."""
 
     home: str
     skill: str
@@ -106,7 +107,7 @@ def _confinement(
 
 
 def _folders_of_skill(skill: Path | None, copied_from: str, workspace: Path) -> list[Path]:
-    """Return what of the skill no tool may write, should it lie inside the workspace."""
+    """Return the files of a skill that stay read-only if the skill is inside the workspace."""
     place = Path(copied_from) if copied_from else skill
     own = [place] if place else []
     if place == workspace:
@@ -116,13 +117,14 @@ def _folders_of_skill(skill: Path | None, copied_from: str, workspace: Path) -> 
     return own
 
 
-# Read once, when an interpreter or its C library starts; PYTHONPATH is taken up by each call.
+# Variables that an interpreter or its C library reads once, at its start. A warm process applies
+# PYTHONPATH for each call.
 _READ_AT_START = (
     *("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_"),
     *("NODE_", "UV_", "SSL_", "OPENSSL_", "ICU_"),
 )
 _TAKEN_UP = ("PYTHONPATH",)
-# Options that only set a flag; anything else may make Python do something other than run a file.
+# Options that only set a flag; with any other, Python may do something else than run a file.
 _PLAIN_OPTIONS = ("-u", "-O", "-OO", "-B", "-E", "-I", "-P", "-s", "-S", "-b", "-bb")
 
 
@@ -135,7 +137,7 @@ def warm_process_for(
     shared_env: Mapping[str, str],
     cwd: Path,
 ) -> PreforkSpec | Prestarted | None:
-    """Return the process that can serve this script, None when it must start afresh.
+    """Return the warm process that can serve this script, None when it needs a fresh one.
 
     `env` is what the call will see, `shared_env` what every call of the skill sees.
     """
@@ -158,9 +160,9 @@ def warm_process_for(
     return None
 
 
-# What nearly every call sets, so that an environment need not grow for it.
+# Nearly every call sets this one; set from the start, the environment need not grow later.
 _USUALLY = (("TOOL_ARGS", "{}"),)
-_WAIT = "--wait"  # instead of a script: it comes with the call
+_WAIT = "--wait"  # in place of a script, whose path comes with the call
 
 
 def _own_folders(script: Script, env: Mapping[str, str]) -> tuple[str, ...]:

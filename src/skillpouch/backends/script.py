@@ -36,7 +36,7 @@ from skillpouch.untrusted_files import CannotReadError, require_inside
 from skillpouch.workspace.workspace import look_at
 
 _ANSWER = "3"  # the descriptor after the standard streams
-# What is the same for every call is made once.
+# Made once, because they are the same for every call.
 _CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "call_node.mjs"))
 _PYTHON_FOLDER = str(Path(this_python()).parent)
 
@@ -45,7 +45,7 @@ class ScriptBackend:
     """Runs scripts of skills."""
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run a script by its convention and return what it gave."""
+        """Run a script by its convention and return its result."""
         script = call.tool.runs
         assert isinstance(script, Script)
         _refuse_unsafe(call, script)
@@ -69,7 +69,7 @@ class ScriptBackend:
 
 
 async def _packages(call: ToolCall, script: Script) -> Environment | None:
-    """Return the packages that were given to the script, installed if they were not yet."""
+    """Return the packages that the script was granted, installed if needed."""
     found = await environment_for(
         script,
         call.tool.home,
@@ -121,20 +121,21 @@ def _command(
     )
 
 
-# Path → device and inode of a file that was seen to lie inside its skill. Another file in its
-# place has another inode and is looked at again, so following every link anew is spared.
+# Path → device and inode of a file that was checked to be inside its skill, so that links are not
+# followed again for every call. A file that replaces it has another inode and is checked.
 _MOST_INSIDE = 16_384
 _inside: BoundedCache[str, tuple[int, int]] = BoundedCache(_MOST_INSIDE)
 
 
 def _refuse_unsafe(call: ToolCall, script: Script) -> None:
-    """Look again: what was safe when it was read may have been replaced since."""
+    """Check the file again: since it was read, it may have been replaced."""
     try:
         status = os.stat(script.file)
         identity = (status.st_dev, status.st_ino)
         if _inside.get(script.file) != identity:
             status = require_inside(script.file, call.tool.home)
-            identity = (status.st_dev, status.st_ino)  # of what lies inside, not of a later look
+            # Of the file that was checked, not of the earlier stat.
+            identity = (status.st_dev, status.st_ino)
             _inside[script.file] = identity
     except (CannotReadError, OSError) as error:
         raise UnsafeScriptError(script.file, CannotReadError.of(error).reason) from None
@@ -153,7 +154,7 @@ def _runner(script: Script) -> tuple[str, ...]:
 
 
 def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
-    """Return the variables that every call of a script sees, whatever it is called with."""
+    """Return the variables that are the same for every call of a script."""
     found = base_environment()
     programs = _PYTHON_FOLDER if script.language == "python" else ""
     if packages is not None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_network
 from unicodedata import category
 
-# What a host without a port means: the ports of the web.
+# The ports that a host without a port stands for.
 _WEB = frozenset({80, 443})
 _PORT = re.compile(r"[1-9][0-9]{0,4}\Z", re.ASCII)
 _HIGHEST_PORT = 65_535
@@ -16,7 +16,7 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+\Z|0x[0-9a-f]*\Z", re.ASCII)
 _LONGEST = 253
 _AUTHORITY = re.compile(r"https?://([^/?#\\\s]+)(?:[/?#]|\Z)", re.IGNORECASE | re.ASCII)
-# Names that mean something else in every network, and are never on the internet.
+# Top-level names that each network defines for itself; they never lead to the internet.
 _PRIVATE = frozenset(
     {
         *("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp"),
@@ -26,12 +26,12 @@ _PRIVATE = frozenset(
 
 
 class HostError(ValueError):
-    """A text that is not a host; says why."""
+    """A text is not a host; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host, or with a star in front all hosts below one; `*` alone is every public name."""
+    """A host; `*.NAME` is every host below NAME, and `*` alone every public name."""
 
     name: str
     port: int | None = None
@@ -50,7 +50,7 @@ class Host:
 def read_host(text: str) -> Host:
     """Return the host that a text names, in its one spelling; raise HostError for anything else.
 
-    Lower case, no dot at the end, punycode for other letters, addresses written out.
+    Lower case, without a dot at the end, other letters in punycode, addresses in canonical form.
     """
     name, port = _split(text)
     if name.startswith("["):
@@ -73,15 +73,15 @@ def read_host(text: str) -> Host:
 
 
 def is_private_name(name: str) -> bool:
-    """Tell whether a name belongs to this machine or its own network: only exactness grants it."""
+    """Tell whether a name belongs to this machine or its network: only its exact name grants it."""
     return "." not in name or name.rpartition(".")[2] in _PRIVATE
 
 
 def covers_host(granted: str, needed: str) -> bool:
-    """Tell whether what was granted includes all that is needed. Nothing covers what is not a host.
+    """Tell whether a grant includes a host. A text that is not a host is never covered.
 
-    `*.example.com` covers what is below example.com and not itself; `*` every public name, and
-    no address. Without a port a host means 80 and 443.
+    `*.example.com` covers the hosts below example.com, but not example.com; `*` covers every public
+    name, but no address. A host without a port stands for ports 80 and 443.
     """
     try:
         grant, need = read_host(granted), read_host(needed)
@@ -91,9 +91,9 @@ def covers_host(granted: str, needed: str) -> bool:
 
 
 def host_of_url(url: str) -> str:
-    """Return the host of a web address; "" when it cannot be told without doubt.
+    """Return the host of a web address; "" when programs could read different hosts from it.
 
-    In doubt is what programs read differently: a user before the host, a backslash, a template.
+    Ambiguous are a user before the host, a backslash, and a template.
     """
     authority = _AUTHORITY.match(url)
     if authority is None:
@@ -147,19 +147,19 @@ def _punycode(label: str) -> str:
     """Return a label in ASCII, if there is only one way to read it."""
     from encodings.idna import ToASCII, ToUnicode
 
-    # Letters, marks and digits only: a full stop of another script is a dot to browsers.
+    # Letters, marks and digits only: browsers read the full stop of another script as a dot.
     if any(category(letter)[0] not in "LMN" for letter in label if letter not in "-_"):
         return ""
     try:
         found = ToASCII(label).decode()
-        # What does not come back as it went in is spelt differently by different programs.
+        # Programs spell a name differently when it changes on the way to punycode and back.
         return found if found != label and ToUnicode(found) == label else ""
     except UnicodeError:
         return ""
 
 
 def _ipv4(host: str, text: str, *, is_starred: bool) -> str:
-    # `127.1`, `0x7f.1` and `2130706433` are addresses to some programs, and names to others.
+    # `127.1`, `0x7f.1` and `2130706433` are addresses for some programs, and names for others.
     try:
         if is_starred:
             raise HostError(f"{text!r:.80}: an address has no subdomains")
@@ -178,13 +178,13 @@ def _address(text: str) -> str:
     return str(address.ipv4_mapped or address)
 
 
-# Written out, because `is_global` is true for addresses that lead inside by another way.
+# Not `ipaddress.is_global`: it is true for some addresses that lead to an internal network.
 _THIS_MACHINE = "0.0.0.0/8 127.0.0.0/8 ::/128 ::1/128"
 _OWN_NETWORKS = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10"
-# Cloud machines learn their keys at such addresses; the last one is Azure's.
+# Cloud machines fetch their credentials from such addresses; the last one is Azure's.
 _LINK = "169.254.0.0/16 fe80::/10 168.63.129.16/32"
 _SEVERAL = "224.0.0.0/4 240.0.0.0/4 ff00::/8"
-# Tunnels, and IPv4 addresses written as IPv6 in ways that nobody needs any more.
+# Tunnels, and obsolete ways to write an IPv4 address as IPv6.
 _DETOURS = "::/96 ::ffff:0:0:0/96 2001::/23 64:ff9b:1::/48"
 _SET_ASIDE = (
     "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 "
@@ -195,13 +195,14 @@ _INSIDE = tuple(
     for line in (_THIS_MACHINE, _OWN_NETWORKS, _LINK, _SEVERAL, _DETOURS, _SET_ASIDE)
     for network in line.split()
 )
-# What a network without IPv4 makes of every IPv4 address: it must not be refused as a whole.
+# NAT64 (RFC 6052): networks without IPv4 reach every IPv4 host below this prefix, so it cannot be
+# refused as a whole.
 _NAT64 = ip_network("64:ff9b::/96")
 
 
 @lru_cache(maxsize=4_096)
 def is_public(address: str) -> bool:
-    """Tell whether an address is on the internet; what is no address is not."""
+    """Tell whether an address is on the internet; false for a text that is not an address."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -212,11 +213,11 @@ def is_public(address: str) -> bool:
 
 
 def is_elsewhere(address: str) -> bool:
-    """Tell whether an address is on the internet, and neither ours nor a neighbour's.
+    """Tell whether an address is on the internet, not this machine's and not on its own network.
 
-    A public address may be one of this machine, where a service listens that a firewall hides
-    from others, or of the next machine on the same wire. Only the routes of this moment tell, so
-    the kernel is asked each time; it takes some twenty microseconds.
+    A public address may belong to this machine, where a service may listen that a firewall hides
+    from others, or to a machine on the same link. Routes change, so the kernel is asked each time;
+    that takes about twenty microseconds.
     """
     if not is_public(address):
         return False
@@ -226,7 +227,7 @@ def is_elsewhere(address: str) -> bool:
 
 
 def leads_inside(host: str) -> bool:
-    """Tell whether a host is of this machine or its network by what it is called; in doubt yes."""
+    """Tell by its name whether a host belongs to this machine or its network; true if unclear."""
     try:
         found = read_host(host)
     except HostError:
@@ -237,7 +238,7 @@ def leads_inside(host: str) -> bool:
 
 
 def _inside_of(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that packets to this one end up at: mapped, 6to4 or NAT64."""
+    """Return the IPv4 address that packets to this address reach: mapped, 6to4 or NAT64."""
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
@@ -246,10 +247,10 @@ def _inside_of(address: IPv6Address) -> IPv4Address | None:
 # rtnetlink(7). FIB_MATCH (Linux 4.13) gives the route itself, with the length of its prefix.
 _GET_ROUTE, _ERROR, _REQUEST, _FIB_MATCH = 26, 2, 1, 0x2000
 _DESTINATION, _GATEWAY, _MULTIPATH, _VIA = 1, 5, 9, 18
-_UNICAST = 1  # others are local, broadcast, anycast, or lead nowhere
+_UNICAST = 1  # RTN_UNICAST; other types are local, broadcast, anycast or unreachable
 _MESSAGE, _ROUTE, _ATTRIBUTE = (struct.Struct(form) for form in ("=IHHII", "=8BI", "=HH"))
-# A tunnel may carry the whole internet without any gateway: what is wider than this is no
-# network of neighbours.
+# A tunnel may route the whole internet without a gateway. So a route with a prefix shorter than
+# this many bits does not count as the own network.
 _WIDEST = {4: 8, 6: 32}
 
 
@@ -257,15 +258,15 @@ def _is_near(address: IPv4Address | IPv6Address) -> bool:
     """Tell whether an address is one of this machine, or is reached without a gateway."""
     try:
         kind, prefix, has_gateway = _route_to(address)
-    except (OSError, AttributeError):  # no netlink here, as on other systems
+    except (OSError, AttributeError):  # there is no netlink outside Linux
         return _is_own(address)
     return kind != _UNICAST or (not has_gateway and prefix >= _WIDEST[address.version])
 
 
 def _route_to(address: IPv4Address | IPv6Address) -> tuple[int, int, bool]:
-    """Return the type of the route to an address, how long its prefix is, and if it has a gateway.
+    """Return the type of the route to an address, its prefix length, and whether it has a gateway.
 
-    Where there is no route, nothing is reached: that is told as a route by a gateway.
+    An address without a route cannot be reached: it is reported as a route through a gateway.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
     raw = address.packed
@@ -293,7 +294,7 @@ def _attributes(data: bytes) -> list[int]:
 
 
 def _is_own(address: IPv4Address | IPv6Address) -> bool:
-    """Tell whether this machine talks to an address from that very address; nothing is sent."""
+    """Tell whether this machine would use an address as its own source address; sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         try:

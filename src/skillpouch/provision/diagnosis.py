@@ -23,7 +23,7 @@ _PROGRAMS = ("bash", "zsh", "node", "ruby", "perl", "uv", "rg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """`protections` are layer → by what; `proofs` layer → what happened when it was tried."""
+    """`protections`: layer → what enforces it; `proofs`: layer → the result of the attempt."""
 
     protections: Mapping[str, str]
     proofs: Mapping[str, str]

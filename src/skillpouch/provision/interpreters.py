@@ -31,7 +31,7 @@ _MOST_LINKS = 40  # as many as the kernel follows: path_resolution(7)
 
 
 def _links_of(program: str) -> tuple[Path, ...]:
-    """Return the links that a program's path leads through, one after the other, and its file."""
+    """Return the symbolic links of a program's path in order, and at the end its file."""
     found = [Path(program)]
     while found[-1].is_symlink() and len(found) <= _MOST_LINKS:
         found.append(found[-1].parent / found[-1].readlink())
@@ -43,7 +43,8 @@ def _own_homes(file: Path) -> frozenset[Path]:
     return frozenset(found | {path.resolve() for path in found})
 
 
-# Looked up before any tool has run: one that could change a link would choose what it is shown.
+# Looked up at import, before any tool has run: a tool that can change a link could otherwise choose
+# which folders are shown to it.
 _OWN_LINKS = _links_of(this_python())
 _OWN_HOMES = _own_homes(_OWN_LINKS[-1])
 
@@ -67,12 +68,13 @@ def interpreter_for(script: Script) -> tuple[str, ...]:
 
 @cache
 def find_program(name: str) -> str:
-    """Return the real path of a program, "" when there is none. A shim is passed over.
+    """Return the real path of a program, "" when there is none. Shims are skipped.
 
-    Version managers put scripts of the same name first on PATH; they need a home and a shell.
+    Version managers put scripts of the same name first on PATH; these need a home folder and a
+    shell.
     """
     for folder in search_path().split(os.pathsep):
-        # A relative entry would mean the folder that tools write.
+        # A relative entry would lead into the workspace, which tools write.
         found = which(name, path=folder) if os.path.isabs(folder) else None
         if found and not _is_script(found):
             return str(Path(found).resolve())
@@ -84,14 +86,14 @@ def _is_script(path: str) -> bool:
         with Path(path).open("rb") as file:
             return file.read(2) == b"#!"
     except OSError:
-        return True  # what cannot be read cannot be judged
+        return True  # a file that cannot be read is skipped like a shim
 
 
 @cache
 def homes_of(program: str) -> tuple[Path, ...]:
-    """Return what a program needs to see besides the system's own folders.
+    """Return the folders that a program needs to see besides those of the system.
 
-    The folder that it is installed in; for one that lies in a home itself, only its file.
+    That is the folder it is installed in; for a program directly in a home folder, only its file.
     """
     if program == this_python():
         return _without_system(_OWN_HOMES, program, _OWN_LINKS)
@@ -103,7 +105,7 @@ def _without_system(
     homes: Iterable[Path], program: str, links: tuple[Path, ...] = ()
 ) -> tuple[Path, ...]:
     shown = {Path(program) if _is_personal(path) else path for path in homes}
-    # A link with `..` in it may lie elsewhere than it seems.
+    # A link with `..` in its path may be in another folder than its path suggests.
     shown |= {link for link in links if ".." in link.parts or shown.isdisjoint(link.parents)}
     return tuple(sorted(path for path in shown if not _is_system(path)))
 
@@ -113,7 +115,7 @@ def _is_system(path: Path) -> bool:
 
 
 def _is_personal(path: Path) -> bool:
-    """Tell whether a folder is a home, or around one, or where a home keeps everything."""
+    """Tell whether a folder is a home, contains one, or is the `.local` of one."""
     home = home_directory()
     if home is None:
         return path == Path("/")

@@ -12,13 +12,13 @@ from skillpouch.tools import BACKEND, External, Tool
 
 
 class InstalledPrograms:
-    """Remembers which executables are there, for as long as one manager lives."""
+    """Remembers which programs are installed, for the lifetime of one manager."""
 
     def __init__(
         self, path: str | None = None, runs_typescript: Callable[[], bool] = lambda: True
     ) -> None:
         self._search = search_path() if path is None else path
-        self._runs_typescript = runs_typescript  # asks the Node that is there
+        self._runs_typescript = runs_typescript  # asks the installed Node
         self.has = cache(self._looks)
 
     def _looks(self, name: str) -> bool:
@@ -36,14 +36,14 @@ class InstalledPrograms:
         if not needs or any(map(self.has, needs)):
             return []
         if isinstance(tool.runs, External):
-            # Here, and below: what reads declarations and packages is loaded when it is needed.
+            # Imported here, because most tools lack nothing.
             from skillpouch.declarations.backends import not_provided
 
             return [not_provided(tool.runs)]
         return [_not_installed(needs[0])]
 
     def missing_for_skill(self, skill: Skill) -> list[str]:
-        """Say which binaries and variables a skill requires that are not there."""
+        """Say which required binaries and variables of a skill are missing."""
         return list(self._required(skill))
 
     def _required(self, skill: Skill) -> Iterable[str]:
@@ -60,7 +60,7 @@ class InstalledPrograms:
 
 
 def requirements(skill: Skill) -> list[Mapping[str, Any]]:
-    """Return the `requires` mappings of a skill, whichever vendor key they stand under."""
+    """Return the `requires` mappings of a skill, under whichever vendor key they are."""
     front = skill.metadata.frontmatter
     metadata = front.get("metadata")
     vendors = metadata.values() if isinstance(metadata, dict) else ()

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 BACKENDS = "skillpouch.backends"  # the name of an entry point is the `type:` that skills declare
-SANDBOXES = "skillpouch.sandboxes"  # … and here what is said as `sandbox=`
+SANDBOXES = "skillpouch.sandboxes"  # the name of an entry point is the value of `sandbox=`
 
 
 def is_provided(group: str, name: str) -> bool:
-    """Tell whether an installed package says that it provides this; nothing of it is loaded."""
+    """Tell whether an installed package declares this entry point; loads nothing of the package."""
     return bool(_found(group, name))
 
 
@@ -23,9 +23,9 @@ def require_provided(group: str, name: str) -> None:
 
 
 def load_provided(group: str, name: str, method: str, *, package: str = "") -> Any:
-    """Return what a package provides: what the class or function of its entry point makes.
+    """Load an entry point, and return the object that its class or function makes.
 
-    `package` is where it should come from, as far as somebody said so.
+    `package` is the package that should provide it, if the declaration names one.
 
     Raises:
         NotProvidedError: no installed package has such an entry point.
@@ -40,7 +40,7 @@ def load_provided(group: str, name: str, method: str, *, package: str = "") -> A
     (entry_point,) = found
     try:
         made = entry_point.load()()
-    except Exception as error:  # somebody else's code may raise anything
+    except Exception as error:  # code of another package may raise anything
         reason = f"{_source(entry_point)} cannot be loaded: {type(error).__name__}: {error}"
         raise ProviderError(group, name, reason) from error
     if not callable(getattr(made, method, None)):
@@ -59,7 +59,7 @@ def _found(group: str, name: str) -> "list[EntryPoint]":
 
 
 def _entry_points(group: str) -> "list[EntryPoint]":
-    # Here: it takes longer to load than a call takes to run, and only these names need it.
+    # Imported here: loading it takes longer than a call, and few calls need it.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=group))

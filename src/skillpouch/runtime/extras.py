@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from skillpouch.errors import MissingExtraError
 
 _DISTRIBUTION = "skillpouch"
-# As a wheel says it: `mcp<3,>=2; extra == 'mcp'`, with parentheses in older ones.
+# As the metadata of a wheel has it: `mcp<3,>=2; extra == 'mcp'`, with parentheses in older ones.
 _REQUIREMENT = re.compile(
     r"(?P<name>[\w.-]+)\s*(?P<options>\[[^\]]*\])?\s*\(?(?P<versions>[^;()]*)\)?\s*;(?P<marker>.*)"
 )
@@ -16,7 +16,7 @@ _REQUIREMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What an extra is for, and the module by which each of its packages is imported."""
+    """What an extra is for, and the module name of each of its packages."""
 
     purpose: str
     modules: Mapping[str, str]
@@ -48,7 +48,7 @@ EXTRAS: Mapping[str, Extra] = {
 def require_extra(name: str, *, instead: str = "") -> None:
     """Raise MissingExtraError unless every package of an extra can be imported.
 
-    `instead` is what a caller could do without them.
+    `instead` tells the caller what works without the extra.
     """
     missing = _missing(name)
     if missing:
@@ -70,15 +70,15 @@ def _missing(name: str) -> list[str]:
 def _is_importable(module: str) -> bool:
     try:
         found = find_spec(module)
-    # A package that holds it is missing, or somebody put a module without a spec in its place.
+    # The package around it is missing, or `sys.modules` holds a module without a spec.
     except (ImportError, ValueError):
         return False
-    # A folder of that name without any code, such as one of the user's, has no origin.
+    # A folder of that name without code, such as one in the current folder, has no origin.
     return found is not None and found.origin is not None
 
 
 def _versions(extra: str) -> dict[str, str]:
-    """Return which versions of its packages Skillpouch was built for, as far as that is known."""
+    """Return the version requirement of each package, from the metadata of Skillpouch."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

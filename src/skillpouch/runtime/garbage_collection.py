@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Pause the collector: none of the new values is garbage, and looking costs a third."""
+    """Pause the collector: no new value is garbage, and searching for some costs a third more."""
     was_on = gc.isenabled()
     gc.disable()
     try:

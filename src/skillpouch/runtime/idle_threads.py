@@ -1,7 +1,7 @@
 """Threads for functions that block: kept and used again, as many as are needed.
 
-In a pool of a fixed size, functions that call functions could all wait for each other. To start a
-thread for each takes longer than most functions do.
+In a pool of a fixed size, functions that call functions could all wait for each other. Starting a
+thread takes longer than most functions.
 """
 
 import os
@@ -14,7 +14,7 @@ _IDLE_SECONDS = 10.0
 
 
 class IdleThreads:
-    """Runs work in a thread that is idle, or in a new one. None of them keeps the host alive."""
+    """Runs work in an idle thread or a new one. They are daemons: none keeps the host alive."""
 
     def __init__(self) -> None:
         self._idle: deque[queue.SimpleQueue[Callable[[], None]]] = deque()
@@ -38,12 +38,12 @@ class IdleThreads:
                 try:
                     self._idle.remove(orders)
                 except ValueError:
-                    continue  # somebody has just taken it: work is on its way
+                    continue  # `run` has just taken this queue: work is about to arrive
                 return
             self._idle.append(orders)
 
     def forget(self) -> None:
-        """Know of none: in a forked child they are the parent's."""
+        """Forget all threads: after a fork they exist in the parent only."""
         self._idle.clear()
 
 
@@ -52,5 +52,5 @@ os.register_at_fork(after_in_child=_threads.forget)
 
 
 def run_in_idle_thread(work: Callable[[], None]) -> None:
-    """Begin work in a thread of its own for as long as it takes."""
+    """Begin work in a thread that nothing else uses until it is done."""
     _threads.run(work)

@@ -17,10 +17,10 @@ Value = TypeVar("Value")
 
 
 class UncancellableFuture(asyncio.Future[Value]):
-    """A result that cannot be given up: whoever does goes on waiting, for an end that comes sooner.
+    """A future whose waiter, when cancelled, goes on waiting until the work has really ended.
 
-    With `on_cancel`, which sees to that. To shield an ordinary future takes another one and one
-    more turn of the loop.
+    `on_cancel` makes the work end sooner. `asyncio.shield` would cost a second future and one more
+    turn of the loop.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class UncancellableFuture(asyncio.Future[Value]):
         self._message: Any = None
 
     def cancel(self, msg: Any = None) -> bool:
-        """Hear that a task that waits is cancelled, and have the end come; True while it has not.
+        """Note that the waiting task is cancelled, and call `on_cancel`; True until the end.
 
-        The task is told nothing, and must be once there is an end.
+        CancelledError is not raised now: whoever ends the work calls `end_cancelled`.
         """
         if self.on_cancel is None or self.done():
             return super().cancel(msg)
@@ -44,11 +44,11 @@ class UncancellableFuture(asyncio.Future[Value]):
         return True
 
     def end_cancelled(self) -> None:
-        """Raise CancelledError where it is waited for."""
+        """Raise CancelledError in the waiting task."""
         super().cancel(self._message)
 
     def cancellation(self) -> asyncio.CancelledError:
-        """Return what to raise there, with the message of who cancelled first."""
+        """Return the error to raise in the waiting task, with the message of the first cancel."""
         return asyncio.CancelledError(*(() if self._message is None else (self._message,)))
 
 
@@ -56,10 +56,10 @@ _JOIN_SECONDS = 5.0
 
 
 class LoopMailbox:
-    """Hands work to a loop from other threads; all that is there when it looks costs one wake-up.
+    """Hands work to a loop from other threads; work that has piled up costs one wake-up.
 
-    To wake a loop is a system call at which the thread lets others run: with hundreds of calls
-    at once both threads would do little else.
+    Waking a loop is a system call that also hands over the interpreter lock: with hundreds of calls
+    at once, both threads would do little else.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -68,7 +68,7 @@ class LoopMailbox:
         self._is_asked = False
 
     def put(self, work: Callable[[], object]) -> None:
-        """Have something done soon, after what was put before; RuntimeError on a closed loop."""
+        """Have `work` called soon, after earlier work; raise RuntimeError on a closed loop."""
         self._work.append(work)
         if not self._is_asked:
             self._ask()
@@ -77,7 +77,7 @@ class LoopMailbox:
         self._is_asked = True
         loop = self._loop()
         if loop is None:
-            return  # and so has everybody who waited there
+            return  # the loop is gone, and with it everybody who waited there
         try:
             loop.call_soon_threadsafe(self._take)
         except RuntimeError:
@@ -86,14 +86,14 @@ class LoopMailbox:
             raise
 
     def _take(self) -> None:
-        # Before looking: what is put from now on asks again.
+        # Cleared before the queue is read: work that is put from now on must ask again.
         self._is_asked = False
         try:
             while self._work:
                 self._work.popleft()()
         finally:
             if self._work:
-                self._ask()  # one of them failed: the loop tells of it, and the others come next
+                self._ask()  # one of them raised: the loop reports it, and the others run next
 
 
 class SignalRelay:
@@ -102,7 +102,7 @@ class SignalRelay:
     Only the main thread runs Python's signal handlers, but the kernel hands a signal to any thread
     (signal(7)): the lock that the main thread sleeps in is then not interrupted. The C part of
     every handler writes the number of the signal to a descriptor, whichever thread it ran in; the
-    loop thread reads it, and lets the main thread go for a moment.
+    loop thread reads it, and wakes the main thread for a moment.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -115,10 +115,10 @@ class SignalRelay:
 
     @contextlib.contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Have a function called, on the loop thread, for each signal. For the main thread."""
+        """Have `wake` called on the loop thread for each signal. Call this on the main thread."""
         before = self._wake, self._before
         previous = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
-        own = previous == self._writing.fileno()  # a handler that itself makes a blocking call
+        own = previous == self._writing.fileno()  # a signal handler made a blocking call itself
         self._wake, self._before = wake, self._before if own else previous
         try:
             yield
@@ -136,7 +136,7 @@ class SignalRelay:
                 os.write(before, numbers)
 
     def close(self) -> None:
-        """Leave the descriptors. For the loop thread, when its loop is over."""
+        """Close the descriptors. Called on the loop thread, after its loop has ended."""
         self._reading.close()
         self._writing.close()
 
@@ -159,7 +159,7 @@ class LoopThread:
         self.signals.close()
 
     def stop(self) -> None:
-        """Cancel what is running, so that its processes end, and leave the thread."""
+        """Cancel what is running, so that its processes end, and wait for the thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(_JOIN_SECONDS)
 
@@ -178,13 +178,13 @@ class _Running:
         self.forget()
 
     def forget(self) -> None:
-        # The lock too: another thread may have held it at the moment of the fork.
+        # A new lock, too: another thread may have held the old one at the moment of the fork.
         self.lock = threading.Lock()
         self.current: LoopThread | None = None
         self.posts: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopMailbox] = WeakKeyDictionary()
 
     def post_to(self, loop: asyncio.AbstractEventLoop) -> LoopMailbox:
-        """Return the one way to a loop that waits for ours."""
+        """Return the one mailbox of a loop that waits for the loop thread."""
         found = self.posts.get(loop)
         if found is None:
             found = self.posts[loop] = LoopMailbox(loop)
@@ -214,8 +214,8 @@ atexit.register(_running.stop)
 def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine on the loop thread and return its result to this thread.
 
-    An exception in the waiting thread, such as KeyboardInterrupt, cancels the coroutine and is
-    raised once that has ended.
+    An exception in the waiting thread, such as KeyboardInterrupt, cancels the coroutine, and is
+    raised when the coroutine has ended.
     """
     thread = _running.get()
     if threading.current_thread() is thread.thread:
@@ -232,7 +232,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
     def cancel() -> None:
         if ending.task is not None:
             ending.task.cancel()
-        else:  # interrupted before it was handed over
+        else:  # interrupted before `start` ran
             coroutine.close()
             ending.come()
 
@@ -250,7 +250,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, Value]) -> Value:
 
 
 class _Ending(Generic[Value]):
-    """The end of a task, waited for on another thread: a bare lock costs half of a Future."""
+    """Waits on another thread for the end of a task: a bare lock costs half as much as a Future."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Value] | None = None
@@ -267,12 +267,12 @@ class _Ending(Generic[Value]):
         self.wake()
 
     def wake(self) -> None:
-        """Let the waiting thread look around: its signal handlers run. For the loop thread."""
+        """Wake the waiting thread, so that its signal handlers run. Called on the loop thread."""
         if self._closed.locked():
             self._closed.release()
 
     def wait(self) -> None:
-        """Wait until it is there; Ctrl-C comes through."""
+        """Wait until the task has ended; Ctrl-C interrupts this."""
         while not self.is_there:
             self._closed.acquire()
 
@@ -282,7 +282,7 @@ class _Ending(Generic[Value]):
         try:
             return task.result()
         finally:
-            del task  # an error that is raised here must not hold what holds itself
+            del task  # the traceback of an error would refer to the task, and the task to the error
 
 
 def is_loop_thread() -> bool:
@@ -310,7 +310,7 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
         task.add_done_callback(lambda done: _tell(post, done, result))
 
     def cancel() -> None:
-        tasks[0].cancel()  # there by now: what was put earlier runs earlier
+        tasks[0].cancel()  # the task exists by now: `start` was put earlier
 
     result: UncancellableFuture[Value] = UncancellableFuture(loop, lambda: thread.post.put(cancel))
     thread.post.put(start)
@@ -320,7 +320,7 @@ async def run_on_thread(coroutine: Coroutine[Any, Any, Value]) -> Value:
 def _tell(
     post: LoopMailbox, task: "asyncio.Task[Value]", result: UncancellableFuture[Value]
 ) -> None:
-    # A loop that was closed meanwhile has nobody left who waits.
+    # On a loop that was closed meanwhile, nobody waits any more.
     with contextlib.suppress(RuntimeError):
         post.put(lambda: _settle(task, result))
 

@@ -16,9 +16,9 @@ _MOST = 4_096
 
 
 class BoundedCache(OrderedDict[Key, Value]):
-    """At most `most` values by their keys: with one more, the one written longest ago goes.
+    """Holds at most `most` values; one more evicts the value that was written longest ago.
 
-    Reading is that of a plain dict, and costs what that does. Any thread may read and write.
+    Reading costs as much as with a plain dict. Any thread may read and write.
     """
 
     def __init__(self, most: int) -> None:
@@ -27,7 +27,7 @@ class BoundedCache(OrderedDict[Key, Value]):
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
-        with suppress(KeyError):  # another thread has just emptied it
+        with suppress(KeyError):  # another thread has just removed the key
             self.move_to_end(key)
             if len(self) > self._most:
                 self.popitem(last=False)
@@ -37,9 +37,9 @@ class BoundedCache(OrderedDict[Key, Value]):
 
 
 def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
-    """Remember what a function made of the very same object, which nobody changes any more.
+    """Cache the results of a function by the identity of its argument, which must not change.
 
-    The objects are kept, so that their ids stay their own.
+    The arguments are kept alive, so that no other object can get the same id.
     """
     known: BoundedCache[int, tuple[Thing, Made]] = BoundedCache(_MOST)
 
@@ -54,9 +54,9 @@ def memoize_by_id(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
 
 
 def made_once(make: Callable[[], Made]) -> Callable[[], Made]:
-    """Return what makes a thing when it is first asked for, and only one, whoever asks at once.
+    """Return a function that calls `make` once, also when several threads call it at once.
 
-    `functools.cache` would let two threads make two of them.
+    `functools.cache` would let two threads make two values.
     """
     lock = threading.Lock()
     made: list[Made] = []
@@ -72,7 +72,7 @@ def made_once(make: Callable[[], Made]) -> Callable[[], Made]:
 
 
 class Shared:
-    """Something that runs or remembers: whoever is copied with it goes on sharing it."""
+    """Something with running work or memory: deep copies of its owner share it."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class Shared:
 
 
 class SharedCall(Shared):
-    """A callable of the host that is no plain function, and may hold anything."""
+    """A callable of the host that is not a plain function, so that copying it may fail."""
 
     __slots__ = ("call",)
 

@@ -1,8 +1,8 @@
 """Removes folders, whatever a tool left in them, and folders of processes that are gone.
 
-One removal for all of Skillpouch: without recursion, so that no depth is too deep; by descriptors
-that follow no link, so that nothing outside is ever touched; with its rights given back first, so
-that no mode keeps a folder.
+All of Skillpouch removes folders here: without recursion, so that no depth is too deep; by
+descriptors that follow no link, so that nothing outside is touched; after restoring the owner's
+rights, so that no mode protects a folder from removal.
 """
 
 import errno
@@ -15,14 +15,14 @@ from itertools import count
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # can be held without the right to read
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # can be opened without the right to read
 _LOCK = "lock"
 
 
 def remove_tree(path: str | Path, *, within: int | None = None) -> None:
-    """Remove a folder with all that is in it; what is not there is no error.
+    """Remove a folder with everything in it; a missing folder is not an error.
 
-    A relative path is one below `within`, a folder that is held open.
+    A relative path is resolved below `within`, the descriptor of an open folder.
 
     Raises:
         OSError: something could not be removed; the rest is gone.
@@ -52,7 +52,7 @@ class _Removal:
         self._failure: OSError | None = None
 
     def run(self) -> None:
-        kept: set[str] = set()  # what could not be removed: looked at once
+        kept: set[str] = set()  # what could not be removed is not tried again
         while names := set(os.listdir(self._top)) - kept:
             kept |= {name for name in names if not self._remove(name)}
         if self._failure is not None:
@@ -92,7 +92,8 @@ class _Removal:
             self._failure = self._failure or error
 
     def _move_up(self, name: str, folder: int) -> None:
-        # Whoever moves a folder must be able to write it: its ".." changes, rename(2).
+        # Moving a folder needs the right to write to it, because its ".." changes, rename(2).
+        # `_open` grants that.
         os.close(_open(name, folder))
         for free in self._names:
             try:
@@ -120,7 +121,7 @@ def _give_rights(name: str, above: int | None) -> None:
     """Make a folder readable that cannot be opened for reading yet."""
     held = os.open(name, _FOLDER | _PATH_ONLY, dir_fd=above)
     try:
-        # fchmod(2) refuses such a descriptor; the name that /proc has for it is no other file.
+        # fchmod(2) refuses an O_PATH descriptor; its name in /proc always leads to the same file.
         os.chmod(f"/proc/self/fd/{held}", stat.S_IRWXU)
     finally:
         os.close(held)
@@ -131,8 +132,9 @@ def _is_folder(name: str, above: int) -> bool:
 
 
 def lock_folder(folder: Path) -> int:
-    """Mark a folder as that of this process; return the lock, which ends with the process."""
-    # Locked before it has its name: whoever finds it free may remove the folder.
+    """Mark a folder as owned by this process; return the lock, which ends with the process."""
+    # The file is locked before it gets its name: a process that finds it unlocked may remove the
+    # folder.
     unnamed = folder / f"{_LOCK}.new"
     lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -141,7 +143,7 @@ def lock_folder(folder: Path) -> int:
 
 
 def remove_left_behind(prefix: str, parent: Path | None = None) -> None:
-    """Remove folders of our own whose process is gone: then nobody holds their lock."""
+    """Remove folders of this user whose process is gone, which shows by the free lock."""
     for folder in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}*"):
         with suppress(OSError):
             status = folder.lstat()

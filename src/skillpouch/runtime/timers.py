@@ -1,4 +1,4 @@
-"""Timers that pause while somebody is asked."""
+"""Timers that pause while a person is asked for approval."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Patient(Protocol):
-    """Whatever stops while somebody is asked."""
+    """A clock that stops while a person is asked."""
 
     def stop(self) -> None: ...
     def go_on(self) -> None: ...
@@ -20,7 +20,7 @@ _running: ContextVar[tuple[Patient, ...]] = ContextVar("skillpouch_clocks", defa
 
 
 class _Time:
-    """Runs out after `seconds` in which nobody was asked."""
+    """Runs out after `seconds`, not counting the time in which a person is asked."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
@@ -49,9 +49,9 @@ class _Time:
 
 
 class PausableTimer:
-    """Rings once on its loop after `seconds` in which nobody was asked.
+    """Calls `ring` once on its loop after `seconds`, not counting the time spent asking.
 
-    While it is `heard`, whatever that code asks somebody, in whatever thread, stops it.
+    Inside the `heard` block, every question to a person stops it, from whichever thread.
     """
 
     def __init__(self, seconds: float, ring: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class PausableTimer:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Run, and stop for those who ask, until the end of this block."""
+        """Run until the end of this block, and stop for each question in it."""
         token = _running.set((*_running.get(), self))
         self._time = _Time(self._seconds)
         self._arm()
@@ -77,11 +77,11 @@ class PausableTimer:
             _running.reset(token)
 
     def stop(self) -> None:
-        """Stop until as many `go_on` have come."""
+        """Stop until `go_on` was called as often as this."""
         self._time.stop()
 
     def go_on(self) -> None:
-        """Run again, unless somebody else is still being asked."""
+        """Run again, unless another question is still open."""
         self._time.go_on()
         if not self._time.is_stopped and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._arm)
@@ -95,7 +95,7 @@ class PausableTimer:
 
     def _look(self) -> None:
         if self._time.is_stopped:
-            return  # who goes on sets it again
+            return  # `go_on` arms it again
         if self._time.remaining() > 0:
             self._arm()
         elif not self._ended:
@@ -105,7 +105,7 @@ class PausableTimer:
 
 @contextmanager
 def clocks_stopped() -> Iterator[None]:
-    """Stop the clocks that this code runs under while somebody is asked."""
+    """Stop the clocks of the calling code while a person is asked."""
     clocks = _running.get()
     for clock in clocks:
         clock.stop()

@@ -9,21 +9,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-# A line of a key file is a secret of its own; a shorter one may be a brace or an ordinary word.
-# So is a text inside a JSON key, and a run of letters and digits, which no way of quoting touches.
+# From this length on, a part of a secret counts as a secret: a line of a key file, a text inside a
+# JSON key, a run of letters and digits (which no quoting changes). A shorter part may be a brace or
+# an ordinary word.
 _PART_CHARACTERS = 16
 _LINE_CHARACTERS = 40
 _RUN = re.compile(r"[A-Za-z0-9]{16,}")
 _FEWEST_BYTES = 6
-_DEEPEST = 100  # a value that is nested deeper is no key that anybody was given
-# What quoting adds to a text, or takes from it, in every language and however often it is done.
+_DEEPEST = 100  # no real key file is nested deeper
+# The characters that quoting adds or removes, in every language and at every level of quoting.
 QUOTING = b"\\'\"\r\n"
 BLANKS = b" \t"
 _NO_QUOTING = str.maketrans("", "", QUOTING.decode())
 
 
 def forms_of(value: str) -> set[bytes]:
-    """Return every form of a secret that is looked for as it stands, as bytes of UTF-8."""
+    """Return every form of a secret that is searched for without changes, as bytes of UTF-8."""
     texts: set[str] = set()
     found = set(wrapping_forms_of(value))
     for text in _secrets_in(value):
@@ -49,26 +50,27 @@ def unquoted_forms_of(value: str) -> set[bytes]:
     """Return what is left of the quoted forms of a secret when all `QUOTING` is taken out.
 
     A quote or a backslash is written as itself, doubled, or with backslashes before it, once for
-    each time that a text was quoted: without them all of these are one form. What else a
-    language escapes has a form for each spelling.
+    each time that a text was quoted: without these characters, all of them are one form. Other
+    characters that a language escapes have one form per spelling.
     """
     texts: set[str] = set()
     for text in _secrets_in(value):
         texts |= {escaped.translate(_NO_QUOTING) for escaped in _escaped(text)}
         texts |= {line.translate(_NO_QUOTING) for line in _lines(text)}
-        # Where nothing needs to be quoted, only a long text is sure to be no part of another.
+        # A short text of letters and digits is the same unquoted, and may be part of an ordinary
+        # word.
         bare = text.isalnum() and text.isascii() and len(text) < _PART_CHARACTERS
         texts -= {text} if bare else set()
     return {form for form in map(_utf8, texts) if len(form) >= _FEWEST_BYTES}
 
 
 def unspaced_forms_of(value: str) -> set[bytes]:
-    """Return what is left of them when blanks are taken out, too.
+    """Return the forms of `unquoted_forms_of` with the blanks removed, too.
 
-    What is printed for people is broken into lines and indented: by pprint, YAML, a terminal.
+    pprint, YAML and terminals break long values into indented lines.
     """
     if len(value) <= _LINE_CHARACTERS and not any(letter.isspace() for letter in value):
-        return set()  # nobody breaks it, and every look costs time
+        return set()  # no printer breaks so short a value, and each search costs time
     found = {form.translate(None, BLANKS) for form in unquoted_forms_of(value)}
     return {form for form in found if len(form) >= _PART_CHARACTERS}
 
@@ -77,7 +79,7 @@ def bytes_of(value: str) -> bytes:
     """Return a secret as a program writes it; the environment may hold bytes that are not text."""
     try:
         return value.encode(errors="surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that never was a byte
+    except UnicodeEncodeError:  # a surrogate that does not stand for a byte
         return value.encode(errors="surrogatepass")
 
 
@@ -116,7 +118,7 @@ def _parsed(value: str) -> Any:
 
 
 def _as_decoded(raw: bytes) -> Iterator[str]:
-    """Yield what a secret that is not text becomes when output is decoded, if enough is left."""
+    """Yield what a binary secret becomes when output is decoded, if enough of it is left."""
     text = raw.decode(errors="replace")
     if len(text.replace("\ufffd", "")) >= _PART_CHARACTERS:
         yield text
@@ -125,16 +127,17 @@ def _as_decoded(raw: bytes) -> Iterator[str]:
 def _lines(text: str) -> Iterator[str]:
     for line in text.split("\n"):
         bare = line.strip()
-        # The first and last line of a key in PEM form are no secret: all keys have them.
+        # The first and last line of a PEM file are the same in every key, so they are not secret.
         if len(bare) >= _PART_CHARACTERS and not bare.startswith("-----"):
             yield bare
 
 
 def _base64(raw: bytes) -> Iterator[bytes]:
-    """Yield what base64 makes of a secret, wherever in a longer text it stands.
+    """Yield the base64 forms of a secret, for every position in a longer text.
 
-    Three bytes become four characters, so there are three ways to fall into step. The characters
-    that hold bits of a neighbour are left out, at the end except when nothing follows.
+    Three bytes become four characters, so there are three alignments. Characters that also hold
+    bits of a neighbouring byte are left out; the last one is kept in the forms for a secret at the
+    end.
     """
     for lead in range(3):
         whole = base64.b64encode(bytes(lead) + raw)
@@ -154,13 +157,13 @@ def _json_escaped(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> Iterator[str]:
-    """Yield a text with what its language escapes beside quotes, in the spellings of each."""
+    """Yield a text with line ends and other characters escaped, as each language spells them."""
     yield text
     lines = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     yield lines
     if not lines.isascii():
         yield from (_each(_NOT_ASCII, spell, lines) for spell in _SPELLINGS)
-    # JSON that is safe inside HTML, then what leaves nothing but letters and digits.
+    # First JSON that is safe inside HTML; then encoders that escape all but letters and digits.
     yield _each(_MARKUP, _as_utf16, _each(_NOT_ASCII, _as_utf16, lines))
     for spell in (_as_utf16, _as_bytes, _as_octal):
         for pattern in (_NOT_ALPHANUMERIC, _ANY):
@@ -206,7 +209,8 @@ def _in_capitals(spell: Callable[[str], str]) -> Callable[[str], str]:
 def _percent_encoded(text: str) -> Iterator[str]:
     if text.isascii() and text.isalnum():
         return
-    # Strict; a path; what JavaScript leaves alone in a part, in a form and in a whole address.
+    # Nothing; a path; what JavaScript does not encode: encodeURIComponent, forms, encodeURI,
+    # escape.
     for safe in ("", "/", "!*'()", "*", ";/?:@&=+$,#!*'()", "@*/+"):
         for form in (
             quote(text, safe=safe, errors="surrogatepass"),
@@ -229,7 +233,7 @@ def _every_byte(raw: bytes) -> Iterator[bytes]:
     for digits in (raw.hex(" "), raw.hex(" ").upper()):
         for mark, between in (("%", "%"), ("", ":"), ("", " "), ("0x", ", 0x"), ("0x", ",0x")):
             yield (mark + digits.replace(" ", between)).encode()
-    yield raw[:50].hex(" ").encode()  # so many bytes of a buffer are shown by Node
+    yield raw[:50].hex(" ").encode()  # Node prints the first 50 bytes of a buffer
     for between in (", ", ",", " "):
         yield between.join(map(str, raw)).encode()
     yield " ".join(f"{byte:03o}" for byte in raw).encode()
@@ -259,7 +263,7 @@ def _shell(text: str) -> Iterator[str]:
 
 
 def _doubled_quotes(text: str) -> Iterator[str]:
-    """Yield what CSV, SQL and YAML make of quotes."""
+    """Yield the text with its quotes doubled, as CSV, SQL and YAML do."""
     yield text.replace('"', '""')
     yield text.replace("'", "''")
 

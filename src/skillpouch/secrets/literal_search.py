@@ -1,9 +1,9 @@
-"""Finds any of many byte strings in one pass, in time that does not depend on how many.
+"""Finds any of many byte strings in one pass; the time does not grow with their number.
 
-Every string is known by a few of its words of 4 or 8 bytes, chosen so that one of them falls on
-a boundary wherever the string stands. So only every fourth or eighth place of a text is looked
-at, by C code: `frozenset.isdisjoint` over a memoryview. Measured: 64 MiB in 0.4 seconds with
-words of 4 bytes, in 0.25 with words of 8.
+A few words of 4 or 8 bytes stand for each string, chosen so that one of them falls on a boundary
+wherever the string is. So only every fourth or eighth position of a text is compared, by C code:
+`frozenset.isdisjoint` over a memoryview. Measured: 64 MiB in 0.4 seconds with words of 4 bytes, in
+0.25 with words of 8.
 """
 
 import sys
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 _BLOCK_WORDS = 4096
-_CHOICES = 32  # places in a string that are tried, to find words which no other string has
+_CHOICES = 32  # positions in a string that are tried, to find words which no other string has
 
 
 class Match(NamedTuple):
-    """Where a string stands, and the name it was given."""
+    """Where a string was found, and its name."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class LiteralSearch:
         self._grids = [_Grid(shape, texts) for shape, texts in grids.items()]
 
     def find(self, data: bytes) -> list[Match]:
-        """Return every place where one of the strings stands, overlapping ones too, in order."""
+        """Return every match of one of the strings, overlapping ones too, in order."""
         found = [
             Match(at, at + len(text), self._names[text])
             for grid in self._grids
@@ -47,7 +47,7 @@ class LiteralSearch:
         return found
 
     def open_from(self, data: bytes) -> int:
-        """Return where the end of `data` may be the beginning of a string; else its length."""
+        """Return where an incomplete string may begin at the end of `data`, else `len(data)`."""
         size = len(data)
         for at in range(max(0, size - self.longest + 1), size):
             if data[at : at + 3] in self._heads and self._begins(data[at:]):
@@ -57,7 +57,7 @@ class LiteralSearch:
     def _begins(self, text: bytes) -> bool:
         """Tell whether a string that is longer than `text` begins with it."""
         place = bisect_left(self._sorted, text)
-        # Itself comes first among those that begin with it.
+        # In sorted order, `text` itself comes before the strings that begin with it.
         if place < len(self._sorted) and self._sorted[place] == text:
             place += 1
         return place < len(self._sorted) and self._sorted[place].startswith(text)

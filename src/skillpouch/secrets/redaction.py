@@ -19,10 +19,10 @@ from skillpouch.secrets.encoded_forms import (
 from skillpouch.secrets.literal_search import LiteralSearch, Match
 from skillpouch.text import clean
 
-# From here on a value is looked for everywhere and in every form.
+# Values of at least this length are searched for everywhere and in every form.
 WHOLE_CHARACTERS = 6
-# From here on it is looked for as it is, and only as a whole word: `1234` is in many numbers.
-# A shorter one (`1`, `yes`, `on`) is not secret: taking it out would spoil every answer.
+# Values of at least this length are searched for as they are, and only as whole words: `1234` is in
+# many numbers. Shorter ones (`1`, `yes`, `on`) are not redacted: that would spoil every answer.
 WORD_CHARACTERS = 4
 
 _WORD = rb"0-9A-Za-z_\x80-\xff"
@@ -42,7 +42,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        # Around a value that was read from a file there is often a line end.
+        # A value that was read from a file often ends with a line end.
         secrets = {name: value.strip() for name, value in secrets.items()}
         whole = {name: value for name, value in secrets.items() if len(value) >= WHOLE_CHARACTERS}
         self.unprotected = tuple(
@@ -64,7 +64,7 @@ class Redactor:
         searches = (self._anywhere, *self._broken_up)
         longest = max(0, *map(len, self._words), *(search.longest for search in searches))
         self._active = longest > 0
-        self.is_idle = not self._active  # there is nothing to take out
+        self.is_idle = not self._active  # there is nothing to redact
         self.most_held = 2 * longest + 16  # what a stream keeps back at most, line ends included
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return the text without secrets.
 
-        Where hidden characters break a secret up, the text comes back without them too.
+        When invisible characters split a secret, they are removed from the text, too.
         """
         if not self._active:
             return text
@@ -81,8 +81,8 @@ class Redactor:
         visible = clean(done)
         if visible == done:
             return done
-        # An escape or a character without width inside a secret hides it from the search, but
-        # not from whoever sees the text on a terminal, or cleaned.
+        # An escape sequence or a zero-width character inside a secret hides it from the search, but
+        # not from a person who sees the text on a terminal or after cleaning.
         cleaned = self._redacted(visible)
         return done if cleaned == visible else cleaned
 
@@ -94,7 +94,7 @@ class Redactor:
         done = b"".join(_replaced(raw, matches))
         try:
             return done.decode(errors="surrogatepass")
-        except UnicodeDecodeError:  # a secret that is not text ended inside a character
+        except UnicodeDecodeError:  # a binary secret ended inside a character
             return done.decode(errors="replace")
 
     def data(self, data: bytes) -> bytes:
@@ -110,7 +110,7 @@ class Redactor:
             return value
         top = [value]
         todo: list[Any] = [top]
-        while todo:  # no recursion: what a tool answers may be nested deeper than the stack
+        while todo:  # no recursion: an answer may be nested deeper than the stack allows
             inside = todo.pop()
             pairs = list(inside.items()) if isinstance(inside, dict) else list(enumerate(inside))
             for key, item in pairs:
@@ -120,11 +120,11 @@ class Redactor:
         return top[0]
 
     def stream(self) -> "RedactingStream":
-        """Return what does the same for bytes that arrive in pieces."""
+        """Return a redactor for bytes that arrive in pieces."""
         return RedactingStream(self)
 
     def find(self, data: bytes, before: bytes = b"") -> list[Match]:
-        """Return where secrets stand in `data`, in order; `before` is the byte in front of it."""
+        """Return where secrets are in `data`, in order; `before` is the byte before `data`."""
         found = self._anywhere.find(data)
         for search in self._broken_up:
             found += search.find(data)
@@ -137,7 +137,7 @@ class Redactor:
         return found
 
     def open_from(self, data: bytes) -> int:
-        """Return where a secret may begin that `data` does not hold the end of."""
+        """Return where a secret may begin whose end is not in `data` yet."""
         place = self._anywhere.open_from(data)
         tail = data[-self.most_held :]
         for search in self._broken_up:
@@ -162,24 +162,24 @@ class Redactor:
 
 
 class RedactingStream:
-    """Redacts bytes that arrive in pieces: what may become a secret is kept until it is known.
+    """Redacts bytes that arrive in pieces; holds back what may be the start of a secret.
 
-    All the pieces together are what `Redactor.data` makes of the whole.
+    The pieces joined are equal to `Redactor.data` of the whole.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = b""
-        self._covered = 0  # bytes of `_held` that a mark stands for already
+        self._covered = 0  # bytes of `_held` that were already replaced by a mark
         self._before = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take a piece; return what can be shown by now."""
+        """Take a piece; return the output that is safe to show now."""
         data = self._held + data
         return self._let_go(data, self._redactor.open_from(data))
 
     def close(self) -> bytes:
-        """Return the rest: nothing more comes."""
+        """Return the output that was held back; no more input follows."""
         return self._let_go(self._held, len(self._held))
 
     def _let_go(self, data: bytes, end: int) -> bytes:
@@ -194,7 +194,7 @@ class RedactingStream:
 
 
 class _SearchWithout:
-    """Looks for strings as if some characters were not there, in texts that have one of `where`."""
+    """Searches as if the bytes of `left_out` were not there, in texts with one of `where`."""
 
     def __init__(self, left_out: bytes, names: Mapping[bytes, str], *, where: bytes) -> None:
         self._left_out = left_out
@@ -205,7 +205,7 @@ class _SearchWithout:
 
     def find(self, data: bytes) -> list[Match]:
         if not self.longest or not any(byte in data for byte in self._where):
-            return []  # found as it stands
+            return []  # `LiteralSearch` finds it without this
         found = self._search.find(data.translate(None, self._left_out))
         if not found:
             return []
@@ -213,19 +213,19 @@ class _SearchWithout:
         return [Match(_place(gaps, m.start), _place(gaps, m.end - 1) + 1, m.name) for m in found]
 
     def open_from(self, data: bytes) -> int:
-        """Return where a string may begin that `data` does not hold the end of."""
+        """Return where a string may begin whose end is not in `data` yet."""
         flat = data.translate(None, self._left_out)
         inside = self._search.open_from(flat)
         return _place(self._gaps(data), inside) if inside < len(flat) else len(data)
 
     def _gaps(self, data: bytes) -> list[int]:
-        """Return for each character left out how many that were not stand before it."""
+        """Return, for each byte that is left out, how many kept bytes come before it."""
         places = (match.start() for match in self._pattern.finditer(data))
         return [place - number for number, place in enumerate(places)]
 
 
 def _place(gaps: list[int], flat: int) -> int:
-    """Return where the bytes of a text without what is left out stood in the text."""
+    """Return the position in the full text of a position in the text without the left-out bytes."""
     return flat + bisect_right(gaps, flat)
 
 
@@ -247,7 +247,7 @@ def _whole_words(words: Mapping[bytes, str]) -> re.Pattern[bytes] | None:
 def _replaced(
     data: bytes, matches: list[Match], *, start: int = 0, end: int | None = None
 ) -> Iterator[bytes]:
-    """Yield the parts of `data` up to `end`; overlapping matches are one mark."""
+    """Yield the parts of `data` up to `end`; overlapping matches become one mark."""
     place = start
     limit = len(data) if end is None else end
     for match in matches:
@@ -259,7 +259,7 @@ def _replaced(
 
 
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """Return the result as it may be shown: in text, in the value, in names of files."""
+    """Return the result with secrets removed from its texts, its value and its file names."""
     if redactor.is_idle:
         return result
     return replace(

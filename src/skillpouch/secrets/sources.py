@@ -10,7 +10,7 @@ from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 
 
 class Secrets(Protocol):
-    """Whoever knows secrets: the process environment by default, a vault, a user's own keys."""
+    """A source of secrets: the process environment by default, a vault, a user's own keys."""
 
     def __call__(self, session: str | None, name: str, /) -> str | None: ...
 
@@ -20,11 +20,11 @@ def environment_secrets(session: str | None, name: str) -> str | None:  # noqa: 
     return variable(name)
 
 
-_MOST_REDACTORS = 64  # one per skill that has secrets, and per value that a secret had
+_MOST_REDACTORS = 64  # one for each set of secret values that a skill had
 
 
 class SecretValues:
-    """Looks values up anew each time; a redactor is made once for the same values."""
+    """Looks values up for each call; makes one redactor for equal values."""
 
     def __init__(self, secrets: Secrets, session: str | None) -> None:
         self._secrets = secrets
@@ -33,7 +33,7 @@ class SecretValues:
         self._redactors = BoundedCache(_MOST_REDACTORS)
 
     def of(self, needs: Sequence[Need]) -> dict[str, str]:
-        """Return the secrets among some needs that have a value."""
+        """Return the secrets that the needs name and that have a value."""
         if not needs:
             return {}
         names = dict.fromkeys(need.value for need in needs if need.kind == "secret")
@@ -41,7 +41,7 @@ class SecretValues:
         return {name: value for name, value in found.items() if value}
 
     def redactor(self, values: Mapping[str, str]) -> Redactor:
-        """Return what takes these values out."""
+        """Return the redactor for these values."""
         if not values:
             return NO_SECRETS
         key = tuple(sorted(values.items()))

@@ -1,8 +1,8 @@
 """Calls `handler` or `main` of a Python script: call_python.py handler|main SCRIPT.
 
-Run by path and alone, on any Python from 3.9 on. The value that the function returns is written
-into a file of its own, so that what it prints and what it returns stay apart. Every import here is
-part of every call: what is not always needed is imported where it is.
+Runs by path, without the rest of Skillpouch, on Python 3.9 or later. The value that the function
+returns is written to a file of its own, separate from what the function prints. Every import here
+is part of every call: modules that few calls need are imported inside functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-# Where every interpreter has them from the start; importlib itself is a file to be read.
+# From modules that every interpreter has loaded already; importlib would have to be read.
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import SourceFileLoader
 
@@ -19,16 +19,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Put here by whoever forks calls: files that were compiled before this one began, what else was
-# made ahead of it, and what comes by the environment otherwise.
+# Set by the prefork server: files that were compiled ahead of the call, module specs that were made
+# ahead, and the variables that otherwise come by the environment.
 COMPILED: Any = globals().get("COMPILED")
 SPECS: dict[str, ModuleSpec] = {}
 GIVEN: dict[bytes, bytes] = {}
 TAKEN = (b"SKILLPOUCH_ANSWER", b"SKILLPOUCH_ARGUMENTS", b"SKILLPOUCH_SCRIPTS")
-# Made once, where calls are forked.
+# Made once in the prefork server, for all its calls.
 encode = json.JSONEncoder(allow_nan=False).encode
 decode = json.JSONDecoder().raw_decode
-# What JSON gives is what these ask for.
+# Values of these types need no conversion: JSON has them.
 PLAIN = (str, int, float, bool, list, dict, "str", "int", "float", "bool", "list", "dict")
 
 
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def take_variables() -> dict[bytes, bytes]:
-    """Take what is meant for this file out of what the script will see."""
+    """Remove the variables for this file from the environment that the script sees."""
     given = {name: os.environb.pop(name) for name in TAKEN if name in os.environb}
     os.set_inheritable(int(given[b"SKILLPOUCH_ANSWER"]), False)
     return given
@@ -80,7 +80,7 @@ def print_traceback(error: BaseException) -> None:
 
 
 def read_arguments(source: bytes) -> Any:
-    """Read the one value that was written for this call, and nothing around it."""
+    """Read the arguments of this call: one JSON value."""
     if source == b"stdin":
         text = read_input().decode() or "{}"
     elif source == b"variable":
@@ -92,11 +92,11 @@ def read_arguments(source: bytes) -> Any:
 
 
 def read_input() -> bytes:
-    """Read standard input to its end, without waking the objects that Python has for it."""
-    pieces, size = [], 1 << 11  # what is made for more than comes is memory all the same
+    """Read standard input to its end, without touching `sys.stdin`."""
+    pieces, size = [], 1 << 11  # a larger buffer would cost memory even when little arrives
     while piece := os.read(0, size):
         pieces.append(piece)
-        size = 1 << 16  # as much as a pipe holds; to add up what came would copy it each time
+        size = 1 << 16  # as much as a pipe holds, pipe(7)
     return b"".join(pieces)
 
 
@@ -120,12 +120,12 @@ def load(script: str) -> Any:
 def spec_of(script: str) -> ModuleSpec:
     name = os.path.splitext(os.path.basename(script))[0]
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
-        name = f"_{name}"  # a handler called json.py must not take the place of json
+        name = f"_{name}"  # a script called json.py must not replace the module json
     return ModuleSpec(name, SourceFileLoader(name, script), origin=script)
 
 
 def call_main(function: Any, arguments: Any) -> Any:
-    """Pass arguments by name, as the types that the annotations ask for."""
+    """Pass arguments by name, converted to the types of the annotations."""
     hints = getattr(function, "__annotations__", {})
     if all(hint in PLAIN for name, hint in hints.items() if name != "return"):
         return function(**arguments)
@@ -149,7 +149,7 @@ def call_main(function: Any, arguments: Any) -> Any:
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """Make a path or a member of an enumeration of text; look inside `Path | None`."""
+    """Convert text to a path or an enum member, also for `Path | None`."""
     import enum
     import pathlib
     import typing

@@ -1,7 +1,7 @@
-"""Tries to get out, from inside the confinement, and prints what happened: JSON, layer → words.
+"""Tries to escape from inside the confinement, and prints the results as JSON: layer → text.
 
-Run by path and alone. Its arguments: a file outside that a tool must not see, the process
-number of the host, and how many bytes are more than the memory limit.
+Runs by path, without the rest of Skillpouch. Its arguments: a file outside that a tool must not
+see, the process id of the host, and a number of bytes above the memory limit.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ def fork_many() -> None:
             child = os.fork()
             if child == 0:
                 os.close(write)
-                os.read(read, 1)  # until the parent is done
+                os.read(read, 1)  # wait until the parent is done
                 os._exit(0)
             children.append(child)
     finally:

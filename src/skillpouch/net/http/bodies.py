@@ -9,7 +9,7 @@ from skillpouch.net.http.guard import PlanError
 from skillpouch.templates import FormTemplate, JsonTemplate, TemplateError, TextTemplate
 from skillpouch.tools import Http
 
-# Skillpouch's own: they decide where a request ends, who is asked, and what can be decoded.
+# Set by Skillpouch alone: they decide the length of a request, its host, and the encoding.
 OURS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te"),
@@ -19,7 +19,7 @@ OURS = frozenset(
 )
 NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")  # what RFC 9110 calls a token
 
-# What tells a caller something and gives nothing away: no cookies, no tokens.
+# Headers that are useful to a caller and hold no secrets: no cookies, no tokens.
 _SHOWN = frozenset(
     {
         *("age", "allow", "accept-ranges", "api-version", "cache-control", "date", "deprecation"),
@@ -40,7 +40,7 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 def shown_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return those of an answer that may be shown; names are in lower case."""
+    """Return the headers of an answer that may be shown; names are in lower case."""
     found: dict[str, str] = {}
     for name, value in headers:
         if name in _SHOWN or name.startswith(_SHOWN_FAMILIES):
@@ -70,12 +70,12 @@ def is_text(media: str) -> bool:
 
 
 def is_json(media: str) -> bool:
-    """Tell whether a type is one of JSON's."""
+    """Tell whether a media type is JSON."""
     return media.endswith(("/json", "+json"))
 
 
 def is_form(media: str) -> bool:
-    """Tell whether a type is that of forms."""
+    """Tell whether a media type is that of a form."""
     return media == "application/x-www-form-urlencoded"
 
 
@@ -104,7 +104,7 @@ class JsonBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBody:
-    """Text of a content type that its author declares, or the pairs of a form."""
+    """Text with the content type that its author declares, or a form."""
 
     template: TextTemplate | FormTemplate
 
@@ -123,7 +123,7 @@ class WholeArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """A file of the workspace; `path` is filled with where it is."""
+    """A file of the workspace; `path` is the template of its path."""
 
     path: TextTemplate
     filename: TextTemplate | None = None
@@ -149,7 +149,7 @@ BodyTemplate = JsonBody | TextBody | WholeArguments | FilePart | Multipart
 
 
 def body_template_of(http: Http) -> BodyTemplate | None:
-    """Return the body that is declared, the arguments where none is, None where none is sent."""
+    """Return the declared body; without one, all arguments, or None for methods without a body."""
     declared: dict[str, Any] = {**http.extra, "body_template": http.body_template}
     given = [name for name in _FIELDS if declared.get(name) is not None]
     if len(given) > 1:

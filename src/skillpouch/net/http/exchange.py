@@ -31,7 +31,7 @@ _SEE_OTHER = 303
 
 
 def is_redirect(status: int, location: str) -> bool:
-    """Tell whether an answer says to ask elsewhere."""
+    """Tell whether an answer is a redirect."""
     return status in _REDIRECTS and bool(location)
 
 
@@ -40,8 +40,8 @@ def redirected(
 ) -> HttpRequest:
     """Return the request to send next; raise ExchangeError when there is none.
 
-    Another origin gets nothing of the skill: no header that it declares, no body. What the first
-    server put into the address is its own; a secret in there is not passed on.
+    Another origin gets neither the headers that the skill declares nor the body. It gets the
+    address that the first server sent, unless there is a secret in it.
     """
     url = _target(request.url, location)
     to_other = url.origin != request.url.origin
@@ -53,7 +53,8 @@ def redirected(
     if keeps and request.content is not None and to_other:
         raise _refused(url, f"a {request.method} with a body is not sent to another host")
     if status not in _KEEPS_METHOD and request.method not in ("GET", "HEAD"):
-        # As every client does it, though 301 and 302 do not say so.
+        # Every client turns a POST into a GET after 301 and 302, though they do not ask for it, RFC
+        # 9110, 15.4.
         if status != _SEE_OTHER and request.method != "POST":
             raise _refused(url, f"a {request.method} would become a GET")
         request = replace(request, method="GET", content=None)
@@ -74,22 +75,22 @@ def _refused(url: Url, reason: str) -> ExchangeError:
     return ExchangeError("redirect_refused", f"the redirect to {where} is not followed: {reason}")
 
 
-# Too many requests, and three ways of saying that somebody else is not there just now.
+# Too many requests, and three statuses of a server that is unavailable for the moment.
 _WORTH_A_RETRY = (429, 502, 503, 504)
 _FIRST_SECONDS = 0.2
 _LONGEST_SECONDS = 30.0
 
 
 def is_worth_a_retry(status: int) -> bool:
-    """Tell whether an answer may be another one in a moment."""
+    """Tell whether the same request may succeed a moment later."""
     return status in _WORTH_A_RETRY
 
 
 def retry_delay(number: int, retry_after: str, remaining: float) -> float | None:
     """Return the seconds to wait before retry `number`, from 0; None when it is not worth it.
 
-    What the server asks for is kept to. Where that is longer than the time that is left, or than
-    anybody should wait for, the answer that is there counts.
+    The delay that the server asks for is respected. When it is longer than half of the remaining
+    time, or than `_LONGEST_SECONDS`, the answer that was received is final.
     """
     asked = _seconds(retry_after)
     delay = _FIRST_SECONDS * 2**number if asked is None else asked
@@ -114,7 +115,7 @@ _LOST = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutExcep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a request is sent: to which hosts, how often again, until when on the loop's clock."""
+    """How a request is sent: the granted hosts, the number of retries, the deadline (loop time)."""
 
     granted: GrantedHosts
     retries: int
@@ -124,7 +125,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """The answer of the last server; its body is still to be read. `request` is what it answers."""
+    """The last server's answer, its body not read yet; `request` is the one that was answered."""
 
     request: HttpRequest
     response: httpcore2.Response
@@ -138,10 +139,10 @@ class HttpResponse:
 
 @asynccontextmanager
 async def exchange(request: HttpRequest, way: Way) -> AsyncIterator[HttpResponse]:
-    """Send a request and follow redirects; the connection is given back, or closed, at the end.
+    """Send a request and follow redirects; the connection returns to its pool, or is closed.
 
-    Raises ExchangeError when there is no answer, InsideAddressError when the very first address
-    is refused and so nothing was sent.
+    Raises ExchangeError when there is no answer, InsideAddressError when the first address is
+    refused, so that nothing was sent.
     """
     async with pool_for(way.granted) as pool:
         answer = await _answered(pool, request, way)
@@ -201,7 +202,7 @@ async def _once(
     pool: GuardedPool, request: HttpRequest
 ) -> tuple[httpcore2.Response | None, Exception | None]:
     if request.url.scheme == "https" and not pool.connections:
-        await asyncio.to_thread(tls)  # reading certificates would hold up everybody else
+        await asyncio.to_thread(tls)  # reading certificates would block the event loop
     try:
         return await pool.handle_async_request(_wire(request)), None
     except _LOST as error:
@@ -225,13 +226,13 @@ def _no_answer(request: HttpRequest, error: Exception | None) -> ExchangeError:
     if isinstance(error, httpcore2.ConnectError):
         return ExchangeError("connect", f"cannot connect to {host}: {_reason(error)}")
     if isinstance(error, httpcore2.LocalProtocolError):
-        # Its words repeat what was to be sent, secrets included.
+        # Its message repeats the header, secrets included.
         return ExchangeError("request", "this request cannot be sent: look at its headers")
     return ExchangeError("no_answer", f"{host} gave no answer: {_reason(error)}")
 
 
 def _reason(error: BaseException | None) -> str:
-    """Return what the system said at the bottom of it: what wraps that says less."""
+    """Return the message of the operating system: the errors that wrap it say less."""
     found = error
     while found is not None and (deeper := found.__cause__ or found.__context__) is not None:
         found = deeper

@@ -21,7 +21,7 @@ from skillpouch.net.hosts import (
 
 
 class InsideAddressError(CallDeniedError):
-    """A host that was granted leads to an address that was not: this machine, or its network."""
+    """A granted host resolves to an ungranted address of this machine or its network."""
 
     code = "address_refused"
 
@@ -37,7 +37,7 @@ class InsideAddressError(CallDeniedError):
 
 
 class ExchangeError(PortableError):
-    """A request that went out, or tried to, and got no answer that can be used.
+    """A request was sent, or should have been, and got no usable answer.
 
     `code` is what the result says; the message is for people and never holds a secret.
     """
@@ -58,14 +58,14 @@ class PlanError(PortableError, ValueError):
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
-# One of several addresses may lead nowhere: the next one is tried after this.
+# When one of several addresses does not answer within this time, the next one is tried.
 _SECONDS_EACH = 4.0
 _MOST_ADDRESSES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedHosts:
-    """Hosts as they were granted to the skill of this name."""
+    """The hosts that were granted to the skill of this name."""
 
     hosts: tuple[str, ...]
     skill: str = "NAME"
@@ -75,11 +75,11 @@ class GrantedHosts:
         return any(covers_host(granted, str(host)) for granted in self.hosts)
 
     def check_address(self, host: Host, address: str) -> None:
-        """Raise InsideAddressError when a host leads inside and nobody said that it may.
+        """Raise InsideAddressError when a host resolves to an internal address without a grant.
 
-        Anybody's name may lead to any address, so granting the name is not enough. Either the
-        address is granted too, or the name is one that only this machine and its network know,
-        which was granted exactly.
+        Anybody can point their own name at any address, so a grant for the name is not enough.
+        Either the address is granted too, or only this machine and its network know the name, and
+        it was granted by its exact name.
         """
         if is_elsewhere(address) or (not host.is_address and is_private_name(host.name)):
             return
@@ -88,11 +88,11 @@ class GrantedHosts:
 
 
 class Guard(httpcore2.AsyncNetworkBackend):
-    """Opens connections to granted hosts only, at addresses that it has looked at itself.
+    """Opens connections to granted hosts only, at addresses that it has checked itself.
 
-    The name stays what the certificate is checked against and what the server is told; it is
-    never looked up again, because it may lead elsewhere the next time. `resolve` and `inner` are
-    the operating system's unless others are given.
+    The name is still used for the certificate and the Host header, but it is never resolved again:
+    the next time it may lead to another address. `resolve` and `inner` default to those of the
+    operating system.
     """
 
     def __init__(
@@ -160,17 +160,17 @@ async def _look_up(name: str) -> Sequence[str]:
 
 _URL = re.compile(r"(https?)://([^/?#\\\s@]+)([^#]*)", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
-# Everything that may stand in a path and a query as it is; the rest is percent-encoded.
+# Characters that are allowed in a path and a query; all others are percent-encoded.
 _KEPT = "%/?:@!$&'()*+,;=-._~[]"
 
 
 class BadUrlError(ValueError):
-    """A text that is no address on the web, or one that programs read differently."""
+    """A text is not a web address, or one that programs read differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """`host` always has its port; `target` is what the server is asked for."""
+    """`host` always has a port; `target` is the path and the query."""
 
     scheme: str
     host: Host
@@ -181,7 +181,7 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """The host as the server is told: without the port that everybody expects."""
+        """The value of the Host header: without the default port of the scheme."""
         is_usual = self.host.port == _PORTS[self.scheme]
         return str(Host(self.host.name) if is_usual else self.host)
 
@@ -191,7 +191,7 @@ class Url:
 
 
 def read_url(text: str) -> Url:
-    """Return what a text says; raise BadUrlError for a user before the host or a backslash."""
+    """Parse an address; raise BadUrlError, also for a user before the host or a backslash."""
     match = _URL.fullmatch(text.partition("#")[0])
     if match is None:
         raise BadUrlError("it is not a plain http or https address")
@@ -209,7 +209,7 @@ def read_url(text: str) -> Url:
 
 def join_url(base: Url, location: str) -> Url:
     """Return where a redirect leads."""
-    if "\\" in location:  # a slash to browsers, a letter to others
+    if "\\" in location:  # browsers read it as a slash, other programs do not
         raise BadUrlError("a backslash is not part of an address")
     try:
         return read_url(urljoin(str(base), location))

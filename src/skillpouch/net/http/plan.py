@@ -18,10 +18,10 @@ MOST_EVENTS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """`event` names the only events that count, `until` is the text of the last piece.
+    """How to read an answer: only events named `event` count, `until` is the text that ends it.
 
-    It is over after `max_events`, where that is declared; past `MOST_EVENTS` it is given up.
-    After `idle_seconds` without a byte the answer is given up; None: only the whole time counts.
+    Reading stops after `max_events`, when that is declared; more than `MOST_EVENTS` is an error. So
+    is `idle_seconds` without a byte; with None only the time limit of the call counts.
     """
 
     mode: Mode = "buffered"
@@ -33,7 +33,7 @@ class Shape:
 
 
 def read_shape(value: Any) -> Shape:
-    """Read what a declaration says; raise PlanError for what is no such thing."""
+    """Read `response` of a declaration; raise PlanError when it is not valid."""
     if value is None:
         return Shape()
     if isinstance(value, str):
@@ -72,7 +72,7 @@ def _text(value: Mapping[str, Any], key: str) -> str:
     return found
 
 
-# RFC 9110: done twice, they do what they do once.
+# Sent twice, they have the same effect as once, RFC 9110, 9.2.2.
 _IDEMPOTENT = ("GET", "HEAD", "PUT", "DELETE")
 _RETRIES = 2
 _MOST_RETRIES = 5
@@ -82,7 +82,7 @@ KNOWN_FIELDS = ("body", "body_file", "multipart", "response", "retries")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPlan:
-    """`used` are the arguments that have a place; others of a GET go into the query."""
+    """`used` are the arguments that a template names; a GET sends the others in its query."""
 
     method: str
     url: UrlTemplate
@@ -99,7 +99,7 @@ class RequestPlan:
 
 @memoize_by_id
 def plan_of(http: Http) -> RequestPlan:
-    """Compile a declaration, once; raise PlanError that names the field which is wrong."""
+    """Compile a declaration once; raise PlanError that names the wrong field."""
     url = _url(http.url)
     headers = _headers(http.headers)
     try:

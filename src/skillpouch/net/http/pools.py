@@ -14,7 +14,8 @@ from skillpouch.net.http.guard import GrantedHosts, Guard
 
 _CONNECTIONS = 32
 _IDLE_CONNECTIONS = 8
-# Servers close what is idle after some seconds; a request on a closed connection may be lost.
+# Many servers close an idle connection after five seconds; a request on a closed connection may be
+# lost.
 _IDLE_SECONDS = 4.0
 _MOST_POOLS = 32
 _FORGET_SECONDS = 30.0
@@ -35,7 +36,7 @@ class GuardedPool(httpcore2.AsyncConnectionPool):
     def create_connection(self, origin: httpcore2.Origin) -> httpcore2.AsyncConnectionInterface:
         return httpcore2.AsyncHTTPConnection(
             origin=origin,
-            # Certificates take longer to read than most answers: only where they are needed.
+            # Reading the certificates takes longer than most answers, so plain http does without.
             ssl_context=tls() if origin.scheme == b"https" else None,
             keepalive_expiry=_IDLE_SECONDS,
             network_backend=self._guard,
@@ -43,13 +44,14 @@ class GuardedPool(httpcore2.AsyncConnectionPool):
 
 
 def tls() -> ssl.SSLContext:
-    """Return what checks certificates: against those that the user trusts."""
+    """Return the context that checks certificates against those that the user trusts."""
     return _tls(variable("SSL_CERT_FILE"), variable("SSL_CERT_DIR"))
 
 
 @lru_cache(maxsize=4)
 def _tls(_file: str | None, _folder: str | None) -> ssl.SSLContext:
-    return httpcore2.default_ssl_context()  # it reads the two variables itself
+    # It reads the two variables itself; here they are only the cache key.
+    return httpcore2.default_ssl_context()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +68,7 @@ _kept: dict[_Key, _Kept] = {}
 
 @asynccontextmanager
 async def pool_for(granted: GrantedHosts) -> AsyncIterator[GuardedPool]:
-    """Lend the pool of what was granted: no other grant ever uses a connection of it."""
+    """Lend the pool of these granted hosts: calls with other grants never share its connections."""
     loop = asyncio.get_running_loop()
     key = (loop, granted)
     kept = _kept.get(key) or _new(key)

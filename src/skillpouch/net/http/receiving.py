@@ -15,11 +15,11 @@ from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.net.http.guard import ExchangeError
 from skillpouch.net.http.plan import MOST_EVENTS, Shape
 
-# A few bytes may stand for a thousand times as many: this is how many there are at once.
+# Compressed data may expand a thousand times: at most this many bytes are unpacked at once.
 _PIECE_BYTES = 64 * 1024
-_EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, told by the first bytes
+_EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, detected by the first bytes
 _CHARSET = re.compile(r"charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
-# Only what is text: codecs also name compressors, and encodings that take quadratic time.
+# Text encodings only: `codecs` also has compressors, and encodings that take quadratic time.
 _TEXT = (
     "iso8859",
     "cp",
@@ -36,12 +36,12 @@ _TEXT = (
 
 
 class Unpacker(Protocol):
-    """Takes packed bytes and gives pieces of bounded size."""
+    """Takes compressed bytes and yields decompressed pieces of bounded size."""
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
     def close(self) -> None:
-        """Raise ExchangeError when something is missing at the end."""
+        """Raise ExchangeError when the data is incomplete."""
 
 
 class _Plain:
@@ -68,7 +68,8 @@ class _Inflating:
                 yield piece
             data = self._inflate.unconsumed_tail
             if self._inflate.eof:
-                data = self._inflate.unused_data.lstrip(b"\0")  # some pad to a block
+                # Some servers pad the end with zeros.
+                data = self._inflate.unused_data.lstrip(b"\0")
                 if data:
                     self._inflate, self._is_new = zlib.decompressobj(_EITHER), True
 
@@ -88,7 +89,7 @@ class _Inflating:
 
 
 def unpacker_for(encoding: str) -> Unpacker:
-    """Return what unpacks an encoding; raise ExchangeError for one that nobody asked for."""
+    """Return the unpacker of an encoding; raise ExchangeError for one that was not asked for."""
     match encoding.strip().lower():
         case "" | "identity":
             return _Plain()
@@ -103,7 +104,7 @@ def unpacker_for(encoding: str) -> Unpacker:
 
 
 class Recoder:
-    """Makes UTF-8 of text in another encoding, in whatever pieces it comes."""
+    """Converts text in another encoding to UTF-8, in pieces of any size."""
 
     def __init__(self, content_type: str) -> None:
         self._decoder = _decoder(content_type)
@@ -127,7 +128,7 @@ _LONGEST = 1024 * 1024
 
 
 class Cutter(Protocol):
-    """Takes a stream in any pieces and gives its own."""
+    """Cuts a stream, which comes in pieces of any size, into lines or events."""
 
     def feed(self, data: bytes) -> Iterator[str]: ...
     def close(self) -> Iterator[str]: ...
@@ -144,7 +145,7 @@ class _Lines:
     def feed(self, data: bytes) -> Iterator[str]:
         data = self._with_new_ends(data) if self._old_ends else data
         first, *more = data.split(b"\n")
-        self._rest += first  # what is already there is not looked at again: pieces may be tiny
+        self._rest += first  # only new bytes are searched for line ends: pieces may be tiny
         for line in more:
             yield self._line()
             self._rest += line
@@ -219,11 +220,11 @@ class _Events:
             raise ExchangeError("line_limit", f"an event is longer than {_LONGEST:,} characters")
 
     def close(self) -> Iterator[str]:
-        return iter(())  # an event that was not ended does not count
+        return iter(())  # an event without its empty line at the end does not count
 
 
 def cutter_for(shape: Shape) -> Cutter:
-    """Return what cuts a stream of this shape."""
+    """Return the cutter for an answer of this shape."""
     if shape.mode == "sse":
         return _Events(shape.event)
     return _Full() if shape.mode == "ndjson" else _Lines()
@@ -240,14 +241,14 @@ class TextFilter(Protocol):
 
 
 class Keep(Protocol):
-    """What keeps text, as much of it as is wanted."""
+    """Keeps text up to a limit of its own."""
 
     def add(self, piece: bytes) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Received:
-    """What there is of a body so far. `whole` is all of it, until that is too much for a value."""
+    """The body so far. `whole` is all of it, while it is small enough to be parsed as a value."""
 
     total_bytes: int = 0
     whole: bytearray = field(default_factory=bytearray)
@@ -258,7 +259,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where a body goes: `keep` for the result, `show` piece by piece while it comes."""
+    """Where a body goes: `keep` collects the result, `show` gets each piece as it arrives."""
 
     keep: Keep
     shape: Shape
@@ -268,7 +269,7 @@ class Sink:
 
 
 class Receiver:
-    """Takes the bytes of one answer; `done` when its declaration says that it has seen enough."""
+    """Takes the bytes of one answer; `done` when the declared end was reached."""
 
     def __init__(self, sink: Sink, *, encoding: str, content_type: str) -> None:
         self.received = Received()
@@ -292,7 +293,7 @@ class Receiver:
                 return
 
     def close(self) -> None:
-        """Take what was held back; raise ExchangeError when the end is missing."""
+        """Process what was held back; raise ExchangeError when the end is missing."""
         if self.done:
             return
         self._clear(self._recoder.feed(b"", final=True))
@@ -345,9 +346,9 @@ class Receiver:
 
 
 async def receive(response: httpcore2.Response, receiver: Receiver, idle: float | None) -> None:
-    """Read a body to its end, or until it is enough; raise ExchangeError when it breaks off."""
+    """Read a body to its end, or until `receiver.done`; raise ExchangeError when it is cut off."""
     try:
-        # Watching the clock at every piece costs time: only where somebody declared it.
+        # A timeout for each piece costs time, so it is set only when one is declared.
         stream = response.aiter_stream()
         async with aclosing(stream if idle is None else _watched(stream, idle)) as pieces:
             async for piece in pieces:

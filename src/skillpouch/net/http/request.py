@@ -31,12 +31,12 @@ _PIECE_BYTES = 256 * 1024
 
 
 class UploadError(ValueError):
-    """A path that is not sent; says why."""
+    """A file cannot be sent; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadFile:
-    """A file that was opened and looked at: exactly `size` bytes of it are sent."""
+    """An opened and checked file: exactly `size` bytes of it are sent."""
 
     fd: int
     name: str
@@ -60,7 +60,8 @@ def open_upload(
     """Open a regular file of the workspace, as Skillpouch's own tools do; `stack` closes it."""
     try:
         with WorkspaceFiles(workspace).reading(path) as opened:
-            # Of its own: what goes wrong later is not about the path.
+            # A descriptor of our own: errors while sending must not be reported as errors of the
+            # path.
             file = os.dup(opened.file.fileno())
     except (OutsideWorkspaceError, ToolFaultError) as error:
         raise UploadError("; ".join(filter(None, (str(error), error.hint)))) from None
@@ -70,13 +71,13 @@ def open_upload(
     return UploadFile(fd=file, name=PurePath(opened.path).name, size=opened.size)
 
 
-# As browsers do it: a quote or a line break would end the name.
+# Percent-encoded, as browsers do: a quote or a line break would end the name.
 _BREAKING = re.compile(r'[\x00-\x1f\x7f"\\]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What is sent: pieces of known size, as often as it has to be sent."""
+    """The body of a request: pieces of known size, which can be sent again for a retry."""
 
     content_type: str
     pieces: tuple[bytes | UploadFile, ...]
@@ -107,7 +108,7 @@ class Upload:
 
 def multipart_content(fields: Sequence[tuple[str, str | Upload]]) -> Content:
     """Return the fields as `multipart/form-data`."""
-    boundary = secrets.token_hex(16)  # nobody can write it into a value before it is known
+    boundary = secrets.token_hex(16)  # random, so that no value can contain it
     pieces: list[bytes | UploadFile] = []
     for name, value in fields:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_quoted(name)}"'
@@ -127,13 +128,13 @@ def _quoted(text: str) -> str:
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
 _ACCEPT = {"buffered": "application/json, */*;q=0.8", "sse": "text/event-stream"}
-_MOST_FILES = 100  # of one field: each is open until the request is sent
+_MOST_FILES = 100  # per field: each file is open until the request is sent
 Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """`own_headers` are the skill's; what Skillpouch adds is added when it is sent."""
+    """`own_headers` are those of the skill; `all_headers` adds Skillpouch's own."""
 
     method: str
     url: Url
@@ -156,12 +157,12 @@ class Filling:
 def make_request(plan: RequestPlan, filling: Filling) -> HttpRequest:
     """Fill a plan.
 
-    Raises FillError for a value that cannot stand where it is needed, UploadError for a file
-    that is not sent.
+    Raises FillError for a value that does not fit its place, UploadError for a file that cannot be
+    sent.
     """
     arguments, given = filling.arguments, filling.secrets
     filled = ((name, template.fill(arguments, given)) for name, template in plan.headers)
-    # Only who writes the parts knows what stands between them.
+    # The content type names the boundary, which is chosen where the parts are written.
     ours = "content-type" if isinstance(plan.body, Multipart) else ""
     return HttpRequest(
         method=plan.method,
@@ -226,7 +227,7 @@ def _fields(multipart: Multipart, filling: Filling) -> list[tuple[str, str | Upl
     found: list[tuple[str, str | Upload]] = []
     for name, template in multipart.fields:
         if template.names and all(filling.arguments.get(each) is None for each in template.names):
-            continue  # nothing was given that could stand there
+            continue  # no argument was passed that fills this field
         if isinstance(template, FilePart):
             found += [(name, _upload(template, each)) for each in _one_by_one(template, filling)]
             continue
@@ -237,7 +238,7 @@ def _fields(multipart: Multipart, filling: Filling) -> list[tuple[str, str | Upl
 
 
 def _one_by_one(part: FilePart, filling: Filling) -> Iterator[Filling]:
-    """Yield what fills each file of a field: a list of paths fills it as often as it is long."""
+    """Yield the arguments for each file of a field: a list of paths makes one file per path."""
     arguments = filling.arguments
     lists = {name for name in part.path.names if isinstance(arguments.get(name), list)}
     if not lists:
@@ -264,7 +265,7 @@ def _upload(part: FilePart, filling: Filling) -> Upload:
 
 
 def all_headers(request: HttpRequest, agent: str) -> list[tuple[bytes, bytes]]:
-    """Return everything that is sent: what the author declares wins over what is usual."""
+    """Return all headers to send: those that the author declares replace the usual ones."""
     usual = [
         ("Host", request.url.authority),
         ("Accept", request.accept),

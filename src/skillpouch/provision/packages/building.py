@@ -32,7 +32,7 @@ from skillpouch.text import clean
 _LAST_LINES = 12
 _LONGEST_LINE = 300
 _ADDRESS_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
-# What the installers say → what it means here.
+# A pattern in the output of an installer, the reason it stands for, and a hint.
 _MEANINGS = (
     (
         r"nothing is built|included as a URL dependency|EALLOW|allow-(?:git|remote|file|directory)",
@@ -93,7 +93,7 @@ def _ending(ended: Ended) -> str:
 
 
 def last_lines(text: str) -> str:
-    """Return the end of what a program said, without escapes and without secrets in addresses."""
+    """Return the last lines of an output, without escapes and without passwords in addresses."""
     lines = [line.rstrip()[:_LONGEST_LINE] for line in clean(text).splitlines() if line.strip()]
     return _ADDRESS_SECRET.sub("…@", "\n".join(lines[-_LAST_LINES:]))
 
@@ -103,9 +103,9 @@ _POLL_SECONDS = 0.1
 
 @asynccontextmanager
 async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold the lock of a place, which is made if need be; `on_wait` is called once when it is held.
+    """Hold the lock of a folder, made if needed; call `on_wait` once if another holds the lock.
 
-    The kernel lets go of the lock of a process that is killed.
+    When a process is killed, the kernel releases its lock.
     """
     told = False
     while True:
@@ -116,7 +116,7 @@ async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
                     on_wait()
                 told = True
                 await asyncio.sleep(_POLL_SECONDS)
-            # Whoever held it may have removed the whole place: then this lock guards nothing.
+            # The previous holder may have removed the folder: then this lock protects nothing.
             if _is_at(descriptor, place):
                 yield
                 return
@@ -125,7 +125,7 @@ async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
 
 
 def try_hold(place: Path) -> int | None:
-    """Lock a place that is there without waiting; return the descriptor, None when it is held."""
+    """Lock a folder without waiting; return the descriptor, None when another holds the lock."""
     descriptor = _open(place)
     if _try_lock(descriptor) and _is_at(descriptor, place):
         return descriptor
@@ -139,11 +139,11 @@ def _open(place: Path) -> int:
         try:
             return os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
-            continue  # removed between the two
+            continue  # the folder was removed in between
 
 
 def _try_lock(descriptor: int) -> bool:
-    # Of the open file and not of the process: threads exclude each other too.
+    # flock(2) locks belong to the open file, not to the process: threads exclude each other, too.
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -181,7 +181,7 @@ class EnvironmentBuild:
 
 
 async def build(job: EnvironmentBuild) -> Environment:
-    """Build an environment, or wait for whoever is building it.
+    """Build an environment, or wait for the process that is building it.
 
     Raises:
         InstallError: it could not be built, or not in time; the next call tries again.
@@ -210,8 +210,9 @@ async def _build_locked(job: EnvironmentBuild, started: float) -> Environment:
         found = find_ready(place)
         if found is not None:
             return found
-        # Each by its name, which is never used again: a removal that is cancelled here goes on
-        # beside the next builder, and an installer that is still dying writes where nobody looks.
+        # Leftovers are removed by name, and no name is used twice: a removal that was cancelled
+        # here goes on during the next build, and a dying installer still writes to its old folder
+        # only.
         await asyncio.to_thread(remove, leftovers(place))
         folder = place / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
@@ -249,13 +250,13 @@ async def _install(job: EnvironmentBuild, folder: Path) -> None:
 
 
 async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: Path) -> Ended:
-    """Run one program of a recipe: it writes the environment and the downloads, nothing else."""
+    """Run one program of a recipe: it can write the environment and the downloads only."""
     own = {"TMPDIR": str(folder / "tmp"), **dict(step.settings.variables), **dict(step.variables)}
     command = Command(
         argv=step.argv,
         env=base_environment() | own,
         cwd=folder,
-        # Time is watched over by whoever builds; large packages are larger than any tool's output.
+        # `build` enforces the time limit. Packages need larger files than any tool writes.
         limits=Limits(
             timeout_seconds=2 * job.timeout_seconds,
             memory_bytes=4 * _GIB,
@@ -269,7 +270,7 @@ async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: P
         interpreters=step.interpreters,
         readable=step.settings.readable,
         writable=(downloads,),
-        # The user's own folders and settings, which may lie behind links of theirs.
+        # The user's folders and settings may be reached through the user's own links.
         followed=(folder, downloads, *step.settings.readable),
         network=step.network,
         sandbox=job.sandbox,
@@ -278,7 +279,7 @@ async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: P
 
 
 async def _finish(job: EnvironmentBuild, place: Path, folder: Path, seconds: float) -> Environment:
-    # What the installer unpacked, and its output if it was long.
+    # Temporary files of the installer, and its saved output if that was long.
     await asyncio.to_thread(remove, [folder / "tmp", folder / ".skillpouch"])
     names = list(job.recipe.names)
     record = {"folder": folder.name, "requirements": names, **job.recipe.record()}

@@ -19,7 +19,7 @@ _REACH = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("NODE_EXTRA_CA_CERTS", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"),
 )
-# Settings that say where to write, what to build or which Python: those are not the user's here.
+# Settings for where to write, what to build or which Python: Skillpouch decides these itself.
 _OURS = re.compile(
     r"""PIP_(?:TARGET|PREFIX|ROOT|USER|PYTHON|LOG|SRC|CACHE_DIR|NO_CACHE_DIR|NO_BINARY|ONLY_BINARY
         |REQUIREMENT|EDITABLE|REPORT|DRY_RUN|NO_DEPS|BREAK_SYSTEM_PACKAGES|REQUIRE_VIRTUALENV)\Z
@@ -35,7 +35,7 @@ _OURS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What one installer is shown of the user's: variables to set, places to read."""
+    """The user's settings that one installer gets: variables to set, paths to read."""
 
     variables: tuple[tuple[str, str], ...] = ()
     readable: tuple[Path, ...] = ()
@@ -47,7 +47,7 @@ def pip_settings(own_prefix: Path) -> Settings:
     files = [folder / "pip" / "pip.conf" for folder in config_directories()]
     files += [Path("/etc/pip.conf"), *_at_home(".pip/pip.conf")]
     site = own_prefix / "pip.conf"
-    # pip would look for it in the environment it installs into, where there is none.
+    # pip would look for this file in the environment that it installs into.
     if site.exists():
         variables.setdefault("PIP_CONFIG_FILE", str(site))
     return _settings(variables, [*files, *_named(variables, "PIP_CONFIG_FILE")])
@@ -104,9 +104,9 @@ def _text(file: Path) -> str:
 
 
 def local_places(text: str) -> list[Path]:
-    """Return what lies on this machine of what a setting names: certificates, folders of wheels.
+    """Return the paths on this machine that a setting names: certificates, folders of wheels.
 
-    Never a home or what is around it, whoever names it.
+    A home folder, or a folder that contains one, is never returned.
     """
     found: list[str] = []
     for word in re.split(r"[\s\"',;=\[\]]+", text):
@@ -114,7 +114,7 @@ def local_places(text: str) -> list[Path]:
             found += word.split(":")
         elif word.startswith("file:///"):
             place = word.removeprefix("file://").rstrip("/")
-            # An index in a folder `simple` links to files beside that folder.
+            # A local index is a folder named `simple`; it links to files next to that folder.
             found.append(place.removesuffix("/simple"))
     return [path for name in found if _may_be_shown(path := Path(name))]
 

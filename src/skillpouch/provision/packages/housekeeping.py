@@ -12,7 +12,7 @@ from skillpouch.provision.packages.store import READY, USED, read_record, remove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEnvironment:
-    """One environment on disk; one that is not `ready` is being built, or was left by a crash."""
+    """One environment on disk; if not `ready`, it is being built or was left by a crash."""
 
     digest: str
     kind: str
@@ -29,7 +29,7 @@ def list_environments() -> list[StoredEnvironment]:
 
 
 def prune(older_than_seconds: float) -> list[StoredEnvironment]:
-    """Remove what was not used for so long, never what is being built; return what was removed."""
+    """Remove environments unused for this long, never one that is being built; return those."""
     before = time.time() - older_than_seconds
     return [kept for place in _places() if (kept := _prune_one(place, before)) is not None]
 
@@ -41,10 +41,10 @@ def _prune_one(place: Path, before: float) -> StoredEnvironment | None:
     if descriptor is None:
         return None
     try:
-        if (place / USED).exists() and _last_used(place) > before:  # built or used meanwhile
+        if (place / USED).exists() and _last_used(place) > before:  # it was built or used meanwhile
             return None
         kept = _kept(place)
-        # It stops being an environment at once, whatever becomes of the rest.
+        # First, so that nothing uses the environment even when removing the rest fails.
         (place / READY).unlink(missing_ok=True)
         gone = place.with_name(f"{place.name}.gone-{os.urandom(4).hex()}")
         place.rename(gone)

@@ -25,7 +25,7 @@ from skillpouch.tools import Script
 from skillpouch.trust.granted_packages import given_packages
 from skillpouch.untrusted_files import Stamp, look
 
-# Where pip puts the programs of packages that are installed beside Skillpouch.
+# Where pip puts the programs of packages in Skillpouch's own environment.
 _PROGRAMS = Path(sys.executable).parent
 
 
@@ -38,8 +38,8 @@ def find_uv() -> str:
 def is_met(needs: Needs) -> bool:
     """Tell whether a script needs nothing but the Python that Skillpouch runs on.
 
-    Packages are never met by what Skillpouch's own environment happens to hold: a result must not
-    depend on what else is installed there, nor change when that is upgraded.
+    Packages of Skillpouch's own environment do not count: a result must not depend on what else is
+    installed there, nor change when that is upgraded.
     """
     if isinstance(needs, NodeNeeds) or needs.requirements:
         return False
@@ -47,7 +47,7 @@ def is_met(needs: Needs) -> bool:
 
 
 def missing_installer(needs: Needs) -> str:
-    """Say what must be installed before the packages can be, "" when all is there."""
+    """Say which installer is missing for the packages, "" when none is."""
     if isinstance(needs, NodeNeeds):
         return "" if find_npm() else "npm is not installed"
     fits = satisfies(own_python().version, needs.requires_python)
@@ -60,7 +60,7 @@ def describe(needs: Needs) -> str:
 
 
 async def recipe_for(needs: Needs, skill: str, sandbox: Sandbox, workspace: Path | None) -> Recipe:
-    """Return how the needs are installed here.
+    """Return the recipe by which the needs are installed on this machine.
 
     Raises:
         InstallError: nothing here can install them.
@@ -93,7 +93,7 @@ def _node_recipe(needs: NodeNeeds, skill: str, workspace: Path | None) -> NodeRe
 
 
 def _trusted(program: str, workspace: Path | None) -> str:
-    """Return the program, "" when a tool could have put it there."""
+    """Return the program, "" when it is in the workspace, where a tool could have put it."""
     return "" if workspace and Path(program).is_relative_to(workspace) else program
 
 
@@ -103,11 +103,11 @@ _TOUCH_SECONDS = 60.0
 
 @dataclass(slots=True)
 class _Known:
-    """What was found for a script, for as long as everything that was looked at is the same."""
+    """The environment of a script, valid while every file that was `seen` is unchanged."""
 
     seen: tuple[tuple[str, Stamp | None], ...]
     environment: Environment | None
-    cache: Path | None  # where it is
+    cache: Path | None  # the cache directory at that time
     touched: float
 
 
@@ -129,12 +129,11 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
-    `packages` are those that were approved: nothing else is installed, whatever is
-    declared. `text` is what a script holds that is not a file; its path says which one it is, and
-    nothing is there.
+    `packages` are those that were approved: nothing else is installed, whatever is declared. `text`
+    is the source of an inline script; its path is only an identifier, not a file.
 
-    One that is ready costs a few looks at the file system. Otherwise it is built, once, whoever
-    else asks; `on_progress` is told in lines for people. No installer inside `workspace` is used.
+    A finished environment costs a few stat calls. Otherwise it is built, once for all callers;
+    `on_progress` gets lines for people. No installer inside `workspace` is used.
 
     Raises:
         UngrantedError: the skill declares packages that nobody granted.
@@ -172,9 +171,9 @@ async def environment_for(  # noqa: PLR0913 - each is said by name
 async def same_environment(
     environment: Environment, script: Script, home: str, *, packages: tuple[str, ...]
 ) -> None:
-    """Have a script with these packages find an environment that was built for others.
+    """Record that an existing environment also serves a script with these packages.
 
-    They are the versions that came for those, so that building it again would give the same.
+    `packages` pin the versions that it was built with, so building again would give the same.
     """
     skill = Path(home).name
     needs = given_packages(read_needs(script, DeclaredFiles(home)), packages, script, skill)
@@ -197,7 +196,7 @@ def _holds(known: _Known) -> bool:
 def _remember(key: _Key, files: DeclaredFiles, found: Environment | None) -> None:
     known = _Known(tuple(files.seen.items()), found, cache_directory(), 0.0)
     _note_use(known)
-    # A file that changed a moment ago may change again without its stamp telling.
+    # A file that changed a moment ago may change again and keep the same stamp.
     if all(stamp is None or is_settled(stamp) for _, stamp in known.seen):
         _known[key] = known
 

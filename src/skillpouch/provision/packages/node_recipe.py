@@ -15,14 +15,14 @@ from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import npm_settings
 from skillpouch.provision.packages.recipe import Step, machine, recipe_digest
 
-MODULES = "node"  # the folder that node_modules is in, in that of the environment
+MODULES = "node"  # the subfolder of an environment that contains node_modules
 _SECTIONS = ("dependencies", "optionalDependencies", "peerDependencies")
 _MOST_NAMED = 8
 _DEBIAN = Path("/usr/share/nodejs")
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--no-progress", "--loglevel=error")
 _SAFE = ("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--global=false", "--no-workspaces")
-# Nothing comes from anywhere but the registry. Variables: an older npm ignores what it does not
-# know, and then `objection` has the last word.
+# Packages come from the registry only. Set by variables, because an older npm ignores unknown ones;
+# then `objection` finds such packages after the installation.
 _REGISTRY_ONLY = tuple(
     (f"npm_config_allow_{kind}", "none") for kind in ("git", "remote", "file", "directory")
 )
@@ -30,7 +30,7 @@ _REGISTRY_ONLY = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecipe:
-    """Packages for one Node. `npm` is the JavaScript file that npm is."""
+    """Packages for one Node. `npm` is the path of npm's JavaScript file."""
 
     needs: NodeNeeds
     node: str
@@ -52,15 +52,15 @@ class NodeRecipe:
 
     def try_yourself(self) -> str:
         first = self.names[0]
-        at = first.find("@", 1)  # not the one that a scope begins with
+        at = first.find("@", 1)  # not the `@` of a scope
         return shlex.join(["npm", "view", first[:at] if at > 0 else first])
 
     def objection(self, folder: Path) -> str:
-        # A package of a package is asked for in whatever way its author liked, and npm obliges.
+        # A dependency of a dependency may be given by address, and npm would install it.
         inside = folder / MODULES
         try:
             asked = list(_specifiers(inside / "node_modules" / ".package-lock.json"))
-            # What a lock file of a skill says of the needs of a package, npm believes.
+            # npm trusts the lock file of a skill about what each package depends on.
             unasked = _unasked(inside) if self.needs.manifest.lock is not None else []
         except (OSError, ValueError, KeyError, AttributeError, RecursionError):
             return "npm does not say what it installed"
@@ -100,7 +100,7 @@ class NodeRecipe:
 
 
 def _specifiers(lock: Path) -> Iterator[tuple[str, str]]:
-    """Return every name and range that an installed package asks for."""
+    """Yield the name and the range of every dependency of an installed package."""
     packages = json.loads(lock.read_bytes())["packages"]
     for entry in packages.values():
         for section in ("dependencies", "optionalDependencies"):
@@ -108,7 +108,7 @@ def _specifiers(lock: Path) -> Iterator[tuple[str, str]]:
 
 
 def _unasked(inside: Path) -> list[str]:
-    """Return what was installed, and neither the manifest nor a package itself asks for."""
+    """Return installed packages that neither the manifest nor an installed package depends on."""
     packages = json.loads((inside / "node_modules" / ".package-lock.json").read_bytes())["packages"]
     needed: dict[str, set[str]] = {}
     for place in packages:
@@ -124,13 +124,13 @@ def _unasked(inside: Path) -> list[str]:
 
 
 def _wanted(manifest: Path) -> set[str]:
-    """Return the names that a package.json asks for: its own, not what others say of it."""
+    """Return the dependencies in the package.json of a package itself, not those in a lock file."""
     value = json.loads(manifest.read_bytes())
     return {name for section in _SECTIONS for name in value.get(section) or {}}
 
 
 def find_npm() -> str:
-    """Return the JavaScript file of npm, "" when there is none. A shim is passed over."""
+    """Return the JavaScript file of npm, "" when there is none. Shims are skipped."""
     node = Path(find_program("node"))
     found = which("npm", path=search_path())
     places = [Path(found).resolve()] if found else []

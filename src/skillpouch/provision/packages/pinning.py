@@ -26,10 +26,10 @@ async def pinned_packages(
     *,
     granted: tuple[str, ...] = (),
 ) -> tuple[Need, ...]:
-    """Return needs with the versions of packages that nobody declares: installed, then those.
+    """Install the packages that no file declares, and return the needs with those versions.
 
-    It comes before the grant, so that what cannot be installed is not granted either. What a
-    skill declares keeps the versions it declares. `granted` are the packages that it has.
+    This happens before the grant, so that a package that cannot be installed is not granted either.
+    Declared packages keep their declared versions. `granted` are the packages that the skill has.
     """
     needs = tuple(needs)
     tool = next((tool for tool in tools if _is_python(tool)), None)
@@ -42,7 +42,7 @@ async def pinned_packages(
     try:
         pins = await _installed(tool, given, loose, on_progress)
     except UngrantedError:
-        return needs  # what it declares is not granted, so that nothing of it is installed yet
+        return needs  # its declared packages are not granted yet, so nothing can be installed
     return tuple(_pinned(need, pins) for need in needs)
 
 
@@ -56,7 +56,7 @@ async def _installed(
         return {}
     pins = _pins(found, loose)
     pinned = tuple(sorted(pins.get(each, each) for each in packages))
-    # With pins it is another environment by name, and the same one on the disk.
+    # The pinned packages have another digest, but can use the same environment on the disk.
     await same_environment(found, script, home, packages=pinned)
     return pins
 
@@ -78,7 +78,7 @@ def _is_loose(package: str, declared: frozenset[str]) -> bool:
 
 
 def _pins(environment: Environment, packages: list[str]) -> dict[str, str]:
-    """Return the installed versions of some packages, read from their files and not by running."""
+    """Return the installed versions of packages, read from their metadata without running code."""
     folders = [str(path) for path in environment.folder.glob("python/lib/python*/site-packages")]
     installed = {
         split_package(each.metadata["Name"])[0]: each.version

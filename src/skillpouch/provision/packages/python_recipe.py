@@ -13,13 +13,13 @@ from skillpouch.provision.interpreters import homes_of
 from skillpouch.provision.packages.configuration import pip_settings, uv_settings
 from skillpouch.provision.packages.recipe import Python, Step, machine, recipe_digest
 
-VENV = "python"  # the folder of the virtual environment, in that of the environment
+VENV = "python"  # the subfolder of an environment that is the virtual environment
 _RUN_PIP = Path(__file__).with_name("run_pip.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonRecipe:
-    """Packages for one interpreter. `uv` is the path of uv, "" to do without."""
+    """Packages for one interpreter. `uv` is the path of uv, "" to use pip."""
 
     needs: PythonNeeds
     python: Python
@@ -56,7 +56,7 @@ class PythonRecipe:
         return (*making, self._compile(folder)) if self.needs.requirements else making[:1]
 
     def objection(self, folder: Path) -> str:
-        # PEP 610: what was asked for by address is marked. uv refuses such packages itself.
+        # A package installed by address has this file, PEP 610. uv refuses such packages itself.
         for mark in folder.glob(f"{VENV}/lib/*/site-packages/*.dist-info/direct_url.json"):
             name = mark.parent.name.partition("-")[0]
             return f"{name} is asked for by address: only packages by name are installed"
@@ -88,7 +88,7 @@ class PythonRecipe:
     def _by_pip(self, folder: Path, downloads: Path) -> tuple[Step, ...]:
         base = homes_of(self.python.executable)
         pip = _own_pip()
-        # The pip that is there already spares unpacking another into every environment.
+        # With Skillpouch's own pip, none has to be unpacked into every environment.
         venv = [self.python.executable, "-I", "-m", "venv", str(folder / VENV)]
         venv += ["--without-pip"] if pip else []
         quiet = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--no-color")
@@ -103,7 +103,8 @@ class PythonRecipe:
                 ),
                 settings=settings,
                 variables=(("PIP_CACHE_DIR", str(downloads / "pip")),),
-                # The folder around pip too: where only Landlock holds, an import lists it.
+                # The folder around pip, too: an import lists it, and Landlock alone would refuse
+                # that.
                 interpreters=(*base, _RUN_PIP, *([pip.parent] if pip else [])),
                 network="host",
             ),
@@ -117,8 +118,8 @@ class PythonRecipe:
         return tuple(words)
 
     def _compile(self, folder: Path) -> Step:
-        # A script sees the environment read-only, so this is the time. Not by the environment's
-        # own Python, which would run the .pth files of what was just installed.
+        # Compiled now, because scripts see the environment read-only. Not by the environment's own
+        # Python, which would run the .pth files of the installed packages.
         words = ("-I", "-S", "-m", "compileall", "-q", "-j", "2", str(folder / VENV / "lib"))
         return Step(
             argv=(self.python.executable, *words),
@@ -131,7 +132,7 @@ class PythonRecipe:
 
 
 def _own_pip() -> Path | None:
-    """Return the folder of the pip beside Skillpouch, when another Python can run it."""
+    """Return the folder of the pip beside Skillpouch, if another Python can run that pip."""
     found = find_spec("pip")
     folder = Path(found.origin).parent if found and found.origin else None
     return folder if folder and (folder / "__pip-runner__.py").is_file() else None

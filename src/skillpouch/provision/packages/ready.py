@@ -16,11 +16,11 @@ _HOOK = Path(__file__).parents[2] / "backends" / "runners" / "find_packages.mjs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Packages for a script, shared by all scripts that need the same, never written again.
+    """The packages of a script; read-only, and shared by all scripts with the same needs.
 
-    `python` runs a Python script in place of Skillpouch's own; it executes what the packages
-    brought, so only ever confined. `variables` are for the script, `programs` belongs first on its
-    PATH, and `visible` must be in sight of it, executable (`Confinement.interpreters`).
+    `python` runs a Python script in place of Skillpouch's own interpreter; it executes code of the
+    packages, so it must always be confined. `variables` are for the script, `programs` comes first
+    on its PATH, and `visible` must be visible to it and executable (`Confinement.interpreters`).
     """
 
     folder: Path
@@ -53,8 +53,8 @@ def environment_at(folder: Path, record: Mapping[str, Any]) -> Environment | Non
 
 def _node_environment(folder: Path, requirements: tuple[str, ...]) -> Environment | None:
     modules = folder / MODULES / "node_modules"
-    # NODE_PATH is for require(), the hook for import; by variable, so that a script's own
-    # children find the same.
+    # NODE_PATH serves require(), the hook serves import. Both are variables, so that child
+    # processes of a script find the same packages.
     variables = {"NODE_PATH": str(modules), "NODE_OPTIONS": f"--import={_HOOK.as_uri()}"}
     found = Environment(
         folder=folder,

@@ -23,7 +23,7 @@ from skillpouch.limits import Sandbox
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.configuration import Settings
 
-# Changes whenever the same needs would be installed differently.
+# Part of every digest: increase it whenever the same needs would be installed differently.
 FORMAT = 1
 
 
@@ -49,20 +49,20 @@ class Recipe(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:
-        """Write what the installer reads into the folder, and return what is to be run there."""
+        """Write the input files of the installer into the folder; return the programs to run."""
 
     def objection(self, folder: Path) -> str:
-        """Say why what was installed must not be used, "" when it may."""
+        """Say why the installed packages must not be used, "" when they may."""
 
     def record(self) -> dict[str, Any]:
-        """Return what must be known of the finished environment."""
+        """Return the facts that are stored with the finished environment."""
 
     def try_yourself(self) -> str:
-        """Return the command with which a person sees the same without Skillpouch."""
+        """Return the command by which a person can try the same without Skillpouch."""
 
 
 def recipe_digest(*facts: object) -> str:
-    """Return a name for an environment that depends on these facts."""
+    """Return the name of an environment: a digest of these facts."""
     return sha256(json.dumps([FORMAT, *facts]).encode()).hexdigest()[:32]
 
 
@@ -75,7 +75,7 @@ _asked: dict[tuple[str, int], "Python | None"] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python:
-    """An interpreter by its real file, and what packages must fit."""
+    """An interpreter by its real file, with the version and ABI that packages must match."""
 
     executable: str
     version: Version
@@ -100,7 +100,7 @@ def own_python() -> Python:
 
 @cache
 def machine() -> str:
-    """Return what binary packages must fit besides the interpreter."""
+    """Return the platform that binary packages must match, besides the interpreter."""
     return " ".join([sysconfig.get_platform(), *platform.libc_ver()])
 
 
@@ -133,7 +133,7 @@ def _kept_by_managers() -> list[Path]:
 
 
 async def _ask(executable: str, sandbox: Sandbox) -> Python | None:
-    """Let a Python say what it is, confined: what lies on a search path is not trusted."""
+    """Ask a Python for its version, confined: programs on a search path are not trusted."""
     key = (executable, _modified(executable))
     if key not in _asked:
         with tempfile.TemporaryDirectory(prefix="skillpouch-python-") as folder:

@@ -1,7 +1,7 @@
 """Runs pip in a process that can start no other program.
 
-`--only-binary` does not hold for a package that a wheel asks for by address: pip would build it,
-with code of that package, in a process of its own. Installing wheels needs no process at all.
+`--only-binary` does not apply to a package that a wheel requires by address: pip would build it,
+running its code in another process. Installing wheels needs no other process.
 """
 
 import os
@@ -15,7 +15,7 @@ _STARTING = (
 
 
 def _refuse(event: str, _details: object) -> None:
-    # An OSError, because that is what pip expects when it asks a program about this machine.
+    # An OSError, because pip handles that when it cannot run a program to ask about this machine.
     if event in _STARTING:
         raise PermissionError(1, "only wheels are installed: nothing is built")
 

@@ -16,9 +16,9 @@ from skillpouch.provision.packages.recipe import FORMAT
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.untrusted_files import DECLARATION_BYTES, CannotReadError, read_whole
 
-# <store>/environments/<digest>/ready.json names the folder beside it that is the environment, or
-# another digest where one lies that holds the same.
-# The installer writes that folder only, so it cannot make an unfinished one look finished.
+# <store>/environments/<digest>/ready.json names the folder next to it that is the environment, or
+# another digest whose environment holds the same packages. The installer can write that folder
+# only, so it cannot make an unfinished environment look finished.
 READY = "ready.json"
 USED = "last_used"
 LOCK = "lock"
@@ -60,7 +60,7 @@ def downloads_folder(root: Path) -> Path:
 
 
 def read_record(place: Path) -> Mapping[str, Any] | None:
-    """Return what is known of a finished environment, None for any other folder."""
+    """Return the record of a finished environment, None for any other folder."""
     try:
         record = json.loads(read_whole(str(place / READY), DECLARATION_BYTES).data)
     except (CannotReadError, ValueError, RecursionError):
@@ -71,9 +71,9 @@ def read_record(place: Path) -> Mapping[str, Any] | None:
 
 
 def find_ready(place: Path) -> Environment | None:
-    """Return the finished environment at a place, None when there is none or not all of it.
+    """Return the finished environment in a folder, None when it is missing or incomplete.
 
-    A place may say that another holds the `same_as` it should: that one is looked at, once.
+    When the record says `same_as`, the environment is in that other folder; one step is followed.
     """
     record = read_record(place)
     if record and "folder" not in record:
@@ -85,7 +85,7 @@ def find_ready(place: Path) -> Environment | None:
 
 
 def write_ready(place: Path, record: Mapping[str, Any]) -> None:
-    """Make the environment count, in one step: a reader sees all of it or nothing."""
+    """Mark an environment as finished, atomically: a reader sees the whole record or none."""
     unfinished = place / f"{READY}.{os.getpid()}"
     unfinished.write_text(json.dumps({"format": FORMAT, "built": time.time(), **record}) + "\n")
     unfinished.rename(place / READY)
@@ -97,11 +97,11 @@ def touch(place: Path) -> None:
     try:
         (place / USED).touch(mode=0o600)
     except OSError:
-        return  # pruned this moment, or a full disk: the next use will tell
+        return  # it was just pruned, or the disk is full: the next use reports it
 
 
 def leftovers(place: Path) -> list[Path]:
-    """Return what a builder that was killed has left: all that is there but the lock."""
+    """Return what a killed builder left behind: everything but the lock and the time of use."""
     return [entry for entry in place.iterdir() if entry.name not in (LOCK, USED)]
 
 

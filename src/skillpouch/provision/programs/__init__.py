@@ -1,1 +1,1 @@
-"""Programs that skills download: checked against a hash, kept by content, never run half done."""
+"""Programs that skills download: checked against a hash, stored by it, never run incomplete."""

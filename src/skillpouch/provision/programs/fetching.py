@@ -1,4 +1,4 @@
-"""Downloads one file by https: granted hosts, redirects, limits, resumed when it broke off."""
+"""Downloads one file by https: granted hosts only, redirects, limits, resumed after a break."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InterruptedDownloadError(Exception):
-    """The connection was lost, or never came about: trying again may help."""
+    """The connection was lost, or could not be made: another try may help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class DownloadResponse:
 
 
 class Opener(Protocol):
-    """Asks a server for a file, without following where it points; one for each skill.
+    """Requests a file from a server, without following redirects; each skill has its own.
 
-    Raises InterruptedDownloadError when there is no answer, CallDeniedError when the host may not
-    be asked.
+    Raises InterruptedDownloadError when there is no answer, CallDeniedError when the host is not
+    allowed.
     """
 
     def __call__(
@@ -49,24 +49,24 @@ class Opener(Protocol):
 
 
 class Partial:
-    """The files of one download in a folder of its own. Only who holds its lock uses it."""
+    """The files of one download, in a folder of its own. Only the holder of its lock uses it."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "unfinished"
         self._about = folder / "about.json"
 
     def size(self) -> int:
-        """Return how many bytes are there."""
+        """Return how many bytes were downloaded so far."""
         try:
             return self.file.stat().st_size
         except FileNotFoundError:
             return 0
 
     def range_headers(self, *, hash_is_known: bool) -> dict[str, str]:
-        """Return what asks for the rest only; {} when the whole has to come again.
+        """Return the headers that request only the rest; {} to request the whole file.
 
-        Without a hash to check the whole against, the server must be able to tell that the file
-        is still the same.
+        Without a hash to check the whole file, the server must confirm that the file is still the
+        same.
         """
         size, validator = self.size(), self._validator()
         if not size or not (validator or hash_is_known):
@@ -74,7 +74,7 @@ class Partial:
         return {"range": f"bytes={size}-"} | ({"if-range": validator} if validator else {})
 
     def restart(self, headers: Mapping[str, str]) -> None:
-        """Begin from nothing, and note what the server says that identifies the file."""
+        """Delete the partial file, and note by which header the server identifies the file."""
         self.file.unlink(missing_ok=True)
         etag = headers.get("etag", "")
         strong = etag if etag and not etag.startswith("W/") else ""
@@ -126,9 +126,9 @@ _SHA256 = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedFile:
-    """One file on the web; without a `sha256` somebody has to approve what comes.
+    """One file on the web; without a `sha256` a person must approve its content.
 
-    It `is_pinned` when the hash is not the declaration's, but of what was approved.
+    `is_pinned`: the hash is not declared, but is that of the approved content.
     """
 
     url: str
@@ -138,11 +138,11 @@ class WantedFile:
 
     @property
     def key(self) -> str:
-        """Name it among all downloads."""
+        """The name of this download among all downloads."""
         return sha256(f"{self.sha256} {self.url}".encode()).hexdigest()[:32]
 
     def held_to(self, pins: Iterable[str]) -> "WantedFile":
-        """Return it with the hash that was approved; a declared hash stays."""
+        """Return it with the approved hash, unless a hash is declared."""
         pinned = None if self.sha256 else pinned_hash(self.url, pins)
         return replace(self, sha256=pinned, is_pinned=True) if pinned else self
 
@@ -154,9 +154,9 @@ def wanted_for(
     *,
     plain_http: bool = False,
 ) -> WantedFile:
-    """Return what a declaration means on a platform; raise DownloadError when it means nothing.
+    """Return the file that a declaration names for a platform; raise DownloadError if none.
 
-    `plain_http` is for tests with a server of their own: without it only https will do.
+    `plain_http` is for tests with a server of their own: otherwise only https is allowed.
     """
     address = _choice(url, platform, "url")
     expected = None if digest is None else _digest(_choice(digest, platform, "sha256"), address)
@@ -209,7 +209,7 @@ class FetchLimits:
 
 
 class _Again(Exception):  # noqa: N818 - a turn in the way, no failure
-    """The answer says to ask once more: elsewhere, or for everything."""
+    """The request must be repeated: at another address, or for the whole file."""
 
 
 class Fetch:
@@ -297,7 +297,7 @@ class Fetch:
             raise InterruptedDownloadError(f"{done:,} of {total:,} bytes arrived")
 
     def _begin(self, answer: DownloadResponse) -> int | None:
-        """Return how many bytes there will be, with those that are there already."""
+        """Return the total size of the file in bytes, including the part already downloaded."""
         if answer.status == _PARTIAL:
             return self._continued(answer.headers)
         if answer.status != _OK:
@@ -327,7 +327,7 @@ _IDLE_SECONDS = 30.0
 
 
 def web_opener(skill: str, hosts: tuple[str, ...], *, resolve: "Resolve | None" = None) -> Opener:
-    """Return what asks the hosts that a skill was granted; `resolve` looks names up."""
+    """Return an opener for the hosts that a skill was granted; `resolve` looks up names."""
 
     def open_url(
         url: str, headers: Mapping[str, str]

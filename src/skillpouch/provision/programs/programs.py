@@ -21,7 +21,7 @@ from skillpouch.untrusted_files import Stamp, stamp_of
 
 _PIECE = 1024 * 1024
 _PROGRAM = "program"
-# Path → how a program looked when its content was last seen to be right.
+# Path → the stamp of a program when its content was last verified.
 _seen: dict[str, Stamp] = {}
 
 
@@ -46,7 +46,7 @@ def open_programs() -> Path:
 
 
 def find_program(root: Path, digest: str) -> Path | None:
-    """Return the program with this content; one that has changed is removed, not run."""
+    """Return the program with this hash; a file whose content has changed is removed."""
     path = root / digest / _PROGRAM
     try:
         stamp = _regular(path)
@@ -60,9 +60,9 @@ def find_program(root: Path, digest: str) -> Path | None:
 
 
 def keep_program(root: Path, unfinished: Path, digest: str) -> Path:
-    """Put a whole, checked file among the programs, in one step.
+    """Move a complete, checked file into the folder of programs, atomically.
 
-    One that is there stays: a call may just be starting it.
+    An existing file is kept: a call may be starting it at this moment.
     """
     there = find_program(root, digest)
     if there is not None:
@@ -91,7 +91,7 @@ def _regular(path: Path) -> Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadTerms:
-    """For whom something is fetched, and how: `vouch` is asked where no hash is known."""
+    """The skill that something is fetched for, and how; `vouch` approves a file without a hash."""
 
     skill: str
     opener: Opener
@@ -101,7 +101,7 @@ class DownloadTerms:
 
 
 async def program_for(wanted: WantedFile, terms: DownloadTerms) -> Path:
-    """Return a whole file whose content is the expected one.
+    """Return the complete file with the expected content.
 
     Raises:
         DownloadError: it cannot be fetched, or is something else.
@@ -113,7 +113,7 @@ async def program_for(wanted: WantedFile, terms: DownloadTerms) -> Path:
         return known
     place = root / "partial" / wanted.key
     async with hold(place, _waiting(wanted, terms)):
-        # Whoever held the lock before may have fetched it.
+        # The previous holder of the lock may have fetched it.
         known = await _known(root, wanted)
         if known is None:
             known = await _fetched(root, place, wanted, terms)
@@ -132,7 +132,7 @@ async def _fetched(root: Path, place: Path, wanted: WantedFile, terms: DownloadT
     was_there = partial.size() > 0
     digest = await _fetch(wanted, partial, terms)
     if was_there and wanted.sha256 not in (None, digest):
-        # The part from last time may have been of another file.
+        # The part from the last time may belong to another file.
         partial.discard()
         digest = await _fetch(wanted, partial, terms)
     if wanted.sha256 not in (None, digest):
@@ -154,7 +154,7 @@ async def _fetch(wanted: WantedFile, partial: Partial, terms: DownloadTerms) -> 
 
 
 def _settled_hash(file: Path) -> str:
-    """Return the hash of what is really on the disk."""
+    """Return the hash of the file after it was written to the disk."""
     with file.open("ab") as opened:
         os.fsync(opened.fileno())
     return hash_of(file)

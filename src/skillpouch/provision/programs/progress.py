@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 from skillpouch.calls import OnProgress
 
 _MIB = 1024 * 1024
-_STEP_BYTES = 8 * _MIB  # when nobody knows how much there is
+_STEP_BYTES = 8 * _MIB  # between lines, when the total size is unknown
 
 
 @runtime_checkable
@@ -16,7 +16,7 @@ class Meter(Protocol):
 
 
 class DownloadProgress:
-    """Tells a listener about one download; one that is a Meter gets numbers in place of lines."""
+    """Reports one download to a listener; a Meter gets numbers in place of lines."""
 
     def __init__(self, name: str, on_progress: OnProgress | None) -> None:
         self._name = name
@@ -26,13 +26,13 @@ class DownloadProgress:
         self._step = -1
 
     def begin(self, host: str, done: int, total: int | None) -> None:
-        """Say what is fetched, and whether some of it is there already."""
+        """Report what is fetched, and whether it is resumed."""
         size = f" ({_size(total)})" if total else ""
         verb = "continuing" if done else "fetching"
         self._tell(f"{verb} {self._name} from {host}{size}")
 
     def at(self, done: int, total: int | None) -> None:
-        """Say how far it is; in words only if that is news."""
+        """Report how far it is; as a line only after a step forward."""
         if self._meter is not None:
             self._meter.measure(self._name, done, total)
             return
