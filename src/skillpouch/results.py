@@ -1,10 +1,10 @@
 """ToolResult: what a call returned, for a model and for programs, and how it was confined."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal
 
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
@@ -199,12 +199,14 @@ class Captured:
 class Stopwatch:
     """Runs from the moment it is made; each lap ends where the next begins."""
 
+    __slots__ = ("_laps", "_last")
+
     def __init__(self) -> None:
-        self._last = time.perf_counter()
+        self._last = perf_counter()
         self._laps: list[tuple[str, float]] = []
 
     def lap(self, what: str) -> None:
-        now = time.perf_counter()
+        now = perf_counter()
         self._laps.append((what, now - self._last))
         self._last = now
 
@@ -216,4 +218,10 @@ class Stopwatch:
 
     @property
     def timings(self) -> Timings:
-        return tuple([(what, round(seconds * 1000, 3)) for what, seconds in self._laps])
+        return tuple([(what, milliseconds(seconds)) for what, seconds in self._laps])
+
+
+def milliseconds(seconds: float) -> float:
+    """Return seconds as milliseconds with three decimals."""
+    # Not `round(…, 3)`, which writes the number out and reads it again: calls do this ten times.
+    return round(seconds * 1_000_000) / 1000

@@ -14,7 +14,7 @@ from typing import Any
 from skillpouch.calls import ToolCall
 from skillpouch.execution.streams import kept_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_value
-from skillpouch.results import ToolResult
+from skillpouch.results import ToolResult, milliseconds
 from skillpouch.runtime.idle_threads import run_in_idle_thread
 from skillpouch.text import clean
 from skillpouch.tools import Function, Hosted
@@ -71,7 +71,7 @@ def answered(call: ToolCall, value: Any, started: float) -> ToolResult:
         structured=structured,
         exit_code=0,
         stdout=text,
-        duration_ms=_milliseconds(started),
+        duration_ms=milliseconds(time.monotonic() - started),
     )
 
 
@@ -89,7 +89,7 @@ def _bounded(call: ToolCall, text: str, structured: Any, started: float) -> Tool
         exit_code=0,
         stdout=kept.text,
         truncated=kept.truncated,
-        duration_ms=_milliseconds(started),
+        duration_ms=milliseconds(time.monotonic() - started),
         saved=(kept.saved_to,) if kept.saved_to else (),
     )
 
@@ -178,10 +178,6 @@ def _failed(
         structured={"error": _whole(message)},
         exit_code=exit_code,
         stderr=_whole(message),
-        duration_ms=_milliseconds(started),
+        duration_ms=milliseconds(time.monotonic() - started),
         timeout_seconds=call.limits.timeout_seconds,
     )
-
-
-def _milliseconds(started: float) -> float:
-    return round((time.monotonic() - started) * 1000, 3)
