@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from skillpouch.backends.answers import result_of
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
@@ -14,6 +13,7 @@ from skillpouch.backends.delivery import (
     exchange_folder,
     python_variables,
 )
+from skillpouch.backends.program_results import result_of
 from skillpouch.calls import Access, Terms, ToolCall
 from skillpouch.discovery.skill_copies import copies_around
 from skillpouch.environment import base_environment

@@ -4,7 +4,6 @@ import os
 import stat
 from pathlib import Path
 
-from skillpouch.backends.answers import result_of
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
@@ -14,6 +13,7 @@ from skillpouch.backends.delivery import (
     python_variables,
     skill_variables,
 )
+from skillpouch.backends.program_results import result_of
 from skillpouch.backends.programs import (
     RUNNERS,
     confinement_of,

@@ -9,7 +9,6 @@ from typing import Any
 
 from skillpouch.declarations.backends import not_provided
 from skillpouch.declarations.declared import Declared, Report
-from skillpouch.declarations.entries import declares_tool, read_entries
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.scripts_folder import (
     ScriptFile,
@@ -25,6 +24,7 @@ from skillpouch.declarations.strict_yaml import (
     lines_of,
     load,
 )
+from skillpouch.declarations.tool_entries import declares_tool, read_entries
 from skillpouch.declarations.tool_making import ToolMaker
 from skillpouch.declarations.tools_json import read_tools_json
 from skillpouch.errors import SkillUnreadableError

@@ -6,8 +6,8 @@ from itertools import count
 from typing import Any
 
 from skillpouch.declarations.declared import Declared, Report
-from skillpouch.declarations.entries import is_valid_name, read_entries
 from skillpouch.declarations.strict_yaml import YamlPath
+from skillpouch.declarations.tool_entries import is_valid_name, read_entries
 from skillpouch.problems import Problem
 
 _SAYS_MORE = ("description", "script", "parameters", "input_schema", "inputSchema")

@@ -22,7 +22,7 @@ is not among `secrets` is always one.
 from skillpouch.templates.argv import ArgvTemplate
 from skillpouch.templates.form import FormTemplate, HeaderTemplate, TextTemplate
 from skillpouch.templates.json_body import JsonTemplate
-from skillpouch.templates.parts import FillError, TemplateError, VariableInWordsError
+from skillpouch.templates.placeholders import FillError, TemplateError, VariableInWordsError
 from skillpouch.templates.url import UrlTemplate
 
 __all__ = [

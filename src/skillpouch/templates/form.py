@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote
 
-from skillpouch.templates.parts import (
+from skillpouch.templates.placeholders import (
     ArgumentReference,
     Parts,
     TemplateError,

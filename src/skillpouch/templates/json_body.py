@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from skillpouch.templates.parts import (
+from skillpouch.templates.placeholders import (
     ArgumentReference,
     FillError,
     Parts,

@@ -7,7 +7,7 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from skillpouch.templates.form import FormTemplate, encoded
-from skillpouch.templates.parts import (
+from skillpouch.templates.placeholders import (
     FillError,
     Parts,
     TemplateError,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from skillpouch.backends.answers import result_of
+from skillpouch.backends.program_results import result_of
 from skillpouch.backends.programs import confinement_of
 from skillpouch.builtins.workspace.context import (
     Definition,

@@ -6,7 +6,7 @@ from skillpouch.runtime.extras import require_extra
 
 require_extra("langchain")
 
-from skillpouch.integrations.langchain.making import (  # noqa: E402 - comes first
+from skillpouch.integrations.langchain.create_tools import (  # noqa: E402 - comes first
     create_langchain_tools,
     get_skill_tools,
 )

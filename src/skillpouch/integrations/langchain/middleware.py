@@ -15,7 +15,7 @@ from langgraph.types import Command, interrupt
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import SkillpouchError
-from skillpouch.integrations.langchain.making import create_langchain_tools
+from skillpouch.integrations.langchain.create_tools import create_langchain_tools
 from skillpouch.integrations.langchain.tool import SkillpouchTool
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Answer, Question, Remember, asking

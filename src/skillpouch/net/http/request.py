@@ -24,7 +24,7 @@ from skillpouch.net.http.bodies import (
 )
 from skillpouch.net.http.guard import ExchangeError, Url, read_url
 from skillpouch.net.http.plan import RequestPlan
-from skillpouch.templates.parts import text_of
+from skillpouch.templates.placeholders import text_of
 from skillpouch.workspace.files import WorkspaceFiles
 
 _PIECE_BYTES = 256 * 1024
