@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from skillpouch import Limits, Tool, ToolExecutor, ToolRegistry, ToolResult, tool
-from skillpouch.errors import InvalidArgumentsError, ScriptExecutionError
+from skillpouch.errors import InvalidArgumentsError, ScriptExecutionError, WorkspaceError
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 
@@ -257,3 +257,41 @@ def test_a_registry_takes_a_function_as_it_is(tmp_path: Path) -> None:
     registry.register(shout)
 
     assert ToolExecutor(registry, workspace=tmp_path).execute_sync("shout", "a").content == "A"
+
+
+def test_each_call_works_in_the_folder_that_is_current_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool
+    def speak() -> str:
+        return "x" * 1000
+
+    executor = ToolExecutor([speak], limits=Limits(keep_bytes=100))
+    homes = []
+    for name in ("one", "one", "two"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / name)
+        homes.append(executor.execute_sync("speak").saved[0].relative_to(tmp_path).parts[0])
+
+    assert homes == ["one", "one", "two"]
+
+
+def test_nothing_is_called_where_the_current_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    @tool
+    def note() -> None:
+        called.append("called")
+
+    executor = ToolExecutor([note])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    executor.execute_sync("note")
+    (tmp_path / "here").rmdir()
+
+    with pytest.raises(WorkspaceError, match="it was removed"):
+        executor.execute_sync("note")
+
+    assert called == ["called"]

@@ -277,10 +277,14 @@ class ToolExecutor(Shared):
 
         Those are None for a tool that cannot write the workspace.
         """
-        workspace = check_workspace(self._workspace or _current_folder())
-        last = self._last_terms
-        if last is not None and last.workspace == workspace and not _may_write(tool):
-            return last, None  # it writes nothing, so read-only paths need not be looked up again
+        folder, last = self._workspace or _current_folder(), self._last_terms
+        if last is not None and not _may_write(tool):
+            # It writes nothing, so read-only paths need not be looked up again.
+            if self._workspace is None and folder == str(last.workspace):
+                return last, None  # getcwd(3) follows no links: this is the one that was checked
+            if check_workspace(folder) == last.workspace:
+                return last, None
+        workspace = check_workspace(folder)
         named = self._read_only(workspace)
         there = [path for path in named if os.path.lexists(path)]
         read_only = tuple(followed_inside(path, workspace) for path in there)
