@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from skillpouch.results import milliseconds
 from skillpouch.shell.limits import ExecutionLimits
 from skillpouch.shell.responses import CallOutcome, ScriptCall, Status
 
@@ -65,26 +66,37 @@ class Watchers:
 
 
 class _Begun(NamedTuple):
-    """A call that has not ended yet."""
+    """A call as it began; `at` is of the monotonic clock."""
 
     tool: str
     params: Mapping[str, Any]
     effects: tuple[str, ...]
-    started_ms: float
+    at: float
 
-    def unended(self, seq: int) -> ScriptCall:
-        return ScriptCall(seq=seq, **self._asdict())
+
+class _Ended(NamedTuple):
+    """How a call ended."""
+
+    outcome: CallOutcome
+    exit_code: int | None
+    output_bytes: int
+    error: str
+    at: float
 
 
 class CallLog:
-    """Every call in the order in which they began; one that never ended was cancelled."""
+    """Every call in the order in which they began; one that never ended was cancelled.
+
+    While a script runs only facts are written down; what people read is made of them at its end.
+    """
 
     def __init__(self, limits: ExecutionLimits, watchers: Watchers) -> None:
         self._limits = limits
         self._watchers = watchers
         self._is_watched = bool(watchers)
         self._began = time.monotonic()
-        self._calls: list[ScriptCall | _Begun] = []
+        self._begun: list[_Begun] = []
+        self._ended: dict[int, _Ended] = {}
         self._per_tool: dict[str, int] = {}
         self._asked = 0
         self.was_denied = False
@@ -93,12 +105,12 @@ class CallLog:
 
     def begin(self, tool: str, effects: tuple[str, ...], params: Mapping[str, Any]) -> int:
         """Write a call down and return its number."""
+        begun = _Begun(tool, params, effects, time.monotonic())
         with self._lock:
-            begun = _Begun(tool, params, effects, self._now())
-            self._calls.append(begun)
-            seq = len(self._calls)
+            self._begun.append(begun)
+            seq = len(self._begun)
         if self._is_watched:
-            self._watchers.tell(ScriptEvent(kind="call_started", call=begun.unended(seq)))
+            self._watchers.tell(ScriptEvent(kind="call_started", call=self._call(seq)))
         return seq
 
     def end(
@@ -111,24 +123,11 @@ class CallLog:
         error: str = "",
     ) -> None:
         """Write down how a call ended."""
-        begun = self._calls[seq - 1]
-        call = ScriptCall(
-            seq=seq,
-            tool=begun.tool,
-            params=begun.params,
-            effects=begun.effects,
-            started_ms=begun.started_ms,
-            outcome=outcome,
-            duration_ms=round(self._now() - begun.started_ms, 3),
-            exit_code=exit_code,
-            output_bytes=output_bytes,
-            error=error,
-        )
-        self._calls[seq - 1] = call
+        self._ended[seq] = _Ended(outcome, exit_code, output_bytes, error, time.monotonic())
         if outcome == "denied":
             self.was_denied = True
         if self._is_watched:
-            self._watchers.tell(ScriptEvent(kind="call_ended", call=call))
+            self._watchers.tell(ScriptEvent(kind="call_ended", call=self._call(seq)))
 
     def refusal(self, tool: str) -> str:
         """Count one more call of a tool; return why it may not be made, or nothing."""
@@ -148,8 +147,28 @@ class CallLog:
 
     @property
     def calls(self) -> tuple[ScriptCall, ...]:
-        numbered = enumerate(self._calls, 1)
-        return tuple([c if isinstance(c, ScriptCall) else c.unended(seq) for seq, c in numbered])
+        return tuple([self._call(seq) for seq in range(1, len(self._begun) + 1)])
 
-    def _now(self) -> float:
-        return round((time.monotonic() - self._began) * 1000, 3)
+    def _call(self, seq: int) -> ScriptCall:
+        begun, ended = self._begun[seq - 1], self._ended.get(seq)
+        started_ms = milliseconds(begun.at - self._began)
+        if ended is None:
+            return ScriptCall(
+                seq=seq,
+                tool=begun.tool,
+                params=begun.params,
+                effects=begun.effects,
+                started_ms=started_ms,
+            )
+        return ScriptCall(
+            seq=seq,
+            tool=begun.tool,
+            params=begun.params,
+            effects=begun.effects,
+            started_ms=started_ms,
+            outcome=ended.outcome,
+            duration_ms=milliseconds(ended.at - begun.at),
+            exit_code=ended.exit_code,
+            output_bytes=ended.output_bytes,
+            error=ended.error,
+        )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from skillpouch.results import milliseconds
 from skillpouch.runtime.timers import PausableTimer
 from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
 from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, ScriptJob, ShellEngine
@@ -134,6 +135,7 @@ class ScriptRun:
         self._around = around
         self._options = options
         self._watchers = Watchers(around.on_status, options.on_status)
+        self._is_watched = bool(self._watchers)
         self._call_log = CallLog(around.limits, self._watchers)
         self._calling = ToolCalls(
             around.toolbox, self._call_log, around.limits, dry_run=options.dry_run
@@ -151,7 +153,7 @@ class ScriptRun:
     async def run(self, script: str, timeout_seconds: float) -> tuple[ToolResponse, bytes | None]:
         """Return the response, and the state that the script left if it was to be kept."""
         self._started = time.monotonic()
-        if self._watchers:
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="started"))
         refusal = refusal_of(script)
         ending = Done(2) if refusal else await self._hold(script, timeout_seconds)
@@ -159,7 +161,7 @@ class ScriptRun:
         if refusal:
             found = ScriptVerdict(status="syntax", exit_code=2, notes=(refusal,))
         done = ending if isinstance(ending, Done) else Done(found.exit_code)
-        if self._watchers:
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="ended", status=found.status))
         return self._response(script, done, found), done.state
 
@@ -219,7 +221,7 @@ class ScriptRun:
         with self._hearing:
             self._stdout.add(stdout)
             self._stderr.add(stderr)
-        if self._watchers:
+        if self._is_watched:
             self._watchers.tell(ScriptEvent(kind="output", stdout=stdout, stderr=stderr))
         if self._stdout.total_bytes + self._stderr.total_bytes > _MOST_PRINTED_BYTES:
             self._loop.call_soon_threadsafe(self._stop, "output")
@@ -298,7 +300,7 @@ class ScriptRun:
             artifacts=tuple(Artifact(path=p, data=d) for p, d in sorted(done.files.items())),
             artifacts_left_out=done.files_left_out,
             truncated=done.truncated or self._stdout.truncated or self._stderr.truncated,
-            duration_ms=round((time.monotonic() - self._started) * 1000, 3),
+            duration_ms=milliseconds(time.monotonic() - self._started),
             notes=notes,
             protections=dict(self._around.engine.protections),
         )
