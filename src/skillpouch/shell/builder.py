@@ -131,6 +131,9 @@ async def _run(callback: ToolCallback, waits: bool, call: ToolCall) -> ToolResul
 
 def is_async(callback: ToolCallback) -> bool:
     """Tell whether a callback is a coroutine function, or an object that is called like one."""
+    if isinstance(callback, FunctionType) and not callback.__dict__:
+        # All that `inspect` would look at, in a fifth of its time: a tool may have 500 commands.
+        return bool(callback.__code__.co_flags & inspect.CO_COROUTINE)
     if inspect.iscoroutinefunction(callback):
         return True
     if isinstance(callback, FunctionType):
