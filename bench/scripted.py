@@ -2,9 +2,10 @@
 
 The peer keeps no record of calls, so ours does not either, but in two lines that show what it adds.
 
-`ten calls`: a loop of ten tool calls, each piped through jq. `pmap`: twenty calls of 200 ms at
-once against one. `500 tools`: building a tool of five hundred commands and its first script; the
-worker is the spare that every process of Skillpouch keeps ready.
+`ten calls`: a loop of ten tool calls, each piped through jq. `200 calls`: as many in one script, as
+a loop and as lines. `pmap`: twenty calls of 200 ms at once against one. `500 tools`: building one
+tool of five hundred commands and its first script; the worker is the spare that every process of
+Skillpouch keeps ready.
 """
 
 import argparse
@@ -22,8 +23,11 @@ from skillpouch.shell.builder import EngineKind
 from skillpouch.shell.worker_pool import prepare_spare
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
-TEN = "for i in $(seq 1 10); do get_user --id $i | jq -r .name; done"
-EXPECTED = "".join(f"user {n}\n" for n in range(1, 11))
+CALL = "get_user --id {} | jq -r .name"
+LOOP = f"for i in $(seq 1 {{}}); do {CALL.format('$i')}; done"
+TEN = LOOP.format(10)
+TWO_HUNDRED = LOOP.format(200)
+LINES = "\n".join(CALL.format(number) for number in range(1, 201))
 ONE = "slow --id 1"
 TWENTY = "seq 1 20 | pmap -j 20 slow --id {}"
 MANY = 500
@@ -77,9 +81,11 @@ def many_of_peer() -> None:
     assert tool.execute_sync("get_7 --id 1").stdout == user(1)
 
 
-def ten(tool: Any) -> Callable[[], None]:
+def names(tool: Any, script: str, calls: int) -> Callable[[], None]:
+    expected = "".join(f"user {number}\n" for number in range(1, calls + 1))
+
     def run() -> None:
-        assert tool.execute_sync(TEN).stdout == EXPECTED
+        assert tool.execute_sync(script).stdout == expected
 
     return run
 
@@ -101,7 +107,7 @@ def race(
     first = next(iter(times.values()))
     for name, taken in times.items():
         low, middle = min(taken), statistics.median(taken)
-        line = f"{name:<28} min {low:8.2f} ms   median {middle:8.2f} ms"
+        line = f"{name:<32} min {low:8.2f} ms   median {middle:8.2f} ms"
         if taken is not first:
             line += f"   x {low / min(first):.2f} / {middle / statistics.median(first):.2f}"
             line += f"   (at most {limits[name]})" if name in limits else ""
@@ -115,15 +121,24 @@ def main() -> None:
     inproc, worker = ours("inproc"), ours("worker")
     race(
         {
-            "ten calls, bashkit": ten(peer()),
-            "ten calls, in-process": ten(inproc),
-            "ten calls, worker": ten(worker),
-            "… in-process, with journal": ten(ours("inproc", journal=True)),
-            "… worker, with journal": ten(ours("worker", journal=True)),
+            "ten calls, bashkit": names(peer(), TEN, 10),
+            "ten calls, in-process": names(inproc, TEN, 10),
+            "ten calls, worker": names(worker, TEN, 10),
+            "… in-process, with journal": names(ours("inproc", journal=True), TEN, 10),
+            "… worker, with journal": names(ours("worker", journal=True), TEN, 10),
         },
         rounds,
         {"ten calls, in-process": 1.3, "ten calls, worker": 2.5},
     )
+    for form, script in (("a loop", TWO_HUNDRED), ("lines", LINES)):
+        race(
+            {
+                f"200 calls, {form}, bashkit": names(peer(), script, 200),
+                f"200 calls, {form}, in-process": names(inproc, script, 200),
+            },
+            max(9, rounds // 4),
+            {f"200 calls, {form}, in-process": 1.3},
+        )
     race(
         {
             "one call of 200 ms": lambda: worker.execute_sync(ONE),
