@@ -1,4 +1,4 @@
-"""Finds and removes characters that a reader does not see."""
+"""Finds, removes and writes out characters that a reader does not see."""
 
 import re
 from collections.abc import Iterator
@@ -116,3 +116,30 @@ def _escaped(character: str, hidden: bool) -> str:
     if not hidden and character not in "\t\r\n":
         return character
     return f"\\u{number:04x}" if number <= _LAST_OF_FOUR else f"\\U{number:08x}"
+
+
+_TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000  # numbers of characters below them
+
+
+def visible(text: str) -> str:
+    r"""Return the text on one line, hidden and unprintable characters like `\x1b`."""
+    pieces, end = list[str](), 0
+    for place, hidden in find_hidden(text):
+        pieces += [_printable(text[end:place]), "".join(map(_written_out, hidden))]
+        end = place + len(hidden)
+    return "".join([*pieces, _printable(text[end:])])
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(part if part.isprintable() else _written_out(part) for part in text)
+
+
+def _written_out(character: str) -> str:
+    code = ord(character)
+    if character in "\n\r\t":
+        return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}[character]
+    if code < _TWO_DIGITS:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < _FOUR_DIGITS else f"\\U{code:08x}"

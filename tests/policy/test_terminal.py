@@ -14,7 +14,8 @@ import pytest
 
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, ask, terminal_approver
-from skillpouch.policy.terminal import described, visible
+from skillpouch.policy.terminal import described
+from skillpouch.text import visible
 
 QUESTION = Question(
     tool="git.push",

@@ -18,7 +18,8 @@ from skillpouch.manager import SkillManager
 from skillpouch.needs import Need, NeedKind
 from skillpouch.provision.packages.pinning import pinned_packages
 from skillpouch.runtime.loop_thread import run_blocking
-from skillpouch.trust.errors import ConsentNeededError, describe, trust_command, visible
+from skillpouch.text import visible
+from skillpouch.trust.errors import ConsentNeededError, describe, trust_command
 from skillpouch.trust.grant import Grant, grant_as_json, holds_home, needs_of, real_path
 from skillpouch.trust.granted_packages import declared_packages
 from skillpouch.trust.grants import Consent, Grants

@@ -10,8 +10,8 @@ from skillpouch.needs import Need
 from skillpouch.net.hosts import leads_inside
 from skillpouch.policy.conditions import Condition
 from skillpouch.policy.patterns import NeedPattern, any_fits, parse_need
+from skillpouch.text import visible
 from skillpouch.tools import Effect
-from skillpouch.trust.errors import visible
 from skillpouch.trust.grant import is_below, real_path
 
 Verdict = Literal["allow", "ask", "deny"]

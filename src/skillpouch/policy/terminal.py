@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Answer, Approver, Question, Remember, in_thread
 from skillpouch.policy.rules import reason_for
-from skillpouch.text import find_hidden
+from skillpouch.text import visible
 
 _LONGEST = 2000
-_TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000
 
 
 def described(question: Question) -> str:
@@ -33,15 +32,6 @@ def described(question: Question) -> str:
     return "\n".join(f"  {name:<9}  {_shortened(visible(text))}" for name, text in facts)
 
 
-def visible(text: str) -> str:
-    r"""Return the text on one line, hidden and unprintable characters like `\x1b`."""
-    pieces, end = list[str](), 0
-    for place, hidden in find_hidden(text):
-        pieces += [_printable(text[end:place]), "".join(map(_written_out, hidden))]
-        end = place + len(hidden)
-    return "".join([*pieces, _printable(text[end:])])
-
-
 def _need(need: Need) -> str:
     asked = f" (asked in {need.asked_in})" if need.asked_in else ""
     return f"{need.kind} {need.value}".strip() + asked
@@ -52,21 +42,6 @@ def _shortened(text: str) -> str:
         return text
     half = _LONGEST // 2
     return f"{text[:half]} … {len(text) - 2 * half:,} characters not shown … {text[-half:]}"
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(part if part.isprintable() else _written_out(part) for part in text)
-
-
-def _written_out(character: str) -> str:
-    code = ord(character)
-    if character in "\n\r\t":
-        return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}[character]
-    if code < _TWO_DIGITS:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < _FOUR_DIGITS else f"\\U{code:08x}"
 
 
 _YES: dict[bytes, Remember] = {

@@ -5,19 +5,13 @@ from collections.abc import Sequence
 
 from skillpouch.errors import CallDeniedError, CommandStartError, SkillpouchError
 from skillpouch.needs import Need
-from skillpouch.text import find_hidden
+from skillpouch.text import find_hidden, visible
 from skillpouch.trust.grant import pin_of
 
 
 def has_hidden(text: str) -> bool:
     """Tell whether a text holds characters that are not seen, or that a terminal obeys."""
     return not text.isprintable() or any(True for _ in find_hidden(text))
-
-
-def visible(text: str) -> str:
-    """Return the text as it is, or as Python would write it when something in it is hidden."""
-    plain = text.encode("utf-8", "backslashreplace").decode()
-    return ascii(plain) if has_hidden(plain) else plain
 
 
 _OPTIONS = {

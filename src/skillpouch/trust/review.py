@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 from skillpouch.discovery.digest import DigestEntry, FolderSnapshot, Manifest, snapshot_of
 from skillpouch.needs import Need
 from skillpouch.skills import Skill
+from skillpouch.text import visible
 from skillpouch.tools import Tool
-from skillpouch.trust.errors import GrantRefusedError, visible
+from skillpouch.trust.errors import GrantRefusedError
 from skillpouch.trust.grant import Grant, is_below, missing
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
