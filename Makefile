@@ -125,6 +125,7 @@ bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare opera
 	$(BIN)/python bench/scripted.py
 	$(BIN)/python bench/grpc_calls.py
 	$(BIN)/python bench/command_line.py
+	$(BIN)/python bench/steps.py
 
 extras:  ## each extra alone in a clean environment, with its own tests
 	PYTHON=$(PYTHON) .ci/extras
