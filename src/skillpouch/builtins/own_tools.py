@@ -1,6 +1,6 @@
 """Adds Skillpouch's own tools to a manager, and loads their code only when they are used.
 
-Finding and listing skills would take twice as long otherwise.
+Otherwise finding and listing skills would take twice as long.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Manager(Protocol):
-    """Whoever searches folders for skills, as far as tools that save skills need it."""
+    """The part of a SkillManager that tools which save skills need."""
 
     roots: list[Path]
     source: "ToolOverlay"
@@ -36,7 +36,7 @@ def authoring_tools(manager: Manager) -> list[Tool]:
     def names() -> list[str]:
         return manager.list_skills(include_qualified=True)
 
-    # Of the usual folders the first one of the project: `skills`, where anybody would look.
+    # The first of the usual folders: `skills` of the project, where people look first.
     usual = Path("skills").absolute()
     root = usual if usual in manager.roots else manager.roots[-1]
     return tools_that_save_in(root, manager.source, names, manager.discover)

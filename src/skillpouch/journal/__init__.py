@@ -1,1 +1,1 @@
-"""The journal: one record per call, written before it starts and completed before its answer."""
+"""The journal: one record per call, written before it starts and completed before it returns."""

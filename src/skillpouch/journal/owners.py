@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet
 
-# A process of another container cannot be seen. After a day nobody waits for its call any more.
+# A process of another container cannot be seen. After a day its call counts as interrupted.
 _ELSEWHERE_NS = 24 * 3600 * 10**9
 
 
 class ProcessIdentity(NamedTuple):
-    """One process, told from every other: ids are used again, after a reboot above all."""
+    """One process, distinct from all others: process ids are reused, above all after a reboot."""
 
     pid: int
-    began: str  # the kernel's own time of its start; empty where there is no /proc
+    began: str  # its start time as the kernel has it; empty where there is no /proc
     boot: str
     namespace: str
     machine: str
 
 
 def this_process() -> ProcessIdentity:
-    """Return who is asking."""
+    """Return the owner for the current process."""
     pid = os.getpid()
     began = _began(pid) or ""
     return ProcessIdentity(pid, began, *_surroundings())
@@ -33,7 +33,7 @@ def this_process() -> ProcessIdentity:
 def state_of(
     owner: ProcessIdentity, started_ns: int
 ) -> Literal["running", "interrupted", "elsewhere"]:
-    """Tell what became of a call that has no end, by what became of its process."""
+    """Tell the state of a call without a recorded end, by the state of its process."""
     boot, namespace, machine = _surroundings()
     if (owner.machine, owner.namespace) != (machine, namespace):
         young = time.time_ns() - started_ns < _ELSEWHERE_NS
@@ -56,12 +56,13 @@ def _lives(owner: ProcessIdentity) -> bool:
 
 
 def _began(pid: int) -> str | None:
-    """Return when a living process began, in clock ticks since the machine did."""
+    """Return when a living process began, in clock ticks since boot."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name of the program stands in brackets, and may hold spaces and brackets itself.
+    # The program's name is in parentheses, and may contain spaces and parentheses,
+    # proc_pid_stat(5).
     fields = text[text.rindex(")") + 2 :].split()
     return None if fields[0] in "ZX" else fields[19]
 
@@ -90,7 +91,7 @@ def _link(path: str) -> str:
 
 
 class Closable(Protocol):
-    """What must not be open while a process forks."""
+    """Something that must not be open while a process forks."""
 
     def before_fork(self) -> None: ...
     def after_fork(self, *, child: bool) -> None: ...
@@ -102,7 +103,7 @@ _paused: list[Closable] = []
 
 
 def watch(thing: Closable) -> None:
-    """Look after it for as long as it is used."""
+    """Close `thing` before each fork and at exit, while it is in use."""
     _open.add(thing)
 
 

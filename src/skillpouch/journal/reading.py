@@ -31,7 +31,7 @@ _SELECT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which calls; a name may hold `*` for any text. Times are nanoseconds since 1970."""
+    """Selects calls; names may contain `*` for any text. Times are nanoseconds since 1970."""
 
     tool: str = ""
     skill: str = ""
@@ -42,9 +42,9 @@ class Query:
 
 
 class JournalReader:
-    """Reads the journal of a directory; where there is none, nothing.
+    """Reads the journal of a directory; a missing journal reads as empty.
 
-    A damaged one is set aside, which is said through `warn`; what is sound in it is read.
+    A damaged journal is moved aside, which `warn` reports; its readable rows are kept.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class JournalReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; the next question opens it again."""
+        """Close the file; the next query opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -86,7 +86,7 @@ class JournalReader:
         raise NoSuchCallError(number)
 
     def found(self, number: int) -> list[Entry]:
-        """Return one call, or nothing when it is not there, or no more."""
+        """Return one call, or [] when it does not exist or was removed."""
         return [_entry(row) for row in self._rows("calls.id = ?", [number])]
 
     def latest(self) -> int:
@@ -96,7 +96,7 @@ class JournalReader:
         return 0
 
     def _step_through(self, query: Query, beyond: str, order: str, place: int) -> Iterator[Entry]:
-        # A step at a time: constant memory, and no open reader that keeps the log from being reset.
+        # In steps: memory stays constant, and no open reader keeps the log from being reset.
         condition, values = _condition(query)
         while True:
             rows = self._rows(
@@ -184,4 +184,4 @@ def _value(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, TypeError):
-        return text  # of a row that was carried over from a damaged file
+        return text  # a damaged value in a row that was copied from a damaged file

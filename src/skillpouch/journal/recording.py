@@ -20,9 +20,9 @@ from skillpouch.tools import Tool
 
 
 def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> CallEnd:
-    """Return the end of a call that ran; its result has no secrets any more.
+    """Return the record of the end of a call that ran; `result` is already redacted.
 
-    `output_bytes` is how much it wrote, where that is known better than from what was kept.
+    `output_bytes` is how much it wrote, if known; else the length of the kept output counts.
     """
     if output_bytes is None:
         kept = result.stdout + result.stderr
@@ -42,7 +42,7 @@ def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> 
 def ending_of_error(
     error: BaseException, redactor: Redactor, *, duration_ms: float = 0.0
 ) -> CallEnd:
-    """Return the end of a call that gave no result: denied, not started, or cancelled."""
+    """Return the record of a call without a result: denied, not started, or cancelled."""
     from asyncio import CancelledError
 
     if isinstance(error, CallDeniedError):
@@ -59,7 +59,7 @@ def ending_of_error(
     )
 
 
-# The call that this code runs for; the calls that it makes are made by that one.
+# The call that this code runs for: the parent of the calls that it makes.
 _running: ContextVar[int | None] = ContextVar("skillpouch_running_call", default=None)
 
 SpanOfCall = AbstractContextManager[ToolSpan] | None
@@ -74,19 +74,19 @@ class Recorder:
         self._session = session or ""
 
     def recording(self, call: ToolCall, permit: Permit) -> "Recording | Unrecorded":
-        """Record what happens inside; leaving it means that the end is on record."""
+        """Return a context that records a call: after leaving it, the end is recorded."""
         if self._journal is None and not self._telemetry.enabled:
             return Unrecorded(call, permit)
         return Recording(self, call, permit)
 
     def refused(self, call: ToolCall, permit: Permit, error: BaseException) -> None:
-        """Record a call that was not allowed to start, or could not be."""
+        """Record a call that was denied, or could not be started."""
         number = self.start(call.tool, permit.redactor.value(call.said), permit)
         self.end_with_error(number, error, permit.redactor)
         _keep(call, error, permit)
 
     def span(self, call: ToolCall, number: int | None, arguments: object) -> SpanOfCall:
-        """Return what a call runs in for those who trace, None when nobody does."""
+        """Return the span that a call runs in, None when tracing is off."""
         if not self._telemetry.enabled:
             return None
         facts = SpanFacts(
@@ -114,7 +114,7 @@ class Recorder:
         )
 
     def end_with_result(self, number: int | None, result: ToolResult) -> None:
-        """Write down what a call gave."""
+        """Record the result of a call."""
         if self._journal is not None and number is not None:
             self._journal.ended(number, ending_of_result(result))
 
@@ -139,9 +139,9 @@ class Recorder:
 
 
 class Recording:
-    """One call while it is recorded: it leaves its `result` here."""
+    """One call while it is recorded; the executor sets `result`."""
 
-    # A class and no generator: it is entered and left in every call.
+    # A class instead of a generator, which would cost more in every call.
     __slots__ = (
         "_above",
         "_began",
@@ -222,7 +222,7 @@ class Recording:
 
 
 class Unrecorded:
-    """One call that nobody writes down or traces; a test may still record it."""
+    """One call without journal and tracing; a test's cassette may still record it."""
 
     __slots__ = ("_call", "_permit", "result")
 
@@ -244,6 +244,6 @@ class Unrecorded:
 
 
 def _keep(call: ToolCall, ended: object, permit: Permit) -> None:
-    """Tell the test that records calls, if there is one, what this call ended with."""
+    """Pass the end of this call to the cassette of a test, if there is one."""
     if interceptors and isinstance(ended, ToolResult | SkillpouchError):
         interceptors[-1].keep(call, ended, permit.redactor)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from skillpouch.results import Outcome
 
-# What became of a call. `not_started`: the tool could not be started. Of calls without an end:
-# `running` in a process that lives, `interrupted` when it died, `elsewhere` when that cannot be
-# known from here, because it is another machine's or another container's.
+# How a call ended. `not_started`: the tool could not be started. For calls without a recorded end:
+# `running` while its process lives, `interrupted` when that died, `elsewhere` when this cannot be
+# known, because the process is on another machine or in another container.
 EntryOutcome = Outcome | Literal["not_started", "running", "interrupted", "elsewhere"]
 
 
@@ -22,7 +22,7 @@ class Started:
 
     tool: str
     skill: str = ""
-    digest: str = ""  # of the skill's content
+    digest: str = ""  # digest of the skill's content
     session: str = ""
     arguments: Any = None
     decision: str = "allowed"
@@ -46,7 +46,7 @@ class CallEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One call as the journal has it.
+    """One call as it is in the journal.
 
     `arguments` is the JSON value, or the beginning of its text when `arguments_cut`;
     `arguments_sha256` is the hash of all of it. Of a long `content` the beginning is kept, of a
@@ -78,7 +78,7 @@ class Entry:
     stderr: str | None = None
 
 
-KEEP_CHARACTERS = 16_384  # of arguments and content
+KEEP_CHARACTERS = 16_384  # characters that are kept of arguments and content
 KEEP_STDERR_CHARACTERS = 8_192
 
 START_COLUMNS = (
@@ -97,19 +97,19 @@ _END = ", ".join(END_COLUMNS)
 _START_MARKS = ", ".join("?" * len(START_COLUMNS))
 _ALL_MARKS = ", ".join("?" * (len(START_COLUMNS) + len(END_COLUMNS)))
 _SETTERS = ", ".join(f"{column} = ?" for column in END_COLUMNS)
-# Only names of ours are put into the texts.
+# Only constants of this file are put into the SQL.
 INSERT_START = f"INSERT INTO calls ({_START}) VALUES ({_START_MARKS})"  # noqa: S608
 INSERT_ALL = f"INSERT INTO calls ({_START}, {_END}) VALUES ({_ALL_MARKS})"  # noqa: S608
-# The time too: in a file that was made anew the same number may be another call.
+# The start time is compared, too: in a new file the same number may be another call.
 UPDATE = f"UPDATE calls SET {_SETTERS} WHERE id = ? AND started_ns = ? AND ended_ns IS NULL"  # noqa: S608
 
-# Made once: `json.dumps` with a `default` makes an encoder per call. ASCII, so that no half of a
-# surrogate pair is left and the hash is that of the text.
+# Made once: `json.dumps` with a `default` makes a new encoder each time. ASCII, because a lone
+# surrogate could not be stored or hashed.
 _encode = json.JSONEncoder(default=repr).encode
 
 
 def start_row(facts: Started) -> Row:
-    """Return the values of START_COLUMNS without the first, which is the owner."""
+    """Return the values of START_COLUMNS except the first, the owner."""
     whole = _json_text(facts.arguments)
     return (
         time.time_ns(),
@@ -141,12 +141,12 @@ def end_row(facts: CallEnd) -> Row:
 
 @lru_cache(maxsize=64)
 def _protections_text(protections: tuple[tuple[str, str], ...]) -> str:
-    # The same for every call that is confined alike.
+    # Cached: it is the same for every call with the same confinement.
     return _encode(dict(protections))
 
 
 def storable(text: str) -> str:
-    """Return text that is sure to be UTF-8: half of a surrogate pair becomes a question mark."""
+    """Return text that can be stored as UTF-8: a lone surrogate becomes a question mark."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 

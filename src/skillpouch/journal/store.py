@@ -16,7 +16,7 @@ from skillpouch.journal.owners import ProcessIdentity
 from skillpouch.journal.records import END_COLUMNS, START_COLUMNS
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_LEVEL = 0xFF  # the low byte of a code is the kind, the rest says more
+_LEVEL = 0xFF  # the low byte of an SQLite code is the primary code
 _NEXT_STEP = {
     sqlite3.SQLITE_FULL: "make room on the disk; `skillpouch journal prune` makes it smaller",
     sqlite3.SQLITE_READONLY: another_place("XDG_STATE_HOME"),
@@ -26,11 +26,11 @@ _NEXT_STEP = {
 
 
 class JournalWarning(UserWarning):
-    """Calls go on, but are not on record; or a damaged journal was set aside."""
+    """Calls go on, but are not recorded; or a damaged journal was moved aside."""
 
 
 class JournalError(SkillpouchError):
-    """The journal cannot be used, and it was asked for."""
+    """The journal cannot be used, but is required."""
 
     code = "journal_unavailable"
 
@@ -58,7 +58,7 @@ class NoSuchCallError(SkillpouchError):
 
 
 def warn_of_journal(message: str) -> None:
-    """Say it the way Python says warnings: on standard error, unless told otherwise."""
+    """Issue a Python warning: shown on standard error, unless filtered."""
     warnings.warn(JournalWarning(message), stacklevel=2)
 
 
@@ -76,13 +76,13 @@ def explain(path: Path, error: Exception) -> JournalError:
 
 
 FILE_NAME = "journal.sqlite3"
-_APPLICATION = 0x736B706A  # "skpj": tells our file from somebody else's
+_APPLICATION = 0x736B706A  # "skpj": identifies our files
 _VERSION = 1
 _LATER = {"parent"}  # columns that the first journals did not have
 _BUSY_SECONDS = 1.0
 _ALONE_SECONDS = 2.0
 _WHO = "end the process that was stopped while it opened the journal"
-# Upkeep moves the write-ahead log into the file long before this. It is the last resort.
+# A last resort: upkeep moves the write-ahead log into the file long before this.
 _AUTOCHECKPOINT_PAGES = 8000
 _LOG_BYTES = 16 * 1024 * 1024
 
@@ -99,11 +99,11 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 """
 _OPENING = (
-    # First, or it has no effect on a new file: that can then shrink step by step.
+    # Lets the file shrink step by step. It must come first: later it has no effect on a new file.
     "PRAGMA auto_vacuum = INCREMENTAL",
     "PRAGMA journal_mode = WAL",
-    # Only what is committed counts, and a process that is killed loses nothing. A machine that
-    # loses power may lose the last moments, never the file: FULL would cost a disk flush per row.
+    # A killed process loses no committed row. A machine that loses power may lose the last rows,
+    # never the file: FULL would prevent that, but costs a disk flush per row.
     "PRAGMA synchronous = NORMAL",
     f"PRAGMA wal_autocheckpoint = {_AUTOCHECKPOINT_PAGES}",
     f"PRAGMA journal_size_limit = {_LOG_BYTES}",
@@ -111,9 +111,9 @@ _OPENING = (
 
 
 def open_store(directory: Path) -> sqlite3.Connection:
-    """Return a connection to the journal in a directory; both are made when they are not there.
+    """Return a connection to the journal in a directory; creates both if they are missing.
 
-    To fork while it is open would damage the file: see `Journal`.
+    A fork while it is open would damage the file: see `Journal`.
     """
     _make_private_directory(directory)
     with alone(directory):
@@ -121,7 +121,7 @@ def open_store(directory: Path) -> sqlite3.Connection:
 
 
 def open_while_alone(directory: Path) -> sqlite3.Connection:
-    """Do what `open_store` does, for somebody who has kept all others from opening it."""
+    """Do what `open_store` does, for a caller that is inside `alone`."""
     path = directory / FILE_NAME
     _make_private(path)
     connection = _connect(path)
@@ -137,7 +137,7 @@ def open_while_alone(directory: Path) -> sqlite3.Connection:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Keep other processes from opening or replacing the journal for the moment."""
+    """Keep other processes from opening or replacing the journal inside this block."""
     path = directory / "journal.lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
@@ -179,7 +179,7 @@ def open_existing(directory: Path) -> sqlite3.Connection | None:
 
 
 def add_owner(connection: sqlite3.Connection, owner: ProcessIdentity) -> int:
-    """Put a process on record and return its number."""
+    """Record a process and return its number."""
     query = "INSERT INTO owners (pid, began, boot, namespace, machine) VALUES (?, ?, ?, ?, ?)"
     number = connection.execute(query, owner).lastrowid
     assert number is not None
@@ -187,7 +187,8 @@ def add_owner(connection: sqlite3.Connection, owner: ProcessIdentity) -> int:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # The caller's lock keeps threads apart. Never created here: it would not be private.
+    # One connection for all threads: the caller's lock protects it. `mode=rw` never creates the
+    # file, which would not be private then.
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -207,8 +208,8 @@ def _make_private_directory(directory: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    # SQLite gives its other two files the mode of the first. A file that is there is not opened:
-    # when a process closes a file it loses all its locks on it, those of SQLite too.
+    # SQLite gives its other two files the mode of the first. An existing file is not opened here:
+    # when a process closes a file, it loses all its locks on it, SQLite's too, fcntl_locking(2).
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -234,21 +235,21 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    if _is_empty(connection):  # another process may have been here while this one waited
+    if _is_empty(connection):  # another process may have created them while this one waited
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
     connection.execute("COMMIT")
 
 
 def _add_columns(connection: sqlite3.Connection) -> None:
-    """Give a journal of ours the columns that came later; who does not know them is not harmed."""
+    """Add newer columns to our journal; older versions of Skillpouch ignore them."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
     if application != _APPLICATION or not found or found >= _LATER:
         return
     connection.execute("BEGIN IMMEDIATE")
     found = {row[1] for row in connection.execute("PRAGMA table_info(calls)")}
-    for column in sorted(_LATER - found):  # another process may have been here meanwhile
+    for column in sorted(_LATER - found):  # another process may have added some meanwhile
         connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
     connection.execute("COMMIT")
 
@@ -270,14 +271,14 @@ def _refuse_others(connection: sqlite3.Connection, path: Path) -> None:
 
 ASIDE = "journal-damaged-"
 _SUFFIXES = ("", "-wal", "-shm")
-_MOST_ROWS = 20_000  # carried over from either end: a call waits for this
+_MOST_ROWS = 20_000  # copied from either end: bounded, because a call waits for it
 
 
 def set_aside(directory: Path, inode: int | None = None) -> str:
-    """Move the damaged file out of the way, and return what to say of it.
+    """Move the damaged file aside, and return a message about it.
 
-    Nothing is done, and nothing to be said, when another process has done so already: when the
-    file is not the one with that inode any more.
+    Does nothing and returns "" when another process has done so already, which shows by another
+    inode.
     """
     path = directory / FILE_NAME
     with alone(directory):
@@ -303,7 +304,7 @@ def _free_name(directory: Path) -> Path:
 
 
 def _carry_over(aside: Path, directory: Path) -> tuple[int, bool]:
-    """Copy what can be read, forwards to the first bad place and backwards to the last."""
+    """Copy the readable rows: forwards to the first damaged one, then backwards to the last."""
     with closing(open_while_alone(directory)) as target:
         try:
             source = sqlite3.connect(aside, isolation_level=None)
@@ -322,7 +323,7 @@ def _carry_over(aside: Path, directory: Path) -> tuple[int, bool]:
 
 
 def _columns_of(source: sqlite3.Connection, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the columns that a journal of whatever age has; all when it cannot tell."""
+    """Return the wanted columns that a journal has, which may be older; all if that is unknown."""
     try:
         found = {row[1] for row in source.execute("PRAGMA table_info(calls)")}
     except sqlite3.Error:
@@ -337,7 +338,7 @@ def _copy(
     columns: tuple[str, ...],
     order: str = "ASC",
 ) -> bool:
-    """Tell whether all rows were copied."""
+    """Copy the rows of a table; tell whether all of them were copied."""
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     select = f"SELECT {names} FROM {table} ORDER BY id {order} LIMIT {_MOST_ROWS}"  # noqa: S608
     insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - ours

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from skillpouch.results import ToolResult
 
-# The names of OpenTelemetry's conventions for generative AI. They are still in development, so
-# they are written here and not imported.
+# The names of OpenTelemetry's conventions for generative AI. They are still in development, so they
+# are not imported.
 _OPERATION = "execute_tool"
 _MOST_CHARACTERS = 8192
 
@@ -34,7 +34,7 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFacts:
-    """What a span says from the start. `arguments` are a JSON value without secrets."""
+    """The attributes a span has from the start. `arguments` are a JSON value without secrets."""
 
     name: str
     description: str = ""
@@ -43,7 +43,7 @@ class SpanFacts:
 
 
 class ToolSpan:
-    """The span of one call, or nothing at all."""
+    """The span of one call; without tracing, a stand-in that does nothing."""
 
     __slots__ = ("_content", "_span")
 
@@ -52,7 +52,7 @@ class ToolSpan:
         self._content = content
 
     def end_with(self, result: "ToolResult") -> None:
-        """Say how the call ended. The result has no secrets any more."""
+        """Set how the call ended. The result is already redacted."""
         if self._span is None:
             return
         if self._content:
@@ -68,7 +68,7 @@ class ToolSpan:
             self._span.set_status(Status(StatusCode.ERROR, kind))
 
     def _raise(self, error: BaseException) -> None:
-        # Not its message: that may hold arguments, and nobody has taken the secrets out of it.
+        # Not its message: that may contain arguments, and is not redacted.
         code = error.code if isinstance(error, SkillpouchError) else type(error).__qualname__
         self._fail(code)
 
@@ -78,9 +78,9 @@ _NOTHING = ToolSpan()
 
 @contextmanager
 def tool_span(telemetry: Telemetry, facts: SpanFacts) -> Iterator[ToolSpan]:
-    """Run a call inside a span; tell the span about the result with `end_with`.
+    """Run a call inside a span; pass the result to the span with `end_with`.
 
-    An exception that leaves the block ends the span as an error and goes on.
+    An exception that leaves the block ends the span as an error, and is raised further.
     """
     if not telemetry.enabled:
         yield _NOTHING

@@ -6,7 +6,7 @@ from skillpouch.errors import SkillpouchError
 
 
 class SessionError(SkillpouchError):
-    """The root of what goes wrong with sessions."""
+    """The base class of the errors of sessions."""
 
     code = "session"
 
@@ -57,7 +57,7 @@ class SessionEndedError(SessionError):
 
 
 class SessionPolicyError(SessionError):
-    """A session has a policy of its own that this process was not told."""
+    """A session has its own policy, which was not passed to this process."""
 
     code = "session_policy"
 

@@ -1,4 +1,4 @@
-"""Makes what a session needs when it is first used, and shares what can be shared."""
+"""Makes the objects of a session at its first use, and shares those that can be shared."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ class _Sessions(Protocol):
 
 
 class SessionMaker:
-    """Knows what all sessions have in common, and the policies and secrets that they do not."""
+    """Holds what all sessions share, and the policies and secrets of each session."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class SessionMaker:
     def remember(
         self, session_id: str, policy: Policy | None, environment: Mapping[str, str] | None
     ) -> None:
-        """Keep what is never written down, until the session ends or the process does."""
+        """Keep what is never stored on disk, until the session or the process ends."""
         if policy is not None:
             self._policies[session_id] = policy
         if environment:
             self._environments[session_id] = dict(environment)
 
     def forget(self, session_id: str) -> None:
-        """Drop what is kept of a session that has ended."""
+        """Drop what is kept in memory for a session that has ended."""
         self._policies.pop(session_id, None)
         self._environments.pop(session_id, None)
 
@@ -123,7 +123,7 @@ class SessionMaker:
 
 
 class _Caller(Shared):
-    """Runs the tools of a session that are called by themselves."""
+    """Runs a tool of a session that is called directly (`await tool(…)`)."""
 
     def __init__(self, sessions: _Sessions, session_id: str) -> None:
         self._sessions = sessions

@@ -59,7 +59,7 @@ def new_workspace(root: Path | None, session_id: str) -> Path:
         hint = "set XDG_DATA_HOME, or say where: SessionManager(workspaces=…)"
         raise SessionFilesError(None, "there is no home directory", hint=hint)
     base = base if root else base / "workspaces"
-    # Never the name alone: what a killed process left must not be found by the next session.
+    # The random part keeps a new session from the files that a killed process left.
     path = base / f"{session_id}-{secrets.token_hex(6)}"
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def new_workspace(root: Path | None, session_id: str) -> Path:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder, whatever a tool left in it."""
+    """Remove a folder with everything that tools left in it."""
     try:
         remove_tree(path)
     except OSError as error:
@@ -87,13 +87,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 class SessionManager:
     """Sessions that survive a restart, each with a workspace, skills, environment and policy.
 
-    All of them see the tools of `skills`: a SkillManager, a registry or some tools. What one
-    session uses, defines or writes, no other sees. `policy` and `secrets` may differ by session:
-    both may be functions of its id. `workspaces` is where workspaces are made, `directory` where
-    sessions are remembered: the user's data and state directories unless told otherwise.
+    All of them see the tools of `skills`: a SkillManager, a registry or some tools. No session sees
+    what another session uses, defines or writes. `policy` and `secrets` may differ by session: both
+    may be functions of its id. `workspaces` is the folder for new workspaces, `directory` the
+    folder for the file of sessions; by default the user's data and state directories.
     `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls.
-    The other parameters are those of `Controls`, which says what each of them means; `controls`
-    gives all of them at once, except for the workspace: each session has its own.
+    The other parameters are those of `Controls`, where each is documented; `controls` passes all of
+    them at once, except for the workspace: each session has its own.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -156,24 +156,24 @@ class SessionManager:
         policy: "Policy | None" = None,
         environment: Mapping[str, str] | None = None,
     ) -> str:
-        """Begin a session and return its id, which is made up unless it is given.
+        """Begin a session and return its id, which is generated unless it is passed.
 
-        Without a `workspace` it gets a new, empty one, which goes when it is destroyed. A
-        `policy` of its own must be said again after a restart: until then its calls are refused.
-        `environment` holds its secrets by name; they are kept in memory only.
+        Without a `workspace` it gets a new, empty one, which is removed when the session is
+        destroyed. A `policy` of its own must be set again after a restart: until then its calls are
+        refused. `environment` holds its secrets by name; they are kept in memory only.
         """
         return await asyncio.to_thread(self._create, session_id, workspace, policy, environment)
 
     async def use_skill(self, session_id: str, skill_name: str, skill_content: str) -> list[str]:
         """Activate a skill, given as the text of its SKILL.md; return the names of its tools.
 
-        The same again changes nothing; another text takes the place of the earlier one.
+        The same text again changes nothing; another text replaces the earlier one.
         """
         name = normalize("NFC", skill_name)
         return await asyncio.to_thread(self._use, session_id, name, skill_content)
 
     async def remove_skill(self, session_id: str, skill_name: str) -> list[str]:
-        """Deactivate a skill; return the names of the tools that are gone with it."""
+        """Deactivate a skill; return the names of the tools that were removed with it."""
         return await asyncio.to_thread(self._remove, session_id, normalize("NFC", skill_name))
 
     async def list_active_skills(self, session_id: str) -> list[str]:
@@ -181,7 +181,7 @@ class SessionManager:
         return (await self._open(session_id)).skills.names()
 
     async def list_sessions(self) -> list[str]:
-        """Return every session there is, the oldest first."""
+        """Return all sessions, the oldest first."""
         return await asyncio.to_thread(self._store.names)
 
     async def set_policy(self, session_id: str, policy: "Policy") -> None:
@@ -189,11 +189,11 @@ class SessionManager:
         await asyncio.to_thread(self._set_policy, session_id, policy)
 
     async def workspace(self, session_id: str) -> Path:
-        """Return where the tools of a session work."""
+        """Return the workspace of a session."""
         return (await asyncio.to_thread(self._store.get, session_id)).workspace
 
     async def tools(self, session_id: str) -> list[Tool]:
-        """Return the tools of a session: those that all have, and its own."""
+        """Return the tools of a session: the shared ones and its own."""
         session = await self._open(session_id)
         return await asyncio.to_thread(list, session.added)
 
@@ -202,7 +202,7 @@ class SessionManager:
         return [definition_of(tool) for tool in await self.tools(session_id)]
 
     async def problems(self, session_id: str, skill_name: str | None = None) -> list[Problem]:
-        """Return what was noticed about the skills that a session uses, or about one of them."""
+        """Return the problems of the skills that a session uses, or of one of them."""
         session = await self._open(session_id)
         if skill_name is None:
             return session.problems()
@@ -234,7 +234,7 @@ class SessionManager:
         return await (await self._open(session_id)).run(start)
 
     def session(self, session_id: str) -> SessionTools:
-        """Return one session as `ScriptedTool.over` takes it."""
+        """Return one session in the form that `ScriptedTool.over` takes."""
         return SessionTools(self, session_id)
 
     def shared_skills(self) -> list[Skill]:
@@ -245,11 +245,11 @@ class SessionManager:
     async def destroy_session(self, session_id: str) -> None:
         """End a session: its calls, its processes, its files, its rows. The journal stays."""
         row = await asyncio.to_thread(self._store.get, session_id)
-        # To the end, also when whoever asked for it is cancelled.
+        # Shielded: it runs to the end, even when the caller is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._destroy(row)))
 
     async def close(self) -> None:
-        """End what runs, and let go of everything; the sessions themselves stay."""
+        """End running calls and close everything; the sessions stay on disk."""
         while self._live:
             await self._live.popitem()[1].end()
         self._store.close()
@@ -293,14 +293,14 @@ class SessionManager:
         return name
 
     def _sweep(self) -> None:
-        """Finish what a killed process began to destroy."""
+        """Finish destroying the sessions that a killed process began to destroy."""
         if not self._swept:
             self._swept = True
             for name, workspace in self._store.ending().items():
                 try:
                     self._clear(name, workspace)
                 except (SessionError, OSError) as error:
-                    # One session's leftovers are no reason to refuse another's beginning.
+                    # Files of an old session that cannot be removed must not prevent a new session.
                     _log.warning("session %s is not removed yet: %s", name, error)
 
     def _use(self, session_id: str, name: str, text: str) -> list[str]:
@@ -315,7 +315,7 @@ class SessionManager:
             try:
                 version = self._store.put_skill(session_id, name, text)
             except BaseException:
-                session.version = 0  # what is on disk holds: it is read again
+                session.version = 0  # forces a new read: the state on disk is the valid one
                 raise
             session.version = version if version == session.version + 1 else 0
             return names
@@ -337,7 +337,7 @@ class SessionManager:
             session.forget_executor()
 
     async def _open(self, session_id: str) -> Session:
-        """Return a session; the usual case, that nothing has changed, blocks for microseconds."""
+        """Return a session; blocks for microseconds only, in the usual case of no change."""
         row = self._row(session_id)
         live = self._live.get(session_id)
         if live is not None and live.version == row.version and _is_same(live.row, row):
@@ -345,14 +345,14 @@ class SessionManager:
         return await asyncio.to_thread(self.opened, session_id)
 
     def opened(self, session_id: str) -> Session:
-        """Return what this process knows of a session; made when it is first asked for."""
+        """Return the `Session` object of a session, made at its first use."""
         row = self._row(session_id)
         with self._opening:
             live = self._live.get(session_id)
             if live is None or not _is_same(live.row, row):
                 live = self._live[session_id] = self._maker.make(row)
         if live.version != row.version:
-            # A new one always: a session that is being destroyed is found out here.
+            # Always true for a new object: `catch_up` raises when the session is being destroyed.
             live.catch_up(self._row, self._store)
         return live
 
@@ -367,5 +367,5 @@ class SessionManager:
 
 
 def _is_same(one: Row, other: Row) -> bool:
-    """Tell whether two rows are of one session, not of two that had the same name."""
+    """Tell whether two rows are of the same session, not of two with the same name."""
     return (one.created_ns, one.workspace) == (other.created_ns, other.workspace)

@@ -26,7 +26,7 @@ Running = dict["asyncio.Task[Any]", "Future[None]"]
 
 
 class SessionTools:
-    """One session as a ScriptedTool is given it: its tools, and what every call goes through."""
+    """One session in the form that a ScriptedTool takes: its tools and its executor."""
 
     def __init__(self, sessions: "_Sessions", session_id: str) -> None:
         self._sessions = sessions
@@ -45,7 +45,7 @@ class SessionTools:
 
 
 class SessionExecutor:
-    """Calls tools in a session; each call has the policy of that moment, and ends with it."""
+    """Calls tools in a session, under its current policy; calls end with the session."""
 
     def __init__(
         self, sessions: "_Sessions", session_id: str, tools: ToolSource | None = None
@@ -71,7 +71,7 @@ class SessionExecutor:
         return result
 
     def beside(self, tools: ToolSource) -> "SessionExecutor":
-        """Return what calls other tools in the same session."""
+        """Return an executor for other tools in the same session."""
         return SessionExecutor(self._sessions, self._id, tools)
 
 
@@ -84,13 +84,13 @@ class _Sessions(Protocol):
 
 
 class Session:
-    """What this process knows of a session; made when it is first used, never shared."""
+    """One session in this process; made at its first use, never shared."""
 
     def __init__(
         self, row: Row, added: ToolOverlay, make: MakeExecutor, memory: WorkspaceSession
     ) -> None:
         self.row = row
-        self.version = 0  # of what is on disk, as far as it was read
+        self.version = 0  # the version on disk that was last read
         self.added = added
         self.skills = ActiveSkills(added, forget_skill)
         self.changing = threading.RLock()
@@ -104,11 +104,11 @@ class Session:
         self._at_end: list[Callable[[], None]] = [self.skills.close]
 
     def at_end(self, close: Callable[[], None]) -> None:
-        """Have something done when the session ends, after its last call."""
+        """Call `close` when the session ends, after its last call."""
         self._at_end.append(close)
 
     def forget_executor(self) -> None:
-        """Make another executor for the next call, because the policy is another."""
+        """Make a new executor for the next call, because the policy has changed."""
         self._executor = None
 
     async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]) -> Any:
@@ -134,8 +134,8 @@ class Session:
             over.set_result(None)
 
     def catch_up(self, row: Callable[[str], Row], store: SessionStore) -> None:
-        """Use the skills that are on disk, and no others; raise when the session is gone."""
-        # Read while nobody changes anything: otherwise a newer skill would give way to an older.
+        """Activate exactly the skills that are on disk; raise when the session is gone."""
+        # Read under the lock: otherwise a newer skill could be replaced by an older one.
         with self.changing:
             version = row(self.row.id).version
             if version == self.version:
@@ -147,19 +147,20 @@ class Session:
             self.version = version
 
     def problems(self) -> list[Problem]:
-        """Return what was noticed about its skills."""
+        """Return the problems of its skills."""
         return [*self.skills.problems(), *self._lost]
 
     def _use(self, name: str, text: str) -> tuple[Problem, ...]:
         try:
             self.skills.use(name, text)
         except SkillTextError as error:
-            # It could be used when it came; a session must not be lost with one of its skills.
+            # It was usable when it was added; one unusable skill must not make the session
+            # unusable.
             return error.problems or (_unusable(name, error),)
         return ()
 
     async def end(self) -> None:
-        """End every call and every process; let go of every folder but the workspace."""
+        """End every call and every process; release every folder but the workspace."""
         await self._end_calls()
         await self._memory.jobs.end_all()
         self.let_go()
@@ -168,7 +169,7 @@ class Session:
             forget_workspace(self.row.workspace)
 
     def let_go(self) -> None:
-        """Let go of every folder that is kept for it."""
+        """Release every folder that is kept for the session."""
         for close in self._at_end:
             close()
 
@@ -177,7 +178,7 @@ class Session:
             self._ended = True
             running = dict(self._running)
         for task in running:
-            # From its own loop: a session may be used by several threads.
+            # Cancelled from the task's own loop: several threads may use a session.
             task.get_loop().call_soon_threadsafe(task.cancel)
         for over in running.values():
             await asyncio.wrap_future(over)

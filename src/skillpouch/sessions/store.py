@@ -17,9 +17,9 @@ from skillpouch.journal.owners import watch
 from skillpouch.sessions.errors import SessionExistsError, SessionStoreError, UnknownSessionError
 
 FILE_NAME = "sessions.sqlite3"
-_APPLICATION = 0x736B7073  # "skps": tells our file from somebody else's
+_APPLICATION = 0x736B7073  # "skps": identifies our files
 _VERSION = 1
-_BUSY_SECONDS = 10.0  # many sessions change at once, and none of them should fail for that
+_BUSY_SECONDS = 10.0  # long enough for many sessions that change at once
 _SCHEMA = f"""
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, created_ns INTEGER, workspace TEXT, owned INTEGER, own_policy INTEGER,
@@ -36,7 +36,7 @@ PRAGMA user_version = {_VERSION};
 
 
 def open_database(directory: Path) -> sqlite3.Connection:
-    """Return a connection to the sessions in a directory; both are made if need be."""
+    """Return a connection to the sessions in a directory; creates both if they are missing."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / FILE_NAME
     _make_private(path)
@@ -94,7 +94,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A session as it is on disk. `version` changes with it; `owned`: its workspace is ours."""
+    """A session as it is on disk. Each change raises `version`; `owned`: we made its workspace."""
 
     id: str
     workspace: Path
@@ -126,7 +126,7 @@ class SessionStore:
                 raise SessionExistsError(session_id) from None
 
     def get(self, session_id: str) -> Row:
-        """Return a session; raise UnknownSessionError when it is not there, or about to go."""
+        """Return a session; raise UnknownSessionError when it is unknown or being destroyed."""
         found = self._read(lambda c: c.execute(_READ, (session_id,)).fetchone())
         if found is None:
             raise UnknownSessionError(session_id)
@@ -154,7 +154,7 @@ class SessionStore:
         return dict(self._read(lambda c: c.execute(query, (session_id,)).fetchall()))
 
     def put_skill(self, session_id: str, name: str, text: str) -> int:
-        """Keep what a session uses; return its new version."""
+        """Store a skill of a session; return the session's new version."""
         key = sha256(text.encode()).hexdigest()
         with self._change() as connection:
             version = _next_version(connection, session_id)
@@ -169,7 +169,7 @@ class SessionStore:
         return version
 
     def drop_skill(self, session_id: str, name: str) -> int:
-        """Forget a skill of a session; return its new version."""
+        """Remove a skill of a session; return the session's new version."""
         with self._change() as connection:
             version = _next_version(connection, session_id)
             before = _texts_of(connection, session_id, name)
@@ -180,19 +180,19 @@ class SessionStore:
         return version
 
     def mark_policy(self, session_id: str) -> int:
-        """Remember that a session has a policy of its own; return its new version."""
+        """Record that a session has its own policy; return the session's new version."""
         with self._change() as connection:
             version = _next_version(connection, session_id)
             connection.execute("UPDATE sessions SET own_policy = 1 WHERE id = ?", (session_id,))
         return version
 
     def begin_end(self, session_id: str) -> None:
-        """Let nobody find a session any more; what is left of it is removed before its row."""
+        """Hide a session from all lookups; its files are removed next, and its row last."""
         with self._change() as connection:
             connection.execute("UPDATE sessions SET ending = 1 WHERE id = ?", (session_id,))
 
     def ending(self) -> dict[str, Path | None]:
-        """Return sessions whose end was begun, with the workspaces that go with them."""
+        """Return sessions that are being destroyed, with the workspaces to remove."""
         query = "SELECT id, workspace, owned FROM sessions WHERE ending"
         rows = self._read(lambda c: c.execute(query).fetchall())
         return {name: Path(workspace) if owned else None for name, workspace, owned in rows}
@@ -206,12 +206,12 @@ class SessionStore:
             _drop_unused(connection, before)
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             self._disconnect()
 
     def before_fork(self) -> None:
-        """Close the file: a connection that two processes have in common damages it."""
+        """Close the file: a connection that two processes share damages it."""
         self._lock.acquire()
         self._disconnect()
 
@@ -276,7 +276,7 @@ def _next_version(connection: sqlite3.Connection, session_id: str) -> int:
 
 
 def _texts_of(connection: sqlite3.Connection, session_id: str, name: str) -> list[str]:
-    """Return the texts of one skill of a session, or with "%" of all."""
+    """Return the hash of the text of one skill of a session; "%" stands for all its skills."""
     query = "SELECT hash FROM skills WHERE session = ? AND ? IN (name, '%')"
     return [key for (key,) in connection.execute(query, (session_id, name))]
 

@@ -19,14 +19,14 @@ from skillpouch.errors import CallDeniedError, PortableError, SkillpouchError
 from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
 from skillpouch.secrets.redaction import Redactor
 
-# Of one machine and one moment only: nothing that an agent acts on.
+# Facts of one machine and one run, which do not matter to an agent.
 _LEFT_OUT = {"saved", "warm", "cold_because", "timings"}
 _DEFAULTS = ToolResult(tool="", outcome="ok")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """One call. `key` tells it from all others; `gave` is a result or an error, as JSON."""
+    """One call. `key` identifies it; `gave` is a result or an error, as JSON."""
 
     key: str
     tool: str
@@ -42,7 +42,7 @@ def key_of(call: ToolCall) -> str:
 
 
 def record_of(call: ToolCall, ended: ToolResult | SkillpouchError) -> RecordedCall:
-    """Return what is written down of a call; neither side of it may hold a secret."""
+    """Return the record of a call; neither arguments nor result may contain a secret."""
     gave = _error(ended) if isinstance(ended, SkillpouchError) else {"result": _result(ended)}
     return RecordedCall(key=key_of(call), tool=call.tool.id, arguments=call.said, gave=gave)
 
@@ -107,7 +107,7 @@ def _restored_error(
         if denied
         else SkillpouchError(message, hint=hint)
     )
-    error.__dict__["code"] = code  # what programs go by; other facts were not written down
+    error.__dict__["code"] = code  # programs check the code; other facts are not recorded
     return error
 
 
@@ -116,7 +116,7 @@ _LONGEST = 200
 
 
 class CassetteError(PortableError, AssertionError):
-    """Not a SkillpouchError: an agent is told of those and goes on, and its test would pass."""
+    """Not a SkillpouchError: an agent would handle that and go on, and its test would pass."""
 
     code: ClassVar[str] = "cassette"
 
@@ -126,9 +126,9 @@ class CassetteError(PortableError, AssertionError):
 
 
 class CassetteMissError(CassetteError):
-    """A call that was not recorded; `recorded` are arguments of the same tool that were.
+    """A call was not recorded; `recorded` are the recorded arguments of the same tool.
 
-    `times` is how often this very call was recorded: each answer is given once.
+    `times` is how often this call was recorded: each recorded answer is used once.
     """
 
     code = "cassette_miss"
@@ -152,7 +152,7 @@ class CassetteMissError(CassetteError):
 
 
 class CassetteSecretError(CassetteError):
-    """A call that cannot be recorded without giving a secret away."""
+    """A call cannot be recorded without writing a secret into the file."""
 
     code = "cassette_secret"
 
@@ -165,7 +165,7 @@ class CassetteSecretError(CassetteError):
 
 
 class CassetteFileError(CassetteError):
-    """A file that is not a cassette, or of a version that is not known here."""
+    """A file is not a cassette, or has an unknown version."""
 
     code = "cassette_file"
 
@@ -203,14 +203,14 @@ def _call(path: Path, value: Any) -> RecordedCall:
         call = RecordedCall(
             key=value["key"], tool=value["tool"], arguments=value["arguments"], gave=gave
         )
-        given(call)  # what cannot be replayed is said now, not in the middle of a test
+        given(call)  # errors of the file are raised now, not in the middle of a test
     except (KeyError, TypeError, ValueError):
         raise CassetteFileError(path, f"not a recorded call: {value!r:.80}") from None
     return call
 
 
 def write_cassette(path: Path, calls: Sequence[RecordedCall]) -> None:
-    """Put a cassette in its place; whoever reads meanwhile sees the old one or the new one."""
+    """Replace a cassette atomically: a reader sees the old one or the new one."""
     listed = [
         {"tool": call.tool, "arguments": call.arguments, "key": call.key, **call.gave}
         for call in calls
@@ -221,7 +221,8 @@ def write_cassette(path: Path, calls: Sequence[RecordedCall]) -> None:
     try:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
             file.write(json.dumps(value, indent=2) + "\n")
-        Path(beside).chmod(0o644)  # part of a project, not a temporary file
+        # Readable as a file of a project, not private as a temporary file.
+        Path(beside).chmod(0o644)
         os.replace(beside, path)  # noqa: PTH105 - both are names
     except BaseException:
         Path(beside).unlink(missing_ok=True)
@@ -235,11 +236,11 @@ Mode = Literal["auto", "record", "replay"]
 def cassette(path: str | PathLike[str], *, mode: Mode = "auto") -> Iterator["Cassette"]:
     """Answer every call of this process inside the block from a file, or record it there.
 
-    `auto` replays a file that exists and records one that does not; `record` makes it anew;
-    `replay` never runs a tool. Replayed calls are checked like any other, but nothing runs: no
-    file is written, nobody is asked, no secret is needed. A call that is not on record fails the
-    test, at once and, should somebody catch that, at the end of the block. A block that fails
-    records nothing.
+    `auto` replays a file that exists and records one that does not; `record` records a new file;
+    `replay` never runs a tool. Replayed calls are checked like any other, but nothing runs: no file
+    is written, nobody is asked, no secret is needed. A call that was not recorded fails the test:
+    at once, and again at the end of the block if the error was caught. A block that fails records
+    nothing.
     """
     if mode not in get_args(Mode):
         raise ValueError(f"mode is {mode!r}: there are {', '.join(get_args(Mode))}")
@@ -252,7 +253,7 @@ def cassette(path: str | PathLike[str], *, mode: Mode = "auto") -> Iterator["Cas
 
 
 class Cassette:
-    """The calls of one block; `calls` are those on record, `unused` those nobody asked for."""
+    """The calls of one block; `calls` are the recorded ones, `unused` those not replayed."""
 
     def __init__(self, path: Path, recorded: list[RecordedCall] | None) -> None:
         self.path = path
@@ -261,7 +262,7 @@ class Cassette:
         self._left = list(self.calls)
         self._trouble: CassetteError | None = None
         self._forgotten = False
-        # An agent makes its calls side by side, from whichever threads it has.
+        # An agent may make calls at the same time from several threads.
         self._lock = threading.Lock()
 
     @property
@@ -269,7 +270,7 @@ class Cassette:
         return list(self._left) if self.replays else []
 
     def answer(self, call: ToolCall) -> ToolResult | None:
-        """Return what is on record of a call; None while recording."""
+        """Return the recorded result of a call; None while recording."""
         if not self.replays:
             return None
         result = given(self._take(call))
@@ -281,7 +282,7 @@ class Cassette:
         return result
 
     def keep(self, call: ToolCall, ended: ToolResult | SkillpouchError, redactor: Redactor) -> None:
-        """Record what a call ended with."""
+        """Record the result or the error of a call."""
         if self.replays:
             return
         where = _secret_in(call, ended, redactor)
@@ -291,11 +292,11 @@ class Cassette:
             self.calls.append(record_of(call, ended))
 
     def forget(self) -> None:
-        """Write nothing and complain of nothing: the test failed before it was done."""
+        """Write and raise nothing at the end: the test has failed already."""
         self._forgotten = True
 
     def finish(self) -> None:
-        """Write what was recorded; raise what went wrong and was caught by somebody else."""
+        """Write what was recorded; raise an error of the cassette that was caught on the way."""
         if self._forgotten:
             return
         if self._trouble is not None:
@@ -324,7 +325,7 @@ class Cassette:
 
 
 def _secret_in(call: ToolCall, ended: ToolResult | SkillpouchError, redactor: Redactor) -> str:
-    """Return where something is that a file must not hold; what is said is redacted already."""
+    """Return where a call contains a secret; results are redacted already."""
     if redactor.value(call.said) != call.said:
         return "arguments"
     if isinstance(ended, SkillpouchError):

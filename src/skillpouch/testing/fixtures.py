@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember that a test failed: what it recorded until then is no record of it."""
+    """Forget the recorded calls of a failed test: the recording is incomplete."""
     report = yield
     if report.when == "call" and report.failed:
         item.stash[_FAILED] = True
@@ -37,7 +37,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def run_skill_tool(tmp_path: Path) -> Callable[..., ToolResult]:
-    """Give `run_tool` with the test's own folder as the workspace."""
+    """Return `run_tool` with the test's own folder as the workspace."""
     return partial(run_tool, workspace=tmp_path)
 
 

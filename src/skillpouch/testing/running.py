@@ -24,12 +24,12 @@ def run_tool(  # noqa: PLR0913 - each is said by name
     policy: Policy | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> ToolResult:
-    """Run a tool of the skill, or of the skills, in a folder, and return what it gave.
+    """Run a tool of the skill or skills in a folder, and return its result.
 
-    The tool works in `workspace`, or in a fresh folder that is gone afterwards; `files` are put
-    there first. Neither the policy nor the journal nor the secrets of whoever runs the test play a
-    part: `policy` is Skillpouch's own unless you give one, and `secrets` are all that there are. A
-    skill gets them when the policy says so: `Policy.trusting()` gives it what it declares.
+    The tool works in `workspace`, or in a temporary folder; `files` are put there first. The
+    policy, the journal and the secrets of the user who runs the test are not used: `policy` is
+    Skillpouch's default unless you pass one, and only the passed `secrets` exist. A skill gets them
+    if the policy grants them: `Policy.trusting()` grants everything that a skill declares.
     """
     known = dict(secrets or {})
     with ExitStack() as stack:

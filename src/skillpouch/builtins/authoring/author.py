@@ -1,4 +1,4 @@
-"""Author: makes, saves and removes the tools that one agent defines, and nobody else's."""
+"""Author: makes, saves and removes the tools that one agent defines, and no other tools."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from skillpouch.runtime.removal import remove_tree
 from skillpouch.tools import Tool
 from skillpouch.untrusted_files import CannotReadError, make_folder, make_folder_in, write_new
 
-_OURS = ".skillpouch"  # no skill is ever looked for in it
+_OURS = ".skillpouch"  # no skill is searched for in this folder
 
 
 class SavedSkills:
@@ -30,16 +30,16 @@ class SavedSkills:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        # What the root is now: a tool might put a link in its place to be written through.
+        # The real folder, resolved now: later a tool might replace the root by a link.
         self._real = os.path.realpath(root)
 
     def make_root(self) -> None:
-        """Make the folder before any tool runs: what is not there yet cannot be kept from them."""
-        with suppress(OSError):  # whoever saves a skill is told
+        """Make the folder before any tool runs: a missing folder cannot be made read-only."""
+        with suppress(OSError):  # `save` reports the error
             os.close(make_folder(self._real))
 
     def save(self, name: str, files: Files) -> Path:
-        """Write a skill into its folder and return that; raise when there is something already."""
+        """Write a skill into a new folder and return the folder; raise when it already exists."""
         home = self.root / name
         try:
             with self._opened("drafts") as (root, drafts):
@@ -53,7 +53,7 @@ class SavedSkills:
         return home
 
     def set_aside(self, home: Path) -> Path:
-        """Move a skill out of sight, where a person finds it; return where it is now."""
+        """Move a skill to a folder where people can find it; return its new folder."""
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         aside = f"{home.name}-{stamp}-{secrets.token_hex(3)}"
         try:
@@ -65,7 +65,7 @@ class SavedSkills:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[int, int]]:
-        """Hold the root open, and a folder of ours in it: a rename or a link moves neither."""
+        """Open the root and a folder of ours in it: a later rename or link changes neither."""
         opened: list[int] = []
         try:
             opened.append(make_folder(self._real))
@@ -87,7 +87,7 @@ class SavedSkills:
             yield from (home for home in sorted(self.root.iterdir()) if self.has(home))
 
     def has(self, home: Path) -> bool:
-        """Tell whether a skill was saved here by an agent: somebody's own is not to be touched."""
+        """Tell whether an agent saved this skill: skills written by people are not touched."""
         if os.path.realpath(home.parent) != self._real or home.is_symlink():
             return False
         try:
@@ -99,14 +99,14 @@ class SavedSkills:
 
 
 def _save(name: str, files: Files, root: int, drafts: int) -> None:
-    """Write a draft, then put it in its place: all of it at once, and over nothing."""
+    """Write a draft, then rename it: atomic, and nothing is overwritten."""
     draft = f"{name}-{secrets.token_hex(6)}"
     folder = make_folder_in(drafts, draft)
     try:
         for path, text in files.items():
             write_new(folder, path, text.encode())
-        # Only who makes the folder may fill it; a rename onto an empty one is atomic, and onto
-        # anything else it fails (rename(2): ENOTEMPTY, ENOTDIR).
+        # mkdir(2) fails if the name is taken. The rename onto the new, empty folder is atomic; onto
+        # anything else it would fail, rename(2): ENOTEMPTY, ENOTDIR.
         os.mkdir(name, dir_fd=root)
         os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=root)
     finally:
@@ -121,17 +121,17 @@ def _unwritable(home: Path, error: OSError) -> ToolFaultError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defined:
-    """A tool that was made; `home` is where its skill was saved, if it was."""
+    """A new tool; `home` is the folder of its skill, if that was saved."""
 
     tool: Tool
     home: Path | None = None
 
 
 class Author(Shared):
-    """What one agent has defined. `root` is where it saves skills that are to stay.
+    """The tools that one agent has defined. `root` is the folder for persistent skills.
 
-    `is_skill` tells whether somebody has a skill of a name, with tools or without; `changed` is
-    called when a skill was saved or moved aside.
+    `is_skill` tells whether a skill of a name exists, with tools or without; `changed` is called
+    after a skill was saved or removed.
     """
 
     def __init__(
@@ -146,22 +146,23 @@ class Author(Shared):
         self._added = added
         self._temporary = ActiveSkills(added, forget)
         self._saved = SavedSkills(root)
-        self._homes: dict[str, Path] = {}  # of skills that were saved and are added
+        # Skill → its folder, for saved skills whose tools are added.
+        self._homes: dict[str, Path] = {}
         self._is_skill = is_skill
         self._changed = changed
         self._lock = threading.Lock()
 
     def load(self) -> None:
-        """Add the tools that were saved earlier, for those who do not find them otherwise."""
+        """Add the tools that were saved earlier, where no discovery finds them."""
         for home in self._saved:
             self._add(home)
 
     def make_root(self) -> None:
-        """Make the folder that skills are saved in, so that tools find it read-only."""
+        """Make the folder that skills are saved in, so that it can be read-only for tools."""
         self._saved.make_root()
 
     def define(self, request: ToolRequest) -> Defined:
-        """Make a tool that can be called at once; raise ToolFaultError when that cannot be."""
+        """Make a tool that can be called at once; raise ToolFaultError when that fails."""
         files = skill_files(request)
         with self._lock:
             self._require_free(request)
@@ -176,7 +177,7 @@ class Author(Shared):
             return Defined(tool=self._added.get(f"{request.skill}.{request.name}"), home=home)
 
     def remove(self, name: str) -> Path | None:
-        """Take a tool away that was defined; return where its skill is now, if it was saved."""
+        """Remove a defined tool; return the new folder of its skill, if it was saved."""
         with self._lock:
             tool = self._find(name)
             if tool.skill in self._temporary.names():
@@ -192,7 +193,7 @@ class Author(Shared):
             return aside
 
     def close(self) -> None:
-        """Take away what was not saved."""
+        """Remove the tools that were not saved."""
         self._temporary.close()
 
     def _add(self, home: Path) -> None:
@@ -212,7 +213,7 @@ class Author(Shared):
             raise ToolFaultError("invalid_argument", str(error), hint=error.advice) from None
 
     def _require_free(self, request: ToolRequest) -> None:
-        """Refuse a name that means something, unless it means an earlier try of the same tool."""
+        """Refuse a name that is taken, unless by an earlier version of the same tool."""
         own = request.skill in self._temporary.names()
         if request.name in BUILT_IN_NAMES:
             raise _taken(f"{request.name} is one of Skillpouch's own tools")

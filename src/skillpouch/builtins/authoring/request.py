@@ -20,7 +20,7 @@ from skillpouch.text import clean
 
 _IMPORT = re.compile(r"\s*import\b[^'\"`;]*?['\"][^'\"\n]+['\"][ \t]*;?[ \t]*(?:\n|\Z)")
 _BRACKETS = frozenset(("(", ")", "[", "]", "{", "}", "${"))
-# Words that no Python has: enough to tell which of the two a body is.
+# Words and operators that Python does not have: enough to recognise JavaScript.
 _ONLY_HERE = re.compile(
     r"(?<![\w.$])(?:const|let|var|function|new|typeof)\s+[\w{\[(]|=>|===|!==|\|\||&&"
 )
@@ -41,13 +41,13 @@ def javascript_module(code: str, description: str) -> str:
     tokens = read_tokens(text)
     _require_balance(tokens, text)
     module = text if default_export(tokens) is not None else _wrapped(text)
-    # A line end in JavaScript is not only what it is elsewhere.
+    # These two characters also end a line in JavaScript, and so the comment.
     said = " ".join(re.split(r"[\u2028\u2029]", description))
     return f"// {said}\n\n{module}\n"
 
 
 def _wrapped(text: str) -> str:
-    """Put the body into a function; imports can only stand outside of it."""
+    """Put the body into a function; imports must stay outside of it."""
     end = 0
     while found := _IMPORT.match(text, end):
         end = found.end()
@@ -57,7 +57,7 @@ def _wrapped(text: str) -> str:
 
 
 def _require_balance(code: Code, text: str) -> None:
-    """Refuse a body that would close the function it is put into, or never end it."""
+    """Refuse a body that would close the function around it, or leave it open."""
     for position, token in enumerate(code.tokens):
         if (
             token.kind == "punctuation"
@@ -78,7 +78,7 @@ _NOT_HERE = ("$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf")
 
 
 def read_definitions(given: Any) -> Parameters:
-    """Return each parameter with a type and a description; raise ToolFaultError when it has none.
+    """Return each parameter with a type and a description; raise ToolFaultError without a type.
 
     A map of names, a list and a JSON Schema for an object are all understood.
     """
@@ -91,7 +91,7 @@ def read_definitions(given: Any) -> Parameters:
             name: _definition(name, what, optional=name not in required)
             for name, what in schema.get("properties", {}).items()
         }
-        read_parameters({"parameters": found})  # what was changed must still be a schema
+        read_parameters({"parameters": found})  # the result must still be a valid schema
     except DeclarationError as error:
         raise _fault(error.message.removeprefix("parameters: ")) from None
     return found
@@ -113,7 +113,7 @@ def _definition(name: str, what: Any, *, optional: bool) -> dict[str, Any]:
 
 
 def _kind(name: str, what: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the type, one of those that tools.json has, and what else that takes."""
+    """Return the type, one of those of tools.json, and further keywords that it needs."""
     kind = what.get("type")
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]
@@ -153,9 +153,9 @@ def python_module(code: str, description: str) -> str:
     The code is the body of that function, or a module that defines it. Nothing else in it
     changes: not a character of a string, not a line that could end up outside the function.
     """
-    # As Python reads a file: other line ends would count differently here and there.
+    # The line ends that Python's parser counts; others would give different line numbers.
     text = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
-    # Not before the third line: in the first two a word could be taken for the encoding.
+    # The description starts in the third line: in the first two, Python looks for an encoding.
     source = f"# Made by define_tool.\n#\n# {description}\n\n\n{_module(text)}\n"
     _compiled(source)
     return source
@@ -199,7 +199,7 @@ def _indented(text: str) -> Iterator[str]:
 
 
 def _lines_inside_strings(text: str) -> set[int]:
-    """Return the lines that begin inside a string: what is put before them becomes part of it."""
+    """Return the lines that begin inside a string: indenting them would change the string."""
     found: set[int] = set()
     opened: list[int] = []
     for token in tokenize.generate_tokens(io.StringIO(f"{text}\n").readline):
@@ -228,7 +228,7 @@ def _shape(body: list[ast.stmt]) -> list[str]:
 def _parsed(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            # An escape that Python frowns upon is its author's business.
+            # Warnings, such as those for invalid escapes, are not reported to the agent.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
@@ -238,7 +238,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _compiled(source: str) -> None:
-    """Refuse what parses and is still no program: `break` outside a loop, `return` in a class."""
+    """Refuse code that parses but does not compile: `break` outside a loop, `return` in a class."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -341,7 +341,7 @@ def _source(code: str, language: str | None, description: str) -> tuple[Language
         ) from None
 
 
-MARK = ("defined-by", "define_tool")  # in `metadata`: tells these skills from people's own
+MARK = ("defined-by", "define_tool")  # in `metadata`: marks skills that an agent wrote
 _EXTENSIONS = {"python": ".py", "javascript": ".js"}
 
 _SKILL_MD = """---
@@ -360,7 +360,7 @@ Its declaration is in `tools.json`, its code in `{script}`.
 
 
 def skill_files(request: ToolRequest) -> dict[str, str]:
-    """Return what a skill with this one tool consists of, by path."""
+    """Return the files of a skill with this one tool, by path."""
     script = f"scripts/{request.name}{_EXTENSIONS[request.language]}"
     entry = {
         "name": request.name,
@@ -386,5 +386,5 @@ def skill_files(request: ToolRequest) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return text as a YAML scalar; three hyphens in it must not look like the end of the head."""
+    """Return text as a YAML scalar in which `---` cannot look like the end of the frontmatter."""
     return json.dumps(text, ensure_ascii=False).replace("---", "\\x2d\\x2d\\x2d")

@@ -69,14 +69,14 @@ _Run = Callable[[Author, ToolCall], ToolAnswer]
 
 
 def authoring_tools(author: Author) -> list[Tool]:
-    """Return the two tools with which an agent makes its own."""
+    """Return `define_tool` and `remove_tool`."""
     return [_bound(_DEFINE, author, _define), _bound(_REMOVE, author, _remove)]
 
 
 def tools_that_save_in(
     root: Path, added: ToolOverlay, skills: Callable[[], list[str]], changed: Callable[[], None]
 ) -> list[Tool]:
-    """Return the two for an agent whose skills are found in folders, `root` being one of them."""
+    """Return the two tools for an agent whose skills are in folders, one of which is `root`."""
     author = Author(
         added, root, forget=forget_skill, is_skill=lambda name: name in skills(), changed=changed
     )

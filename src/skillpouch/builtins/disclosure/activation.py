@@ -25,8 +25,8 @@ _MOST_VISITED = 2_000
 def activate(skill: Skill, arguments: str = "", *, home: str = "") -> str:
     """Return the skill's instructions, its folder and its files; nothing in it is run.
 
-    `home` is what whoever is elsewhere is told of the folder, instead of where it is. One pass:
-    what an argument says is never expanded again.
+    `home` replaces the path of the folder in the text, for an agent that cannot reach that path.
+    Placeholders inside arguments are not expanded.
     """
     text, placed = _substitute(skill, arguments, home)
     parts = [f"Base directory for this skill: {home or skill.home}", text.strip()]
@@ -56,7 +56,7 @@ def _substitute(skill: Skill, arguments: str, home: str) -> tuple[str, bool]:
             return arguments
         number = int(match["number"])
         if number > len(words):
-            return match[0]  # nothing was given for it: `awk '{print $1}'` stays what it is
+            return match[0]  # no argument with this number: `awk '{print $1}'` stays unchanged
         placed = True
         return words[number - 1]
 
@@ -86,7 +86,7 @@ def _resources(home: Path) -> list[str]:
         except OSError:
             continue
         if folder != home and any(entry.name.lower() == "skill.md" for entry in entries):
-            continue  # a skill of its own
+            continue  # the folder is another skill
         for entry in entries:
             visited += 1
             if entry.name.startswith(".") or entry.name.lower() == "skill.md":
@@ -109,7 +109,7 @@ _SPACE = re.compile(r"\s+")
 
 
 def marked(tag: str, text: str, **attributes: str) -> str:
-    """Put text between two tags; what looks like the closing one inside of it is written out."""
+    """Put text between two tags; closing tags inside the text are escaped."""
     facts = "".join(f' {name}="{attribute(value)}"' for name, value in attributes.items())
     inside = re.sub(rf"<(?=\s*/\s*{tag}\b)", "&lt;", clean(text), flags=re.IGNORECASE)
     return f"<{tag}{facts}>\n{inside}\n</{tag}>"
@@ -127,12 +127,12 @@ def attribute(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Write text as what stands between two tags."""
+    """Write text as the content of an element."""
     return escape(one_line(text), quote=False)
 
 
 def one_line(text: str) -> str:
-    """Give text as a single line without anything that is not seen."""
+    """Return text as a single line without invisible characters."""
     return _SPACE.sub(" ", clean(text)).strip()
 
 
@@ -140,16 +140,16 @@ _KEY = "disable-model-invocation"
 
 
 def is_offered(skill: Skill) -> bool:
-    """Tell whether an agent may pick the skill by itself; a person can use it all the same."""
+    """Tell whether an agent may choose the skill itself; people can always use it."""
     value = skill.metadata.frontmatter.get(_KEY)
     return not (value is True or str(value).strip().lower() in ("true", "yes", "on"))
 
 
 def offered_skill(skills: Mapping[str, Skill], name: str) -> Skill:
-    """Return a skill that an agent was told of; it may have gone since, or be kept for people."""
+    """Return a skill by name; raise ToolFaultError when it is gone or not for agents."""
     skill = skills.get(name)
     if skill is None or not is_offered(skill):
-        # Here, as finding skills does not load what answers about them.
+        # Imported here, so that finding skills does not load it.
         from skillpouch.errors import ToolFaultError
 
         hint = "`search_tools` finds what there is now"

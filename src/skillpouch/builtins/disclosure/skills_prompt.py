@@ -6,10 +6,10 @@ from typing import Protocol
 from skillpouch.builtins.disclosure.activation import element, escaped, is_offered, one_line
 from skillpouch.skills import Skill
 
-# About 4,000 tokens: two per cent of a common context, where hosts draw the line.
+# About 4,000 tokens: two per cent of a common context window, a usual limit of hosts.
 DEFAULT_BUDGET = 16_000
 _SMALLEST_BUDGET = 1_000
-_SHORTEST_CUT = 12  # a description of fewer characters says nothing
+_SHORTEST_CUT = 12  # a shorter description would say nothing
 
 _HEAD = (
     "Skills are folders of instructions and tools for one kind of work. When a task fits the"
@@ -22,7 +22,7 @@ _TAIL = "</available_skills>"
 
 
 class SkillList(Protocol):
-    """Whoever has skills, such as a SkillManager."""
+    """Something that has skills, such as a SkillManager."""
 
     def list_skills(self) -> list[Skill]: ...
     def missing_for(self, name: str) -> list[str]: ...
@@ -48,11 +48,11 @@ class _Entry:
 
 
 def skills_prompt(manager: SkillList, *, budget: int = DEFAULT_BUDGET, query: str = "") -> str:
-    """Return the skills as `<available_skills>`, in at most `budget` characters; "" without any.
+    """Return the skills as `<available_skills>`, in at most `budget` characters, or "".
 
     When there is not enough room, descriptions are shortened, the longest first. With a `query`,
-    such as what a user asked for, skills that it is about come first and are shortened last. No
-    skill is left out before every description is gone, and then the text says how many were.
+    such as a user's request, the matching skills come first and are shortened last. Skills are left
+    out only when even the names alone do not fit; then the text says how many.
     """
     if budget < _SMALLEST_BUDGET:
         raise ValueError(f"budget is {budget}: use at least {_SMALLEST_BUDGET} characters")
@@ -81,19 +81,20 @@ def _entries(manager: SkillList) -> list[_Entry]:
 
 
 def _best(entries: list[_Entry], query: str) -> list[int]:
-    """Return the places of the entries that the query is about."""
+    """Return the indexes of the entries that match the query."""
     if not query:
         return []
-    # Here, as finding skills loads this file and ranks nothing.
+    # Imported here, because finding skills loads this file and ranks nothing.
     from skillpouch.builtins.disclosure.tools import Ranking
 
     return Ranking([{each.name: 3.0, each.description: 1.0} for each in entries]).best(query)
 
 
 def _shortened(entries: list[_Entry], best: int, room: int) -> list[str]:
-    """Return every entry, with as much of the descriptions as fits; nothing when none does."""
+    """Return all entries with shortened descriptions; [] if even the names do not fit."""
     frames = [replace(each, description="…").text() for each in entries]
-    left = room - sum(len(frame) for frame in frames)  # a line end each, and "…" is one character
+    # The "…" in each frame counts for its line end.
+    left = room - sum(len(frame) for frame in frames)
     if left < 0:
         return []
     lengths = [len(escaped(each.description)) for each in entries]
@@ -105,7 +106,7 @@ def _shortened(entries: list[_Entry], best: int, room: int) -> list[str]:
 
 
 def _rooms(lengths: list[int], best: int, room: int) -> list[int]:
-    """Return how long each description may be: the first `best` as they are, if half is enough."""
+    """Return the length for each description: the first `best` stay whole, within half the room."""
     kept, favour = 0, room // 2
     while kept < best and lengths[kept] <= favour:
         favour -= lengths[kept]
@@ -115,7 +116,7 @@ def _rooms(lengths: list[int], best: int, room: int) -> list[int]:
 
 
 def _even_share(lengths: list[int], room: int) -> int:
-    """Return how long each text may be, if those that need less leave the rest to others."""
+    """Return the longest length for a text; shorter texts leave their room to others."""
     waiting = sorted(lengths)
     while waiting:
         share = room // len(waiting)
@@ -138,7 +139,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _named(entries: list[_Entry], room: int) -> list[str]:
-    """Return as many entries without description as fit, and how many there are besides."""
+    """Return as many entries without descriptions as fit, and a line about the others."""
     said = "{} more skills are not listed here; `search_tools` finds them by what they do."
     room -= len(said) + 8
     shown: list[str] = []

@@ -31,7 +31,7 @@ from skillpouch.workspace.files import WorkspaceFiles
 
 
 def activate_skill(names: Sequence[str]) -> Definition:
-    """Describe the tool that gives the instructions of one of these skills."""
+    """Define the tool that returns the instructions of one of these skills."""
     return Definition(
         name="activate_skill",
         description=(
@@ -47,7 +47,7 @@ def activate_skill(names: Sequence[str]) -> Definition:
 
 
 def read_skill_file(names: Sequence[str]) -> Definition:
-    """Describe the tool that shows a file of one of these skills."""
+    """Define the tool that shows a file of one of these skills."""
     return Definition(
         name="read_skill_file",
         description=(
@@ -65,7 +65,7 @@ def read_skill_file(names: Sequence[str]) -> Definition:
 
 
 def search_tools() -> Definition:
-    """Describe the tool that finds skills and tools."""
+    """Define the tool that finds skills and tools."""
     return Definition(
         name="search_tools",
         description=(
@@ -80,8 +80,8 @@ def search_tools() -> Definition:
 
 
 def activate_one(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
-    """Return what `SkillManager.invoke_skill` does, marked, with the tools of the skill."""
-    # A copy: what was read for somebody before is read again.
+    """Return the text of `SkillManager.invoke_skill` in tags, with the tools of the skill."""
+    # A copy, so that the file is read again and not taken from the cache of the skill.
     skill = replace(offered_skill(found.skills, call.arguments["name"]))
     try:
         instructions = activate(skill, call.arguments.get("arguments", ""))
@@ -109,7 +109,7 @@ _LISTED = "`activate_skill` lists the files of a skill"
 
 
 class OutsideSkillError(CallDeniedError):
-    """A path that leads out of the skill, or to a hidden file, in which people keep secrets."""
+    """A path leads out of the skill, or to a hidden file, which often holds secrets."""
 
     code = "outside_skill"
 
@@ -123,7 +123,7 @@ class OutsideSkillError(CallDeniedError):
 
 
 def read_one(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
-    """Return the lines asked for, marked with where they come from."""
+    """Return the requested lines, in tags that name the skill and the path."""
     name, path = call.arguments["skill"], call.arguments["path"]
     files = WorkspaceFiles(Path(os.path.realpath(offered_skill(found.skills, name).home)))
     try:
@@ -146,9 +146,9 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ing", "ed", "es", "s", "e")  # parsing, parsed, parses, parse
 _SHORTEST_STEM = 3
 _SHORTEST_PREFIX = 3
-_PREFIX_COUNTS = 0.5  # beside a whole word
+_PREFIX_COUNTS = 0.5  # a match of a prefix counts this much, of a whole word 1
 
-# The usual constants of BM25: how soon repetition stops to count, how much length does.
+# The usual constants of BM25, k1 and b: how soon repetition stops to count, how much length does.
 _SATURATION = 1.2
 _LENGTH = 0.75
 
@@ -166,7 +166,7 @@ def _stem(word: str) -> str:
 
 
 class Ranking:
-    """Texts to be searched. Each is a mapping of its parts to what a word in them counts."""
+    """Texts to be searched. Each is a mapping from its parts to the weight of a word in them."""
 
     def __init__(self, texts: Sequence[Mapping[str, float]]) -> None:
         counts = [_weighted(text) for text in texts]
@@ -179,7 +179,7 @@ class Ranking:
                 self._places.setdefault(word, {})[place] = weight
 
     def best(self, query: str) -> list[int]:
-        """Return the places of the texts that say something of the query, best first."""
+        """Return the indexes of the texts that match the query, best first."""
         scores: dict[int, float] = {}
         for word in dict.fromkeys(words_of(query)):
             for place, score in self._scores(word).items():
@@ -217,7 +217,7 @@ _NOTHING = "[nothing was found; try other words]"
 
 
 def search(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
-    """Return the skills and tools that the words are about, best first."""
+    """Return the skills and tools that match the query, best first."""
     skills = [skill for skill in found.skills.values() if is_offered(skill)]
     things: list[Skill | Tool] = [*skills, *found.tools_of(skills)]
     ranking = Ranking([_searched(thing, found.skills) for thing in things])
@@ -246,7 +246,7 @@ def _searched(thing: Skill | Tool, skills: "Mapping[str, Skill]") -> dict[str, f
         (takes, 0.5),
         (skills[thing.skill].description, 0.3),
     )
-    return dict(reversed(parts))  # where two say the same, it counts as the first of them
+    return dict(reversed(parts))  # reversed: of two equal texts the weight of the first counts
 
 
 def _found_line(thing: Skill | Tool) -> str:
@@ -272,7 +272,7 @@ def _facts(tool: Tool) -> dict[str, Any]:
 
 
 class DisclosedSkills(Protocol):
-    """The skills of one discovery, by name, and their tools when somebody asks."""
+    """The skills of one discovery by name; their tools are read on demand."""
 
     skills: dict[str, Skill]
 
@@ -282,9 +282,9 @@ class DisclosedSkills(Protocol):
 def disclosure_tools(
     skills: Mapping[str, Skill], served: Callable[[], DisclosedSkills]
 ) -> list[Tool]:
-    """Return the tools, with the names of the skills in what they take; none without skills.
+    """Return the three tools, whose parameters list the skills by name; [] without skills.
 
-    Calls are answered from what is `served` then.
+    `served` returns the skills at the time of a call.
     """
     names = [name for name, skill in skills.items() if is_offered(skill)]
     if not names:
@@ -301,9 +301,7 @@ class Disclosure(Shared):
         self._served = served
 
     def answer(self, call: "ToolCall", _: object) -> "ToolAnswer":
-        """Do what a call asks for."""
-        # Here, so that finding skills does not load what answers about them.
-
+        """Answer a call of one of the three tools."""
         answers: Mapping[str, Callable[[ToolCall, DisclosedSkills], ToolAnswer]] = {
             "activate_skill": activate_one,
             "read_skill_file": read_one,

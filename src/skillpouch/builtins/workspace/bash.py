@@ -131,10 +131,10 @@ DEFINITION = Definition(
     timeout_seconds=BASH_SECONDS,
 )
 
-_LONGEST = 100_000  # bytes; the system takes no longer word
-# Evaluated, so that what bash says of a mistake names the command and nothing of ours.
+_LONGEST = 100_000  # bytes; the kernel takes 128 KiB for one argument (MAX_ARG_STRLEN, execve(2))
+# By eval, so that bash's error messages name the command and nothing of ours.
 _RUN = 'skillpouch=$1; shift; eval "$skillpouch"'
-# A command reports where it is when it ends; a trap of its own may prevent that.
+# A command reports its folder at its end; its own EXIT trap may prevent that.
 _RUN_AND_REPORT = f"trap '{{ pwd -P >&3; }} 2>/dev/null' EXIT; {_RUN}"
 
 
@@ -159,7 +159,7 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
 
 
 def _with_limits(call: ToolCall) -> ToolCall:
-    """Return the call with what its caller asks for; that can only lower its limits."""
+    """Return the call with the limits in its arguments, which can only be lower."""
     given, limits = call.arguments, call.limits
     seconds = limits.timeout_seconds
     if "timeout" in given and "job" not in given:
@@ -169,7 +169,7 @@ def _with_limits(call: ToolCall) -> ToolCall:
 
 
 def _start(call: ToolCall, session: WorkspaceSession) -> Command:
-    """Return the command of a job, whose end nobody waits for."""
+    """Return the command of a background job, without the report of its folder."""
     command, _ = _command(call, session)
     *words, _, name, line = command.argv
     return replace(command, argv=(*words, _RUN, name, line), answers=False)
@@ -204,7 +204,7 @@ def _bash(call: ToolCall) -> str:
 
 
 def _folder(call: ToolCall, session: WorkspaceSession) -> tuple[Path, str]:
-    """Return where to run: as asked for, else where the last command ended, if that is there."""
+    """Return the folder to run in: `cwd`, else the last command's folder if it still exists."""
     workspace = call.terms.workspace
     if "cwd" in call.arguments:
         return workspace / _real_folder(workspace, call.arguments["cwd"]), ""
@@ -226,7 +226,7 @@ def _real_folder(workspace: Path, path: str) -> str:
 
 
 def _move(call: ToolCall, session: WorkspaceSession, answer: bytes) -> str:
-    """Remember where a command ended, when that is inside the workspace."""
+    """Remember the folder in which a command ended, if it is inside the workspace."""
     reported = answer.decode("utf-8", "replace").strip().rpartition("\n")[2]
     if not reported.startswith("/"):
         return ""

@@ -32,7 +32,7 @@ class Definition:
     timeout_seconds: float = USUAL_SECONDS
 
     def tool(self, session: object) -> Tool:
-        """Return the tool of one session."""
+        """Return the tool for one session."""
         return Tool(
             id=self.name,
             name=self.name,
@@ -69,7 +69,7 @@ def switch(description: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """`data` is what a pipe gets; a tool that has no such text gives its value there, as JSON."""
+    """`data` is the text for a pipe; without it, a pipe gets `structured` as JSON."""
 
     text: str
     structured: Any = None
@@ -83,7 +83,7 @@ _MOST_SEEN = 4096
 
 
 class WorkspaceSession(Shared):
-    """One conversation's memory: where its shell is, which files it has read, what still runs.
+    """The memory of one conversation: its current folder, the files it has read, its jobs.
 
     At most `most_jobs` run in the background, each for `job_seconds`; they end with `close`, with
     the session itself, and with the process.
@@ -96,14 +96,14 @@ class WorkspaceSession(Shared):
         self.jobs = Jobs(most=most_jobs, seconds=job_seconds)
 
     def folder(self, workspace: Path) -> str:
-        """Return where the shell is, relative to the workspace."""
+        """Return the current folder of the shell, relative to the workspace."""
         return self._folders.get(workspace, ".")
 
     def move_to(self, workspace: Path, folder: str) -> None:
         self._folders[workspace] = folder
 
     def saw(self, workspace: Path, path: str, stamp: Stamp) -> None:
-        """Remember a file as it is now known to whoever calls."""
+        """Remember the state of a file that the caller has now seen."""
         with self._lock:  # tools that read and write files run in threads
             self._seen[workspace, path] = stamp
             self._seen.move_to_end((workspace, path))
@@ -111,7 +111,7 @@ class WorkspaceSession(Shared):
                 self._seen.popitem(last=False)
 
     def seen(self, workspace: Path, path: str) -> Stamp | None:
-        """Return what the file was when it was last read or written here, if it was."""
+        """Return the state of a file when it was last read or written here, or None."""
         return self._seen.get((workspace, path))
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class WorkspaceSession(Shared):
 
 
 def files_of(call: ToolCall) -> WorkspaceFiles:
-    """Return the files that a call may open; skills and our own Python stay as they are."""
+    """Return the files that a call may open; skills and our own Python are read-only."""
     return _files_of(call.terms, call.access.writable)
 
 
@@ -136,7 +136,7 @@ Value = TypeVar("Value")
 
 
 class Patience:
-    """Ends a walk that takes too long with words that say what to do."""
+    """Ends a walk that takes too long, with a hint what to do."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -154,6 +154,6 @@ class Patience:
 
 @lru_cache(maxsize=4096)
 def shown_path(path: str) -> str:
-    """Return a path in one line, without characters that are not seen."""
+    """Return a path in one line, without invisible characters."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return clean(text).replace("\n", "\\n")

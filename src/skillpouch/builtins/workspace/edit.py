@@ -29,7 +29,7 @@ _LONGEST_LINE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEdit:
-    """What stands between two places of a text, and what is put there."""
+    """A range of a text, and its replacement."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ def short_diff(text: str, changes: Sequence[TextEdit]) -> str:
 
 
 def _groups(text: str, changes: Sequence[TextEdit]) -> list[list[TextEdit]]:
-    """Put changes together whose surroundings touch."""
+    """Group changes whose surrounding lines touch."""
     groups: list[list[TextEdit]] = []
     for change in changes:
         if groups:
@@ -146,7 +146,7 @@ def _spaceless(text: str) -> str:
 
 
 def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
-    """Find the line most like the first line of what was wanted."""
+    """Find the line most similar to the first line of the wanted text."""
     target = next((line.strip() for line in wanted.split("\n") if line.strip()), "")[:_LONGEST]
     matcher = SequenceMatcher(autojunk=False, b=target)
     best, found = _ENOUGH, None
@@ -223,14 +223,14 @@ def _stored(opened: OpenFile, path: str) -> StoredText:
 
 
 def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> list[TextEdit]:
-    """Return each place that the arguments name; raise when they do not name it clearly."""
+    """Return each change that the arguments describe; raise when the place is not clear."""
     old = arguments["old_string"].replace("\r\n", "\n")
     new = arguments["new_string"].replace("\r\n", "\n")
     if old == new:
         raise ToolFaultError("invalid_argument", "old_string and new_string are the same")
     everywhere = arguments.get("replace_all", False)
     expected = arguments.get("expected_replacements", None if everywhere else 1)
-    # Places that overlap are counted, too: of those, no one could say which was meant.
+    # Overlapping places are counted, too: it would not be clear which one is meant.
     places = _places(stored.text, old, step=len(old) if everywhere or expected != 1 else 1)
     if not places:
         hint = why_not_found(stored.text, old)
@@ -241,7 +241,7 @@ def find_changes(stored: StoredText, arguments: dict[str, Any], path: str) -> li
 
 
 def apply(stored: StoredText, changes: list[TextEdit]) -> bytes:
-    """Return the bytes of the file with the changes made: all else is what it was."""
+    """Return the bytes of the file with the changes; all else is unchanged."""
     pieces, done = list[str](), 0
     for change in changes:
         start, end = stored.stored_place(change.start), stored.stored_place(change.end)

@@ -65,7 +65,7 @@ def _found(call: ToolCall) -> Iterator[tuple[int, str]]:
 
 
 def _pattern(call: ToolCall) -> PathPattern:
-    """Return the pattern; one that begins with the workspace is meant to begin inside it."""
+    """Return the pattern; one that begins with the path of the workspace is made relative to it."""
     pattern, root = call.arguments["pattern"], call.terms.workspace
     if pattern.startswith("/"):
         inside = pattern.removeprefix(f"{root}/")

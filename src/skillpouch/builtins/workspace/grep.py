@@ -1,4 +1,4 @@
-"""`grep`: finds lines that match a regular expression, with ripgrep or with Python, alike."""
+"""`grep`: finds lines that match a regular expression; same results with ripgrep and Python."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ FILE_TYPES: dict[str, tuple[str, ...]] = {
 _ALONE = Path(__file__).with_name("search")
 _NO_MATCH = 1
 _TROUBLE = 2
-# Only .gitignore files decide: what the user's own settings say elsewhere is out of sight.
+# Only .gitignore files decide: the user's own settings for ripgrep and git do not count.
 _RIPGREP = (
     "--no-config",
     "--json",
@@ -73,13 +73,13 @@ _RIPGREP = (
     "--no-ignore-dot",
     "--no-ignore-exclude",
     "--no-ignore-global",
-    # Before version 15 it misread anchored rules of the folders above; they are applied here.
+    # Before version 15, ripgrep misread anchored rules of parent folders; they are applied here.
     "--no-ignore-parent",
 )
 
 
 def ripgrep(workspace: Path) -> str:
-    """Return where ripgrep is, "" when it is not, or where a tool could have put it."""
+    """Return the path of ripgrep, "" when it is missing or inside the workspace."""
     program = find_program("rg")
     return "" if workspace in Path(program).parents else program
 
@@ -106,7 +106,7 @@ async def run_search(call: ToolCall, search: Search, program: str) -> Ended:
 
 
 def _has_understood(ended: Ended) -> bool:
-    """Tell whether ripgrep did its work: one too old does not know an option, or breaks down."""
+    """Tell whether ripgrep worked: an old version does not know an option, or crashes."""
     if ended.outcome not in ("ok", "failed"):
         return True
     is_unknown = ended.exit_code == _TROUBLE and "wasn't expected" in ended.stderr.text
@@ -126,7 +126,7 @@ async def _with_ripgrep(call: ToolCall, search: Search, program: str) -> Ended:
 
 
 def ripgrep_words(search: Search) -> tuple[str, ...]:
-    """Return the words of a ripgrep command; nothing in them can be taken for an option."""
+    """Return the words of a ripgrep command; no value in them can be read as an option."""
     switches = [
         *(["--ignore-case"] if search.ignore_case else ["--case-sensitive"]),
         *(["--multiline"] if search.multiline else []),
@@ -148,13 +148,14 @@ async def _with_python(call: ToolCall, search: Search) -> Ended:
 
 
 def _command(call: ToolCall, argv: tuple[str, ...], stdin: bytes = b"") -> Command:
-    # All of it is read here before any of it is shown, so all of it is kept.
+    # The whole output is kept, because it is parsed before any of it is shown.
     limits = replace(call.limits, keep_bytes=call.limits.kill_bytes)
     env = {**base_environment(), "PYTHONDONTWRITEBYTECODE": "1"}
     return Command(argv=argv, env=env, cwd=call.terms.workspace, stdin=stdin, limits=limits)
 
 
-# One would do, but a file that ripgrep has not read to its end must be opened here once more.
+# One match per file would be enough, but if ripgrep stops before the end of a file, the file must
+# be opened here again, to check whether it is text.
 _ENOUGH = 8
 _AROUND = {"maximum": 100, "default": 0}
 
@@ -195,7 +196,7 @@ async def search_with(call: ToolCall, program: str) -> tuple[ToolAnswer, Ended]:
     """Search with the ripgrep at `program`, or with Python when that is ""."""
     search = await asyncio.to_thread(_search, call)
     ended = await run_search(call, search, program)
-    # In a thread: there may be a great deal to read.
+    # In a thread, because there may be much to read.
     return await asyncio.to_thread(_answer, call, search, ended), ended
 
 
@@ -228,16 +229,16 @@ def _search(call: ToolCall) -> Search:
 
 
 def _most(given: dict[str, Any], mode: str) -> int:
-    """Return how many lines of one file can matter: one more than can be shown, to know it."""
+    """Return how many lines of a file to search for: one more than shown, to see if more exist."""
     if mode == "files":
         return _ENOUGH
     if given.get("multiline", False):
-        return 0  # matches would be counted, not lines
+        return 0  # --max-count would count matches, not lines
     return given.get("offset", 0) + given.get("head_limit", 250) + 1 if mode == "content" else 0
 
 
 def _start(call: ToolCall) -> str:
-    """Return the real path at which to begin."""
+    """Return the real path at which the search begins."""
     path = call.arguments.get("path", ".")
     with find_place(call.terms.workspace, path) as place:
         if place.missing:
@@ -259,7 +260,7 @@ def _globs(given: dict[str, Any]) -> list[str]:
 
 
 def _without_binary(call: ToolCall, found: list[FoundFile], most: int) -> list[FoundFile]:
-    # Where ripgrep has found enough it does not say whether the file is text.
+    # When ripgrep stops early, it does not report whether the file is text.
     files = files_of(call)
     return [file for file in found if not most or len(file.matches) < most or _is_text(files, file)]
 
@@ -269,11 +270,11 @@ def _is_text(files: WorkspaceFiles, found: FoundFile) -> bool:
         with files.reading(found.path) as opened:
             return not is_binary(opened.file.read(SNIFFED))
     except (ToolFaultError, OutsideWorkspaceError):
-        return False  # it has just gone
+        return False  # the file was just removed
 
 
 def _without_ignored(call: ToolCall, found: list[FoundFile], start: str) -> list[FoundFile]:
-    # A glob makes ripgrep search files that .gitignore leaves out, and so does a folder.
+    # With a glob or an explicit folder, ripgrep searches files that .gitignore excludes.
     with files_of(call).listing(".") as (top, _):
         return [
             file for file in found if file.path == start or not is_left_out(top, file.path, start)

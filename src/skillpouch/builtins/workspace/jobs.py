@@ -12,10 +12,11 @@ from skillpouch.errors import ToolFaultError
 from skillpouch.execution.command import Ended
 from skillpouch.runtime.loop_thread import run_on_thread
 
-_MOST_KEPT = 64  # jobs that have ended and can still be asked about
+_MOST_KEPT = 64  # ended jobs whose results are kept
 _KEEP_BYTES = 100_000
 
-Made = Callable[[], tuple[str, ...]]  # what came since it was asked last, that others run
+# New files since the last call that other programs may run later.
+Made = Callable[[], tuple[str, ...]]
 Start = Callable[[Callable[[Literal["stdout", "stderr"], bytes], None]], Coroutine[Any, Any, Ended]]
 
 
@@ -32,7 +33,7 @@ class BackgroundJob:
     left_out: int = 0
 
     def take(self, _: Literal["stdout", "stderr"], piece: bytes) -> None:
-        """Keep the newest of what nobody has read yet."""
+        """Keep the end of the output that was not read yet."""
         self.unread += piece
         too_much = len(self.unread) - _KEEP_BYTES
         if too_much > 0:
@@ -65,7 +66,7 @@ class Jobs:
         self.seconds = seconds
         self._jobs: dict[str, BackgroundJob] = {}
         self._numbers = itertools.count(1)
-        # Not a method: what ends the jobs must not keep the session alive.
+        # A function, not a method: the finalizer must not keep this object alive.
         self._finalizer = weakref.finalize(self, _end_all, self._jobs)
 
     async def start(self, command: str, run: Start, made: Made = tuple) -> str:
@@ -73,7 +74,7 @@ class Jobs:
         return await run_on_thread(self._start(command, run, made))
 
     async def look(self, job_id: str, wait_seconds: float) -> Look:
-        """Return what is new; wait for the end of the job, but not longer than that."""
+        """Return the new output; wait for the end of the job, at most `wait_seconds`."""
         return await run_on_thread(self._look(job_id, wait_seconds))
 
     async def end(self, job_id: str) -> Look:
@@ -157,7 +158,7 @@ def _ending(task: "asyncio.Task[Ended]") -> tuple[int | None, str]:
 
 
 def _notice(task: "asyncio.Task[Ended]") -> None:
-    """Take note of an error that nobody may ever ask for."""
+    """Retrieve the error, so that asyncio does not log it when nobody asks for it."""
     if not task.cancelled():
         task.exception()
 

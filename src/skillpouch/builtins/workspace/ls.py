@@ -71,7 +71,7 @@ class _Listed:
 
 def _listed(entry: FolderEntry, start: str) -> _Listed:
     size, kind, target = 0, "folder" if entry.is_folder else "other", ""
-    with suppress(OSError):  # it has just gone
+    with suppress(OSError):  # the entry was just removed
         status = entry.found.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
             size, kind = status.st_size, "file"

@@ -37,7 +37,7 @@ def image_type(start: bytes) -> str:
 
 
 LONGEST = 2000  # characters of a line that are shown
-LONGEST_DATA = 8 * 1024 * 1024  # bytes of lines that a pipe is given
+LONGEST_DATA = 8 * 1024 * 1024  # bytes of lines that a pipe gets
 _CUT_BYTES = LONGEST * 4 + 1
 _PIECE = 1024 * 1024
 
@@ -71,7 +71,7 @@ def next_line(file: LongLines) -> str | None:
 
 
 def skip_lines(file: LongLines, count: int) -> int:
-    """Go past some lines; return how many there were to go past."""
+    """Skip lines; return how many were skipped."""
     for passed in range(count):
         data = file.readline(_PIECE)
         if not data:
@@ -111,7 +111,7 @@ def is_binary(file: io.BufferedReader, encoding: str | None) -> bool:
 
 
 def as_utf8(file: io.BufferedReader, encoding: str | None, path: str) -> LongLines:
-    """Return the file after its mark, in UTF-8 whatever it was stored in."""
+    """Return the file in UTF-8, without its byte order mark, whatever its encoding was."""
     start = file.read(4)
     mark, found = _mark_of(start)
     file.seek(len(mark))
@@ -129,9 +129,9 @@ def as_utf8(file: io.BufferedReader, encoding: str | None, path: str) -> LongLin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredText:
-    r"""A text with `\n` only, and what is needed to write parts of it back as they were stored.
+    r"""A text with `\n` only, and the facts needed to write it back as it was stored.
 
-    Bytes that are not UTF-8 stay what they are.
+    Bytes that are not UTF-8 stay unchanged.
     """
 
     text: str
@@ -163,7 +163,7 @@ class StoredText:
         return "\r\n" if len(self.returns) * 2 > self.text.count("\n") else "\n"
 
     def stored_place(self, place: int) -> int:
-        """Return where a place of `text` is in what is stored."""
+        """Return the position in `stored` of a position in `text`."""
         return place + bisect_left(self.returns, place)
 
     def encode(self, stored: str) -> bytes:
@@ -184,19 +184,19 @@ DEFINITION = Definition(
     required=("file_path",),
 )
 
-_LARGEST_IMAGE = 5 * 1024 * 1024  # what model providers take
+_LARGEST_IMAGE = 5 * 1024 * 1024  # the limit of model providers
 _NUMBER_WIDTH = 6
 
 
 def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
-    """Return the lines asked for, and say where to go on."""
+    """Return the requested lines, and where to continue."""
     with files_of(call).reading(call.arguments["file_path"]) as opened:
         session.saw(call.terms.workspace, opened.path, opened.stamp)
         return show(call, opened)
 
 
 def show(call: ToolCall, opened: OpenFile) -> ToolAnswer:
-    """Show a file that is open: an image as it is, of a text the lines that are asked for."""
+    """Show an open file: an image as it is, of a text the requested lines."""
     start = opened.file.read(LONGEST_MAGIC)
     opened.file.seek(0)
     if kind := image_type(start):
@@ -226,7 +226,7 @@ def _image(opened: OpenFile, kind: str) -> ToolAnswer:
 class _Shown:
     """The lines that are shown, from `first` on, and how many there are in all.
 
-    `data` is the same part of the file as it is stored, long lines whole.
+    `data` is the same part of the file as it is stored, with long lines uncut.
     """
 
     first: int

@@ -17,14 +17,14 @@ from skillpouch.tools import BuiltIn, Tool
 
 _TOOLS = (bash, read, write, edit, grep, glob, ls)
 _IN_A_THREAD = {each.DEFINITION.name: each.run for each in (read, write, edit, glob, ls)}
-# No process is started: every path is walked by descriptors that cannot leave the workspace.
+# These start no process: they open every path by descriptors that cannot leave the workspace.
 _HELD_BY = {"fs": "openat"}
 
 
 def built_in_tools(session: WorkspaceSession | None = None) -> list[Tool]:
     """Return the seven tools of one session, in the order in which models are shown them.
 
-    Tools that are made together remember together: where the shell is, what was read, what runs.
+    Tools of one session share its memory: current folder, files read, running jobs.
     """
     remembered = session or WorkspaceSession()
     # Made once and changed in one place: a thousand sessions share their schemas.
@@ -62,7 +62,7 @@ async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
     if built_in.name == "grep":
         answer, ended = await grep.run(call)
         return _answered(call, answer, ended)
-    # Tools of another kind than these seven bring along who answers for them.
+    # Other built-in tools have an object that answers their calls.
     work = _IN_A_THREAD.get(built_in.name) or built_in.session.answer
     try:
         async with asyncio.timeout(call.limits.timeout_seconds):

@@ -1,4 +1,4 @@
-"""Reads what a search printed, and makes one page of it for a model and for programs."""
+"""Reads the output of a search, and makes one page of it for a model and for programs."""
 
 import json
 import os
@@ -37,11 +37,11 @@ class FoundFile:
 def read_found(output: bytes, most: int = 0) -> list[FoundFile]:
     """Return the files in which something was found, by path; binary ones are left out.
 
-    Of each file at most so many lines count, unless `most` is 0.
+    At most `most` matching lines of each file are kept; 0 means all.
     """
     files: dict[str, FoundFile] = {}
     for row in output.splitlines():
-        # Two thirds of the rows say nothing that matters here, at length.
+        # Two thirds of the rows are long and not needed: they are skipped without parsing.
         if row.startswith(_NEVER_READ) or (row.startswith(_END) and _NOT_BINARY in row):
             continue
         message = json.loads(row)
@@ -59,7 +59,7 @@ def read_found(output: bytes, most: int = 0) -> list[FoundFile]:
 
 
 def _capped(file: FoundFile, most: int) -> FoundFile:
-    # ripgrep stops at so many, but goes on to show the lines around the last of them.
+    # ripgrep stops after `most` matches, but context lines after the last one may match, too.
     places = [place for place, line in enumerate(file.lines) if line.is_match]
     return file if len(places) <= most else replace(file, lines=file.lines[: places[most]])
 
@@ -79,7 +79,7 @@ def _lines(data: dict[str, Any], *, is_match: bool) -> list[FoundLine]:
 
 
 def _bytes(value: dict[str, str]) -> bytes:
-    """Return what JSON cannot hold as it is: text, or bytes in base64."""
+    """Return the bytes of a value in ripgrep's JSON: text, or base64 if it is not UTF-8."""
     return os.fsencode(value["text"]) if "text" in value else b64decode(value["bytes"])
 
 
@@ -188,13 +188,13 @@ def _content(found: list[FoundFile], given: dict[str, Any], window: _Window) -> 
         match = file.lines[place]
         facts.append({"path": shown_path(file.path), "line": match.number, "text": _cut(match)})
         last = (file.path, near[-1].number)
-    # Of a file with as many lines as were asked for at most, the others were not counted.
+    # In a file with `most` matches, further matches were not counted.
     at_least = any(len(file.matches) >= most for file in found)
     return _Page(rows, facts, len(every), data, at_least)
 
 
 def _near(file: FoundFile, place: int, given: dict[str, Any]) -> list[FoundLine]:
-    """Return a line that was found and those around it, up to the next one that was found."""
+    """Return a match and the lines around it, up to the next match."""
     around = given.get("context", 0)
     lines, match = file.lines, file.lines[place]
     start = end = place
@@ -219,7 +219,7 @@ def _piece(
     *,
     whole: bool = False,
 ) -> list[str]:
-    """Return the rows of one place, after a line that parts it from the place before."""
+    """Return the rows of one match, after a separator line if it does not follow the last one."""
     has_context = any(given.get(name) for name in ("context", "-A", "-B"))
     gap = has_context and last is not None and last != (file.path, near[0].number - 1)
     return [*(["--"] if gap else []), *(_row(file.path, line, whole) for line in near)]
@@ -239,7 +239,7 @@ def _cut(line: FoundLine) -> str:
 
 
 def _fitting(rows: list[str], most_bytes: int) -> int:
-    """Return how many rows fit; at least one, so that paging goes on."""
+    """Return how many rows fit; at least one, so that paging makes progress."""
     size = 0
     for count, row in enumerate(rows):
         size += len(row.encode("utf-8", "replace")) + 1

@@ -48,7 +48,7 @@ class ExchangeError(PortableError):
 
 
 class PlanError(PortableError, ValueError):
-    """A declaration that says no request; `at` is the field, `in_template` what it holds."""
+    """An invalid declaration of a request; `at`: the field, `in_template`: its template is bad."""
 
     def __init__(self, message: str, at: str = "", *, in_template: bool = False) -> None:
         self.at = at

@@ -1,1 +1,1 @@
-"""Finds files and text. Imports nothing else of Skillpouch: it runs confined, by path."""
+"""Finds files and text. Imports nothing else of Skillpouch, because it runs confined, by path."""

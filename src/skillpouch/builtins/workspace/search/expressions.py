@@ -1,7 +1,7 @@
 """Translates regular expressions of ripgrep for Python.
 
-What only one of the two understands is refused: a pattern must find the same lines whichever
-of them looks for it.
+Syntax that only one of the two understands is refused: a pattern must find the same lines with
+both.
 """
 
 import re
@@ -58,7 +58,7 @@ def _pieces(pattern: str, *, multiline: bool) -> "list[str]":
 
 
 def _refuse_doubled(before: str, piece: str) -> None:
-    # `a++` holds on to what it took in Python, and repeats a repetition in ripgrep.
+    # `a++` is possessive in Python, and a repeated repetition in ripgrep.
     if piece != "?":
         raise ExpressionError(f"one repetition after another: {before}{piece}")
 

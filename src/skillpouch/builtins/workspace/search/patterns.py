@@ -14,13 +14,13 @@ Segment = Callable[[str], object] | None  # None is `**`: any number of folders
 
 
 class PatternError(ValueError):
-    """A pattern that means nothing."""
+    """A pattern is not valid."""
 
 
 class PathPattern:
     """`*`, `?`, `[a-z]`, `{one,two}` and `**`, against a path that was split at its slashes.
 
-    Only `**` crosses a slash. At the end it stands for something, elsewhere perhaps for nothing.
+    Only `**` matches slashes. At the end it matches at least one name, elsewhere also none.
     """
 
     def __init__(self, text: str) -> None:
@@ -50,7 +50,8 @@ def _segments(text: str) -> list[Segment]:
 
 
 def _fits(segments: list[Segment], parts: Sequence[str]) -> bool:
-    # Which prefixes of the pattern fit the path so far: every pair is looked at once.
+    # `reached` are the pattern positions that match the path so far, so that each pair of position
+    # and name is compared once.
     count = len(segments)
     reached = {0}
     for part in parts:
@@ -63,7 +64,7 @@ def _fits(segments: list[Segment], parts: Sequence[str]) -> bool:
 
 
 def _skip(segments: list[Segment], reached: set[int]) -> set[int]:
-    """Let each `**` stand for nothing."""
+    """Add the positions after each `**` that matches no folder."""
     found = set(reached)
     for place in reached:
         if place < len(segments) and segments[place] is None:
@@ -93,7 +94,7 @@ def _segment(text: str) -> Segment:
 
 
 def _expression(text: str) -> str:
-    """Return a regular expression that never goes back further than to its last star."""
+    """Return a regular expression that never backtracks further than to its last star."""
     pieces: list[str] = [""]
     place = 0
     while place < len(text):
@@ -105,7 +106,8 @@ def _expression(text: str) -> str:
     first, *rest = pieces
     if not rest:
         return first
-    # What follows a star is found at its first place, for good: a later one could not do better.
+    # Atomic groups: the text after a star matches at its first position, and no later position
+    # could match more.
     *between, last = rest
     return first + "".join(f"(?>.*?{piece})" for piece in between if piece) + f".*{last}"
 
@@ -154,7 +156,7 @@ def _ranges(inside: str) -> list[str]:
 
 
 def alternatives(text: str) -> list[str]:
-    """Write out `{one,two}`, also inside one another."""
+    """Expand `{one,two}`, also nested, into all alternatives."""
     if text.count("{") > _MOST_BRACES:
         raise PatternError(f"more than {_MOST_BRACES} braces")
     ways, end = _choices(text, 0, inside=False)
@@ -164,7 +166,7 @@ def alternatives(text: str) -> list[str]:
 
 
 def _choices(text: str, place: int, *, inside: bool) -> tuple[list[str], int]:
-    """Read up to the end, or to the brace that closes; return every text it may stand for."""
+    """Read up to the end or the closing brace; return all alternatives of this part."""
     done: list[str] = []
     ways = [""]
     while place < len(text):
@@ -199,7 +201,7 @@ def _next(text: str, place: int) -> tuple[list[str], int]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at slashes that are not inside a class."""
+    """Split at slashes that are not inside a character class."""
     parts = [""]
     place = 0
     while place < len(text):
@@ -213,7 +215,7 @@ def _split(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-# Never looked into: version control, and what Skillpouch itself keeps in a workspace.
+# Never searched: version control, and what Skillpouch itself keeps in a workspace.
 NEVER = (".git", ".hg", ".svn", ".jj", ".bzr", ".skillpouch")
 
 _MOST_BYTES = 1024 * 1024
@@ -222,7 +224,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class IgnoreRule:
-    """One line; `negated` ones bring back what an earlier line left out."""
+    """One line of a .gitignore; a `negated` one includes again what an earlier line excluded."""
 
     pattern: PathPattern
     negated: bool
@@ -236,7 +238,7 @@ class IgnoreRule:
 
 
 def read_rule(line: str) -> "IgnoreRule | None":
-    """Return what a line says; None for a comment, an empty line, or one that means nothing."""
+    """Return the rule of a line; None for a comment, an empty line, or an invalid pattern."""
     line = line.rstrip("\r\n")
     if not line.endswith("\\ "):
         line = line.rstrip()
@@ -273,7 +275,7 @@ class Ignoring:
         return False
 
     def inside(self, folder: int, depth: int) -> "Ignoring":
-        """Return what holds in a folder below, which is held open."""
+        """Return the rules for a folder below, given by its descriptor."""
         rules = _read(folder)
         return Ignoring(rules, depth, self) if rules else self
 

@@ -13,14 +13,14 @@ from skillpouch.builtins.workspace.search.expressions import compile_expression
 from skillpouch.builtins.workspace.search.patterns import NEVER, IgnoreRule, Ignoring, read_rule
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 100  # each level holds a descriptor
+_DEEPEST = 100  # each level keeps a descriptor open
 
 
 @dataclass(frozen=True)
 class FolderEntry:
-    """Something in a folder, which is held open until the next one is asked for.
+    """An entry of a folder, which stays open until the next entry is requested.
 
-    `path` is relative to where the walk's rules begin.
+    `path` is relative to the top folder of the rules.
     """
 
     path: str
@@ -32,14 +32,14 @@ class FolderEntry:
 
 @dataclass(frozen=True)
 class WalkOptions:
-    """How to walk: `hidden` names too or not, and down to `depth` levels."""
+    """How to walk: with `hidden` names or without, down to `depth` levels."""
 
     hidden: bool = True
     depth: int = _DEEPEST
     show_ignored: bool = False
 
     def below(self, top: int, start: str) -> Iterator[FolderEntry]:
-        """Yield what lies below `start`, in order; its own rules and those above it hold."""
+        """Yield the entries below `start` in order; rules of `start` and its parents apply."""
         parts = () if start == "." else tuple(start.split("/"))
         opened = [os.dup(top)]
         try:
@@ -74,7 +74,7 @@ class WalkOptions:
     ) -> Iterator[FolderEntry]:
         try:
             inner = os.open(parts[-1], _OPEN_FOLDER, dir_fd=folder)
-        except OSError:  # not ours to read, or just replaced
+        except OSError:  # not readable, or just replaced
             return
         try:
             below = rules.inside(inner, len(parts))
@@ -84,7 +84,7 @@ class WalkOptions:
 
 
 def is_left_out(top: int, path: str, start: str) -> bool:
-    """Tell whether the rules leave out a file, or a folder between it and where a walk starts."""
+    """Tell whether the rules exclude a file, or a folder between it and the start of a walk."""
     parts = path.split("/")
     begins = 0 if start == "." else start.count("/") + 1
     rules = Ignoring().inside(top, 0)
@@ -104,7 +104,7 @@ def is_left_out(top: int, path: str, start: str) -> bool:
 
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-SNIFFED = 65_536  # as much as ripgrep reads at once
+SNIFFED = 65_536  # the size of ripgrep's buffer: it looks for NUL bytes in the first one
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -119,10 +119,10 @@ class Search:
     multiline: bool = False
     before: int = 0
     after: int = 0
-    most: int = 0  # lines per file; 0 is all
+    most: int = 0  # matching lines per file; 0 means all
 
     def run(self, output: TextIO) -> None:
-        """Write a line for each line found, in each file."""
+        """Write a line of JSON for each line found."""
         expression = compile_expression(
             self.pattern, ignore_case=self.ignore_case, multiline=self.multiline
         )
@@ -153,7 +153,7 @@ class Search:
         if lines[-1] == "":
             lines.pop()
         found = self._numbers(text, lines, expression)
-        # ripgrep goes on to the end unless it has found enough, and a NUL there is one, too.
+        # ripgrep reads to the end unless it has found enough; a NUL anywhere makes the file binary.
         is_capped = bool(self.most) and len(found) >= self.most
         if not found or ("\0" in text and not is_capped):
             return
@@ -175,7 +175,7 @@ class Search:
         return set(found[: self.most] if self.most else found)
 
     def _may_match(self, text: str, expression: re.Pattern[str]) -> bool:
-        """Look at the whole text first: most files hold no match, and one search is faster."""
+        """Search the whole text first: most files have no match, and one search is faster."""
         anchored = "\\A" in self.pattern or "\\z" in self.pattern
         return anchored or expression.search(text) is not None
 
@@ -192,7 +192,7 @@ class Search:
 
 
 def _spans(text: str, count: int, expression: re.Pattern[str]) -> "list[int]":
-    """Return the lines that matches touch."""
+    """Return the numbers of the lines that matches touch."""
     found: dict[int, None] = {}
     line, seen = 0, 0
     for match in expression.finditer(text):
@@ -204,14 +204,14 @@ def _spans(text: str, count: int, expression: re.Pattern[str]) -> "list[int]":
 
 
 class Filters:
-    """Which files are searched, by glob: some `globs` name what is wanted, `!` what is not."""
+    """Selects files by glob: `globs` name wanted files, those with `!` unwanted ones."""
 
     def __init__(self, globs: "list[str]") -> None:
         self._rules: list[IgnoreRule] = [rule for rule in map(read_rule, globs) if rule is not None]
         self._wants_some = any(not rule.negated for rule in self._rules)
 
     def take(self, path: str) -> bool:
-        """Tell whether a file is wanted, and no folder above it unwanted."""
+        """Tell whether a file is wanted, and no folder above it is unwanted."""
         parts = path.split("/")
         for depth in range(1, len(parts)):
             if self._says(parts[:depth], is_folder=True) is False:
