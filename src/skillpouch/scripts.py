@@ -46,7 +46,7 @@ def generate_script_tool_name(skill_name: str, script_path: str) -> str:
 
 
 def extract_docstring(script_path: Path, script_type: str) -> str:
-    """Return the first paragraph of what a script says about itself, "" when it says nothing."""
+    """Return the first paragraph of a script's own description, "" if it has none."""
     language = _TYPES.get(script_type.lower())
     if language is None:
         return ""
@@ -60,10 +60,10 @@ def extract_docstring(script_path: Path, script_type: str) -> str:
 
 
 def _first_block(text: str, language: Language) -> str:
-    """Return the first block of words that begins a line, wherever it stands.
+    """Return the first block of text, such as a docstring, that begins a line anywhere in a script.
 
-    A reader wants a docstring where the language has it. People also write one below their
-    imports, and libraries before this one found it there.
+    The readers of signatures expect a docstring where the language puts it. People also write one
+    below their imports, and earlier libraries found it there.
     """
     for pattern in _BLOCKS.get(language, ()):
         found = pattern.search(text)

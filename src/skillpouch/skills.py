@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-# Of a skill that is the workspace itself, what decides what runs: the rest is what tools work on.
+# Read-only if a skill's folder is the workspace itself: these files decide what runs. Tools may
+# write the rest.
 OWN_FILES = ("scripts", "SKILL.md", "tools.json", "requirements.txt", "package.json")
 
 
@@ -21,7 +22,7 @@ class AllowedTools(tuple[str, ...]):
 
 
 class EveryTool(AllowedTools):
-    """What a skill allows that does not say: it names none, and has each of them in it."""
+    """The tools of a skill without `allowed-tools`: an empty tuple, but `in` is always true."""
 
     __slots__ = ()
 
@@ -30,9 +31,9 @@ class EveryTool(AllowedTools):
 
 
 class SkillMetadata(NamedTuple):
-    """What the frontmatter says. `frontmatter` keeps every key as it was written.
+    """The fields of the frontmatter; `frontmatter` keeps every key as it was written.
 
-    A named tuple, because it is made a thousand times at every start.
+    A named tuple, which is cheap to make: a start with a thousand skills makes a thousand.
     """
 
     name: str
@@ -59,7 +60,7 @@ class ScriptMetadata:
 
 
 class SkillContents(Protocol):
-    """Reads the files of a skill when somebody asks for them."""
+    """Reads the files of a skill at their first use."""
 
     def body(self, skill: "Skill") -> str: ...
     def digest(self, skill: "Skill") -> str: ...
@@ -71,7 +72,8 @@ class Skill:
     """One skill, found and identified; its files are read when they are asked for.
 
     `name` is its identity (`plugin:skill` inside a plugin); `metadata.name` is what its author
-    wrote. `degraded` says that the frontmatter could not be read as it stands.
+    wrote. `degraded` means that the frontmatter is not valid YAML and was read line by line, or
+    that the description comes from the body.
     """
 
     name: str

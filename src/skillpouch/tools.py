@@ -20,7 +20,7 @@ from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.shebang import EXTENSIONS, Language
 from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
 
-# What OpenAI and Anthropic accept; hosts may add prefixes of their own.
+# OpenAI and Anthropic accept no other characters in the name of a tool.
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _SEPARATORS = re.compile(r"[.:/]")
 _LONGEST = 64
@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # Anthropic's rule, the strictest
 _NOT_IN_PARAMETERS = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
-BACKEND = "backend:"  # in what a tool needs: no executable of the machine, but a package
+BACKEND = "backend:"  # a prefix in `Tool.needs`: not an executable, but a backend of a package
 _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
 
@@ -57,13 +57,13 @@ def short_name(skill: str, tool_id: str) -> str:
 def argument_variable(name: str) -> str:
     """Return the environment variable that holds an argument: `chunk-size` → TOOL_ARG_CHUNK_SIZE.
 
-    Every shell can read it. Two names may want the same one.
+    Its name is legal in every shell. Two arguments may have the same variable.
     """
     return f"TOOL_ARG_{_NOT_IN_VARIABLES.sub('_', name.upper())}"
 
 
 def model_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an input schema as models are shown it: every parameter has a name they can say."""
+    """Return an input schema for models: every parameter has a name that providers accept."""
     return _shown(schema) or schema
 
 
@@ -164,7 +164,7 @@ def _legal(joined: str) -> str:
 
 
 def in_any_form(named: Mapping[str, _Value], name: str) -> _Value | None:
-    """Return what has a name, also when either is spelt with letters and accents apart (NFD)."""
+    """Return the value under a name; composed and decomposed accents (NFC, NFD) are the same."""
     if name in named or name.isascii():
         return named.get(name)
     wanted = normalize("NFC", name)
@@ -237,7 +237,7 @@ class External:
 
     @property
     def need(self) -> str:
-        """What stands among the executables that a tool needs: a backend, which is none."""
+        """The entry in `Tool.needs` that stands for this backend."""
         return f"{BACKEND}{self.type}"
 
 
@@ -250,10 +250,10 @@ class Stub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A Python function of the host, called in its process; the same by where it is defined.
+    """A Python function of the host, called in its process; equal if defined in the same place.
 
-    Another process finds it there if it is the function of a module; any other cannot be called
-    there, and says so.
+    A pickled function of a module is found again in another process. Any other function cannot be
+    called there, and raises UnboundToolError.
     """
 
     call: Callable[..., Any] = field(compare=False)
@@ -271,12 +271,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """Something of the host that is given the whole call, and keeps its limits itself."""
+    """Code of the host that receives the whole call, and enforces its limits itself."""
 
-    what: str  # for whoever has to approve it
-    run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # of a ToolCall
+    what: str  # what an approver is shown
+    run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # takes a ToolCall
     granted: tuple[Need, ...] = ()  # by the user who configured it
-    writes_workspace: bool = False  # itself, or by the tools that it calls
+    writes_workspace: bool = False  # by itself, or through the tools that it calls
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", _uncopied(self.run))
@@ -289,9 +289,9 @@ class Hosted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltIn:
-    """One of Skillpouch's own tools; `session` is what those of one session remember together.
+    """One of Skillpouch's own tools; `session` is the state that the tools of one session share.
 
-    `run` is what a call does, for a tool that is not one of those that work in the workspace.
+    `run` implements the call; None for the tools of the workspace, which are found by name.
     """
 
     name: str
@@ -307,7 +307,7 @@ class BuiltIn:
 
 
 class _Elsewhere:
-    """What ran a tool in the process that it was pickled in."""
+    """Stands for a function that exists only in the process in which the tool was pickled."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -322,7 +322,7 @@ def _where(call: Callable[..., Any]) -> str:
 
 
 def _is_importable(call: Callable[..., Any]) -> bool:
-    """Tell whether pickle, which writes where a function is, would find this very one there."""
+    """Tell whether pickle, which writes only module and name, would find this same function."""
     found: Any = sys.modules.get(getattr(call, "__module__", None) or "")
     for name in getattr(call, "__qualname__", "").split("."):
         found = getattr(found, name, None)
@@ -342,7 +342,7 @@ Runs = Script | InlineScript | Binary | Http | External | Stub | Function | Host
 
 
 class Caller(Protocol):
-    """Whoever runs a tool; the executor that it is registered with."""
+    """What runs a tool: the executor that it is registered with."""
 
     async def execute(self, name: str, args: Any = None) -> ToolResult: ...
     def execute_sync(self, name: str, args: Any = None) -> ToolResult: ...
@@ -367,14 +367,14 @@ class Tool:
     """A callable capability of one skill.
 
     `id` names it for people and records (`skill.tool`), `name` for models (letters, digits, `_`
-    and `-` only). `needs` are executables of which one must be there; `missing` says what this
-    machine lacks before a call could succeed.
+    and `-` only). At least one of the executables in `needs` must be installed; `missing` says
+    what this machine lacks before a call could succeed.
 
-    A copy is run by the same `caller`. One that was pickled has none until somebody registers it:
-    who runs a tool, and what that holds, stays in its process.
+    A copy is run by the same `caller`. An unpickled tool has none until it is registered: the
+    caller, and the objects that it holds, stay in their process.
 
-    A tool that comes from the warm index has its schemas and `runs` still packed: `unpack` makes
-    them when one of them is first asked for. Of thousands of tools, most are only ever named.
+    A tool from the warm index has its schemas and `runs` still packed: `unpack` makes them when
+    one of them is first read. Of thousands of tools, most are only listed by name.
     """
 
     id: str
@@ -400,10 +400,10 @@ class Tool:
     asks: tuple[Need, ...] = ()  # what has to be granted before a call, as far as it is declared
     missing: tuple[str, ...] = ()
     caller: Caller | None = field(default=None, repr=False, compare=False)
-    copy: object = field(default=None, repr=False, compare=False)  # there while somebody has it
+    copy: object = field(default=None, repr=False, compare=False)  # keeps the copy at `home` alive
     unpack: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
-    if not TYPE_CHECKING:  # to a type checker every field is there, and a typo is a typo
+    if not TYPE_CHECKING:  # hidden from type checkers: they would accept any attribute name
 
         def __getattr__(self, name: str) -> Any:
             if name == "unpack" or self.unpack is None:
@@ -423,7 +423,7 @@ class Tool:
         return replace(self, **deepcopy(self._values(), memo))
 
     def _values(self) -> dict[str, Any]:
-        """Return all but what belongs to this process."""
+        """Return the fields that can leave this process."""
         return {
             each.name: getattr(self, each.name) for each in fields(Tool) if each.name not in _HERE
         }
@@ -438,7 +438,7 @@ class Tool:
 
     @property
     def place(self) -> str:
-        """The folder in which its author keeps the skill: what grants and records are about."""
+        """The original folder of the skill, not a copy: grants and records name this one."""
         return self.copied_from or self.home
 
     @property
@@ -469,13 +469,13 @@ def definition_of(tool: Tool) -> dict[str, Any]:
 
 
 def bind(tool: Tool, caller: Caller) -> None:
-    """Give a tool the one who runs it. Only who registers a tool may do so, and does so once."""
+    """Set the caller of a frozen tool. Only code that registers the tool may do this, and once."""
     object.__setattr__(tool, "caller", caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillTools:
-    """The tools of a skill and what was noticed; `stamps` tell when to read them again."""
+    """The tools of a skill and the problems in them; changed `stamps` mean: read them again."""
 
     tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]

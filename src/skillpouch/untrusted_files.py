@@ -1,9 +1,9 @@
 """Opens files and folders that tools or others can change, without following links unnoticed.
 
-What is checked is what is used. A path is walked by descriptors: each component is looked at and
-opened relative to the folder before it, never following a link; a link is read and its target
-walked in the same way. So no rename and no link that appears meanwhile leads somewhere else. What
-is read is a regular file, and never more of it than a bound.
+What was checked is what is used: a path is walked by descriptors. Each component is checked and
+opened relative to the folder before it, without following links; a link is read, and its target is
+walked in the same way. So no rename, and no link that appears meanwhile, leads somewhere else.
+Only regular files are read, and never more of them than a limit.
 """
 
 import errno
@@ -32,9 +32,9 @@ _NO_FILE = ("absent", "there is no such file")
 _NOT_A_FILE = ("not-a-file", "it is not a regular file")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS = 40  # as the kernel has it
+_MOST_LINKS = 40  # the kernel's own limit, path_resolution(7)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # enough to walk on; needs no right to list
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # needs no permission to read the folder, open(2)
 
 
 _MOST_TRUSTED = 10_000
@@ -42,7 +42,7 @@ _trusted_links: dict[str, str] = {}
 
 
 class CannotReadError(PortableError, OSError):
-    """A file that is there but is not read, with a code and a reason for people."""
+    """A file that cannot be read, with a code for programs and a reason for people."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -61,7 +61,7 @@ class CannotReadError(PortableError, OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """The bytes of a file, or of its beginning, and the stamp they were read under."""
+    """The bytes of a file, or of its beginning, and the file's stamp when they were read."""
 
     data: bytes
     stamp: Stamp
@@ -69,22 +69,22 @@ class FileContent:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what changes when a file or folder does."""
+    """Return text that changes whenever the file or folder changes."""
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def read_head(path: str, most: int = SKILL_FILE_BYTES) -> FileContent:
-    """Read the beginning of a SKILL.md; refuse one that is longer than `most` altogether."""
+    """Read the beginning of a SKILL.md; refuse a file of more than `most` bytes."""
     return _read(path, most, _HEAD_BYTES, _open_skill_file)
 
 
 def read_skill_text(path: str) -> FileContent:
-    """Read a SKILL.md, unless a link in its place leads where nobody looked."""
+    """Read a SKILL.md; refuse a link that leads out of its folder and was not trusted before."""
     return _read(path, SKILL_FILE_BYTES, SKILL_FILE_BYTES, _open_skill_file)
 
 
 def trust_link(path: str, target: str) -> None:
-    """Remember where a SKILL.md that is a link may lead: it was seen to stay inside the roots."""
+    """Remember the target of a SKILL.md that is a link, after discovery saw it inside the roots."""
     if len(_trusted_links) >= _MOST_TRUSTED:
         _trusted_links.clear()
     _trusted_links[path] = target
@@ -97,8 +97,8 @@ def _open_skill_file(path: str) -> int:
         if error.errno != errno.ELOOP:
             raise
     found = _trusted_links.get(path, path)
-    # One inside the skill's own folder may come and go. Any other leads where it did when it was
-    # seen: a tool that can write the folder could point it at every file of this machine.
+    # A link inside the skill's own folder may change. Any other keeps the target that discovery
+    # saw: a tool that can write the folder could point the link at any file of this machine.
     with _inside(found, found.rpartition("/")[0]) as place:
         return os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
 
@@ -121,7 +121,7 @@ def read_inside(path: str, home: str, most: int) -> FileContent:
 
 
 def require_inside(path: str, home: str) -> os.stat_result:
-    """Refuse a path whose links lead outside a folder, or nowhere; return what it leads to."""
+    """Refuse a path whose links lead outside a folder, or nowhere; return its target's status."""
     with _inside(path, home) as place:
         if place.status is None:
             raise CannotReadError(*_NO_FILE)
@@ -134,12 +134,12 @@ _held: ContextVar[tuple[str, int] | None] = ContextVar("held", default=None)
 
 @contextmanager
 def hold_open(home: str) -> Iterator[None]:
-    """Hold a skill's folder open while its files are read, so that it is opened once for all."""
+    """Hold a skill's folder open while its files are read, so that it is opened only once."""
     real = real_home(home)
     try:
         descriptor = open_plain(real)
     except OSError:
-        yield  # each read says what is wrong
+        yield  # every read will fail, and report the reason
         return
     before = _held.set((real, descriptor))
     try:
@@ -151,7 +151,7 @@ def hold_open(home: str) -> Iterator[None]:
 
 @contextmanager
 def _inside(path: str, home: str) -> Iterator["ResolvedPath"]:
-    """Walk to where a path below a folder leads, and hold its folder open."""
+    """Find the target of a path below a folder, and hold the target's folder open."""
     walk = None
     try:
         below = path[len(home) + 1 :] if path.startswith(f"{home}/") else path
@@ -170,21 +170,21 @@ def _inside(path: str, home: str) -> Iterator["ResolvedPath"]:
 
 
 def _whereto(path: str) -> str:
-    """Say where a path leads, for people: it may lead elsewhere already."""
+    """Return the target of a path for a message only: it may have changed since the check."""
     with suppress(OSError, ValueError):
         return f", to {os.path.realpath(path)}"
     return ""
 
 
 def follow_links_anew() -> None:
-    """Forget where folders led: whoever looks for skills again decides again what is inside."""
+    """Forget the real paths of skills' folders; a new discovery resolves them again."""
     real_home.cache_clear()
 
 
 @lru_cache(maxsize=1024)
 def real_home(home: str) -> str:
-    """Return where the folder of a skill really is, as it was when it was first asked for."""
-    # Once: a folder that is swapped for a link later no longer holds what is read through it.
+    """Return the real path of a skill's folder, as it was at the first request."""
+    # Resolved once: if the folder is replaced with a link later, the link is not followed.
     return os.path.realpath(home)
 
 
@@ -237,7 +237,7 @@ def folder_below(root: int, path: str) -> Iterator[int]:
 
 
 def make_folder(path: str) -> int:
-    """Open a folder by an absolute path in which nothing is a link; make what is missing of it.
+    """Open a folder by an absolute path in which nothing is a link; create missing folders.
 
     Raises OSError: ELOOP where a component is a link, however briefly.
     """
@@ -262,7 +262,7 @@ def make_folder_in(folder: int, name: str) -> int:
 
 
 def write_new(folder: int, path: str, data: bytes) -> None:
-    """Write a file below an open folder, where nothing may be yet; it is on the disk afterwards."""
+    """Write a new file below an open folder, and fsync it; raise FileExistsError if it exists."""
     *above, name = _components(path)
     opened = [os.dup(folder)]
     try:
@@ -282,15 +282,15 @@ def is_plain(path: str) -> bool:
     """Tell whether there is a file or folder at an absolute path in which nothing is a link."""
     try:
         os.close(open_plain(path))
-    except (OSError, ValueError):  # ValueError: a NUL
+    except (OSError, ValueError):  # ValueError: a NUL in the path
         return False
     return path == os.path.normpath(path) and path.startswith("/")
 
 
 def follow_trusted_links(path: str, changeable: Iterable[str]) -> tuple[str, dict[str, str]]:
-    """Return where an absolute path leads, and the links on its way with what they say.
+    """Return the real path of an absolute path, and the links on the way with their targets.
 
-    Raises OSError: ELOOP for a link in or below one of `changeable`, where a tool may have put it.
+    Raises OSError: ELOOP for a link below one of `changeable`, where a tool may have put it.
     """
     links: dict[str, str] = {}
     distrusted = tuple(f"{folder.rstrip('/')}/" for folder in changeable)
@@ -316,7 +316,7 @@ def _read(
     path: str, most: int, wanted: int, opened: Callable[[str], int] | None = None
 ) -> FileContent:
     try:
-        # Not blocking: a FIFO named SKILL.md would otherwise wait for a writer forever.
+        # O_NONBLOCK: opening a FIFO named SKILL.md would otherwise wait forever for a writer.
         descriptor = opened(path) if opened else os.open(path, _READ)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise CannotReadError.of(error) from None
@@ -351,9 +351,9 @@ def _read_up_to(descriptor: int, wanted: int) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class ResolvedPath:
-    """Where a path leads: a folder that is held open, and what is in it under `name`.
+    """The target of a path: a folder that is held open, and the `name` of an entry in it.
 
-    Of a folder itself `name` is "". `missing` are the components that are not there yet.
+    `name` is "" if the target is the folder itself. `missing` are components that do not exist yet.
     """
 
     folder: int
@@ -370,7 +370,7 @@ class ResolvedPath:
 
 @contextmanager
 def find_place(root: Path, path: str) -> Iterator[ResolvedPath]:
-    """Walk to where `path` leads below `root`, and hold the folder open."""
+    """Find the target of `path` below `root`, and hold the target's folder open."""
     walk = _Walk(root, path)
     try:
         yield walk.run()
@@ -409,7 +409,7 @@ class _Walk:
         self._folders.clear()
 
     def _step(self, name: str) -> ResolvedPath | None:
-        """Enter a folder or follow a link; return the place when the way ends here."""
+        """Enter a folder or follow a link; return the place if the path ends here."""
         folder = self._folders[-1]
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -453,7 +453,7 @@ class _Walk:
         self._todo.extendleft(reversed(parts))
 
     def _parts(self, path: str) -> list[str]:
-        """Return the components from the root on."""
+        """Return the components of a path below the root."""
         if "\0" in path:
             raise ToolFaultError("invalid_argument", "a path cannot hold a NUL character")
         if not os.path.isabs(path):
@@ -475,7 +475,7 @@ def _components(path: str) -> list[str]:
 
 
 def fault_of(error: OSError, path: str) -> ToolFaultError:
-    """Make what the operating system says a fault that names the path."""
+    """Turn an error of the operating system into a fault that names the path."""
     said = (error.strerror or str(error)).lower()
     match error:
         case FileNotFoundError():
@@ -489,7 +489,7 @@ def fault_of(error: OSError, path: str) -> ToolFaultError:
 
 
 def look(path: str) -> Stamp | None:
-    """Return the stamp of what is at a path, None when there is nothing."""
+    """Return the stamp of the file or folder at a path, None if there is none."""
     try:
         return stamp_of(os.stat(path))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""FallbackNames: what a tool is called whose wire name another tool has."""
+"""FallbackNames: the name of a tool whose own wire name belongs to another tool."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -7,17 +7,18 @@ from skillpouch.tools import Tool, hashed_wire_name, qualified_wire_name, short_
 
 
 class FallbackNames:
-    """Gives every tool one name that nobody wants and no other tool has.
+    """Gives every tool a fallback name that no tool declares and no other tool has.
 
-    The first that comes has the better name. One that passed over a name gets it when it becomes
-    free. A change touches only the tools that the name concerns, however many others there are.
+    The tool that is added first gets the better name. A tool that had to skip a name gets it when
+    it becomes free. A change touches only the tools that may have the name, however many others
+    there are.
     """
 
     def __init__(self, is_wanted: Callable[[str], bool]) -> None:
         self._is_wanted = is_wanted
         self.names: dict[str, str] = {}  # by id
         self.ids: dict[str, str] = {}  # by name
-        self._passed: dict[str, dict[str, Tool]] = {}  # a name → those who would have liked it
+        self._passed: dict[str, dict[str, Tool]] = {}  # name → tools that had to skip it
         self._tools: dict[str, Tool] = {}
 
     def add(self, tool: Tool) -> None:
@@ -38,13 +39,13 @@ class FallbackNames:
         self.freed(name)
 
     def wanted(self, name: str) -> None:
-        """Hear that somebody wants a name: who had it as a fallback gets another."""
+        """Called when a tool declares a name: the tool that has it as a fallback gets another."""
         holder = self.ids.get(name)
         if holder is not None:
             self._move(self._tools[holder])
 
     def freed(self, name: str) -> None:
-        """Hear that nobody wants a name any more: who passed it over gets it."""
+        """Called when no tool declares a name any more: the first that skipped it gets it."""
         waiting = self._passed.get(name)
         if waiting:
             self._move(next(iter(waiting.values())))
@@ -52,7 +53,7 @@ class FallbackNames:
     def _move(self, tool: Tool) -> None:
         old = self.names[tool.id]
         self._forget_passed(tool, old)
-        self.add(tool)  # with the old name still there: a reader finds one of the two
+        self.add(tool)  # the old name is removed after this: a reader always finds one of the two
         if self.names[tool.id] != old and self.ids.get(old) == tool.id:
             del self.ids[old]
             self.freed(old)
@@ -75,7 +76,7 @@ class FallbackNames:
 
 
 def candidates(tool: Tool) -> Iterator[str]:
-    """Yield what a tool may be called when its name is taken, without end."""
+    """Yield an endless series of fallback names for a tool, the best first."""
     short = short_name(tool.skill, tool.id)
     yield qualified_wire_name(tool.skill, short)
     for attempt in count():

@@ -1,4 +1,4 @@
-"""ToolRegistry finds tools by name, ToolOverlay also those that come and go in front of them.
+"""ToolRegistry finds tools by name; ToolOverlay adds and removes tools over a shared source.
 
 Every tool has an id and a wire name that no other has, and a short name.
 """
@@ -21,14 +21,14 @@ DISCLOSURE_NAMES = frozenset(("activate_skill", "read_skill_file", "search_tools
 BUILT_IN_NAMES = WORKSPACE_NAMES | AUTHORING_NAMES | DISCLOSURE_NAMES
 
 
-# Comparing a wrong name with a hundred thousand takes a second: of more names than this, only those
-# are compared that begin alike.
+# Comparing a wrong name with a hundred thousand names takes a second: if there are more than this,
+# only names with the same beginning are compared.
 _MOST_COMPARED = 4_096
 
 
 @runtime_checkable
 class AsTool(Protocol):
-    """Something that knows what tool it is."""
+    """An object that can be registered as a tool."""
 
     def as_tool(self) -> Tool: ...
 
@@ -46,7 +46,7 @@ class ToolRegistry:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
-        self._claims: dict[str, dict[str, int]] = {}  # wire name → ids that want it, with ranks
+        self._claims: dict[str, dict[str, int]] = {}  # wire name → ids that declare it, with ranks
         self._owners: dict[str, str] = {}  # wire name → the id that has it
         self._short: dict[str, dict[str, None]] = {}  # tool name without its skill → ids
         self._fallbacks = FallbackNames(self._claims.__contains__)
@@ -65,7 +65,7 @@ class ToolRegistry:
         return bool(self._ids(name))
 
     def has_id(self, tool_id: str) -> bool:
-        """Tell whether there is a tool of this id."""
+        """Tell whether a tool has this id."""
         return tool_id in self._tools
 
     def register(
@@ -122,7 +122,7 @@ class ToolRegistry:
         self._fallbacks.freed(tool.name)
 
     def remove(self, tool_id: str) -> bool:
-        """Take a tool out; a tool that it had shadowed gets the wire name back.
+        """Remove a tool; a tool that it had shadowed gets the wire name back.
 
         Skillpouch's own tools stay.
         """
@@ -155,7 +155,7 @@ class ToolRegistry:
         return self.named(tool)
 
     def problems(self) -> list[Problem]:
-        """Name both sides of every wire name that more than one tool wants."""
+        """Report every wire name that more than one tool declares, with these tools."""
         found: list[Problem] = []
         for name, claims in list(self._claims.items()):
             taken = name in BUILT_IN_NAMES
@@ -183,24 +183,24 @@ class ToolRegistry:
         return list(same)
 
     def _composed(self, name: str) -> list[str]:
-        """Return the tool whose id is this one in another form of Unicode."""
+        """Return the ids that equal this one after Unicode normalization."""
         if name.isascii():
             return []
         wanted = normalize("NFC", name)
         return [each for each in list(self._tools) if normalize("NFC", each) == wanted]
 
     def _known_fallbacks(self) -> FallbackNames:
-        """Return what tools are called that lost their names, with all tools in it."""
+        """Return the fallback names, after giving one to every tool that has none yet."""
         if self._without_fallback:
             with self._writing:
-                # Emptied last: who finds it so finds all fallbacks there.
+                # Cleared last: a reader that finds it empty must find all fallback names.
                 for tool in self._without_fallback.values():
                     self._fallbacks.add(tool)
                 self._without_fallback.clear()
         return self._fallbacks
 
     def named(self, tool: Tool) -> Tool:
-        """Return a registered tool under the wire name it really has."""
+        """Return a registered tool with the wire name that it has now."""
         if is_built_in(tool):
             return tool
         if tool.name not in BUILT_IN_NAMES and self._owners.get(tool.name) == tool.id:
@@ -209,7 +209,7 @@ class ToolRegistry:
         return replace(tool, name=name) if name else tool
 
     def _count(self) -> int:
-        """Count what `skillpouch list` shows."""
+        """Return how many tools `skillpouch list` shows."""
         return len(self._tools) - sum(name in self._tools for name in BUILT_IN_NAMES)
 
     def _names_like(self, name: str) -> list[str]:
@@ -223,7 +223,7 @@ class ToolRegistry:
 
 
 def _owner(claims: dict[str, int]) -> str:
-    """Return who has a name: of the highest rank, the last to come."""
+    """Return the id that has a name: the one of highest rank, and of these the last registered."""
     return _by_rank(claims)[-1]
 
 
@@ -245,7 +245,7 @@ class ToolSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """What was added, at one moment: never changed, so that readers need no lock."""
+    """The tools that were added, as a snapshot: it never changes, so readers need no lock."""
 
     skills: dict[str, tuple[Tool, ...]] = field(default_factory=dict)
     registry: ToolRegistry = field(default_factory=ToolRegistry)
@@ -253,12 +253,12 @@ class _Layer:
 
 
 class ToolOverlay:
-    """Tools by skill, over a shared source that others may use, too, and that is never changed.
+    """Adds tools, by skill, over a source that others share; the source itself is never changed.
 
-    A skill that was added hides the shared one of its name; a tool that was added takes the wire
-    name it wants, and the shared one that had it is called `skill__tool` until that leaves.
-    `own` are Skillpouch's own tools, if they belong to whoever adds; with `private`, those of the
-    shared source are out of sight, because they remember what their caller did.
+    An added skill hides the shared skill of the same name. An added tool takes the wire name that
+    it declares; a shared tool of that name is called `skill__tool` until the added one is removed.
+    `own` are Skillpouch's own tools for this overlay. With `private`, those of the shared source
+    are hidden, because they keep state of other callers.
     """
 
     def __init__(
@@ -277,10 +277,10 @@ class ToolOverlay:
         self._layer = self._made_of({})
 
     def get(self, name: str) -> Tool:
-        """Find a tool by id, wire name or bare name; what was added comes first."""
+        """Find a tool by id, wire name or bare name; added tools come first."""
         layer = self._layer
         if not layer.skills and not self._own and not self._private:
-            return self.shared.get(name)  # most often nothing was added, and nothing is hidden
+            return self.shared.get(name)  # usually nothing is added or hidden
         if name in layer.registry:
             return layer.registry.get(name)
         try:
@@ -296,11 +296,11 @@ class ToolOverlay:
 
     @property
     def version(self) -> tuple[object, ...]:
-        """What is unequal to its former self when the tools may be others."""
+        """A value that becomes unequal whenever the tools may have changed."""
         return self._layer, getattr(self.shared, "version", None)
 
     def __iter__(self) -> Iterator[Tool]:
-        """Yield every tool as its caller knows it: Skillpouch's own, the shared ones, the added."""
+        """Yield every tool under its current name: Skillpouch's own, the shared, then the added."""
         layer = self._layer
         shared = self.shared if isinstance(self.shared, Iterable) else ()
         below = (_named(tool, layer) for tool in shared if not self._is_hidden(tool, layer))
@@ -310,7 +310,7 @@ class ToolOverlay:
             yield tool if tool.caller is self.caller else replace(tool, caller=self.caller)
 
     def put(self, skill: str, tools: Iterable[Tool]) -> list[str]:
-        """Add the tools of a skill in the place of those it had; return their wire names."""
+        """Add the tools of a skill, replacing its earlier ones; return their wire names."""
         bound = tuple(replace(tool, caller=self.caller) for tool in tools)
         with self._changing:
             others = {name: kept for name, kept in self._layer.skills.items() if name != skill}
@@ -324,7 +324,7 @@ class ToolOverlay:
             self._layer = self._made_of(self._layer.skills)
 
     def drop(self, skill: str) -> list[str]:
-        """Take out the tools of a skill; return the wire names they had."""
+        """Remove the tools of a skill; return the wire names they had."""
         with self._changing:
             layer = self._layer
             gone = layer.skills.get(skill, ())
@@ -333,7 +333,7 @@ class ToolOverlay:
             return [layer.registry.named(tool).name for tool in gone]
 
     def drop_tool(self, tool: Tool) -> bool:
-        """Take out one tool; tell whether its skill has others left."""
+        """Remove one tool; tell whether its skill has others left."""
         with self._changing:
             skills = dict(self._layer.skills)
             left = tuple(each for each in skills.get(tool.skill, ()) if each.id != tool.id)
@@ -342,13 +342,13 @@ class ToolOverlay:
             return bool(left)
 
     def owner_of(self, name: str) -> Tool | None:
-        """Return the tool that was added and has this name now, None when none was."""
+        """Return the added tool that has this name now, None if there is none."""
         registry = self._layer.registry
         tool = registry.get(name) if name in registry else None
         return None if tool is None or isinstance(tool.runs, BuiltIn) else tool
 
     def tools_of(self, skill: str) -> tuple[Tool, ...]:
-        """Return the tools that a skill has added, under the names they have now."""
+        """Return the added tools of a skill, with the wire names they have now."""
         layer = self._layer
         return tuple(map(layer.registry.named, layer.skills.get(skill, ())))
 

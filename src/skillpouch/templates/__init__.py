@@ -1,6 +1,6 @@
-"""Texts with `${name}` and `${env:NAME}` in them, filled so that a value stays what it is.
+"""Texts with `${name}` and `${env:NAME}` in them, filled so that no value changes their structure.
 
-Each template knows the position it stands in, is parsed once, and is filled any number of times:
+There is one class for each context. A template is parsed once, and filled any number of times:
 
     ArgvTemplate.parse("--input ${file}").fill({"file": "a b"}, {})   # ["--input", "a b"]
     UrlTemplate.parse("https://x.org/${id}").fill({"id": "../a"}, {})  # "https://x.org/..%2Fa"

@@ -1,4 +1,4 @@
-"""`args_template`: split as a shell would before values are known, so a value stays one word."""
+"""`args_template`: split into words before values are filled in, so a value stays one word."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,8 @@ from skillpouch.templates.placeholders import (
     variables_in,
 )
 
-# Quotes group, and a backslash takes the next character as it is. Nothing else of a shell is here:
-# no expansion, no operators, no comments. Placeholders count inside both kinds of quotes.
+# Quotes group, and a backslash escapes the next character. Nothing else of a shell is supported:
+# no expansion, no operators, no comments. Placeholders are filled inside both kinds of quotes.
 _PLACES = r"(?P<place>\$\{[^{}]*\}?)|(?P<dollar>\$\$?)"
 _PIECES = {
     "": re.compile(
@@ -50,13 +50,13 @@ def split_words(text: str) -> tuple[Parts, ...]:
 
 
 def _pieces(text: str) -> Iterator[Part | None]:
-    """Return what adds to the current word, and None where the word ends."""
+    """Yield the pieces of each word, with None at its end."""
     quote, opened_at, position = "", 0, 0
     while match := _PIECES[quote].match(text, position):
         position = match.end()
         if match.lastgroup == "quote":
             quote, opened_at = ("" if quote else match[0]), match.start()
-            yield ""  # '' is a word, too
+            yield ""  # '' is an empty word
         else:
             yield _part(match)
     if quote:
@@ -86,7 +86,7 @@ _NO_NUL = "a word of a command line cannot hold a NUL character"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Word:
-    """One word; `follows_flag` when the word before it is a flag that waits for a value."""
+    """One word; `follows_flag` if the word before it is a flag that may take it as its value."""
 
     parts: Parts
     follows_flag: bool = False
@@ -94,14 +94,14 @@ class _Word:
 
     @property
     def alone(self) -> ArgumentReference | None:
-        """The argument that is the whole word, if one is."""
+        """The argument, if the word is nothing but one placeholder."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, ArgumentReference) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgvTemplate:
-    """Words; `dashed` are the arguments whose texts may begin with `-` wherever they stand."""
+    """A command line; values of the arguments in `dashed` may begin with `-` in any word."""
 
     words: tuple[_Word, ...]
     names: frozenset[str]
@@ -126,10 +126,10 @@ class ArgvTemplate:
         return cls(words=tuple(words), names=names_in(every), dashed=dashed)
 
     def fill(self, arguments: Mapping[str, Any], _secrets: Mapping[str, str]) -> list[str]:
-        """Return the words of one call; no secret is ever one of them.
+        """Return the words of one call; they never hold a secret.
 
-        A word that is one list spreads it. A word whose arguments are not given is left out, and
-        so is the flag right before it.
+        A word that is only a list becomes one word per item. A word whose arguments are missing is
+        left out, and so is the flag right before it.
         """
         found: list[str] = []
         for word in self.words:
@@ -157,7 +157,7 @@ class ArgvTemplate:
         return text
 
     def _refuse_flag(self, first: FilledPart, text: str) -> None:
-        """Refuse a value that would be read as a flag. A lone `-` and a number are none."""
+        """Refuse a value that the program would read as a flag; allow `-` alone and numbers."""
         if not isinstance(first.part, ArgumentReference) or not text.startswith("-") or text == "-":
             return
         name = first.part.name

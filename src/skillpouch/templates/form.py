@@ -1,4 +1,4 @@
-"""Forms, headers and plain text, in which a value can add no pair and no header."""
+"""Forms, headers and plain text: a value can never add another pair or another header."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class FormTemplate:
 
     @classmethod
     def of(cls, parts: Parts) -> Self:
-        """Split what is parsed already."""
+        """Split a template that is already parsed."""
         pairs: list[Parts] = [()]
         for part in parts:
             first, *more = part.split("&") if isinstance(part, str) else (part,)
@@ -46,7 +46,7 @@ class FormTemplate:
     def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
         """Return the pairs, percent-encoded.
 
-        One whose arguments are not given is left out; one whose value is a list is repeated.
+        A pair whose arguments are missing is left out; one whose value is a list is repeated.
         """
         found: list[str] = []
         for pair in self.pairs:
@@ -97,7 +97,7 @@ class HeaderTemplate:
         return cls(parts=parts, names=names_in(parts), variables=variables_in(parts))
 
     def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str | None:
-        """Return the value; None when its arguments are not given and the header is left out."""
+        """Return the value; None, for a header that is left out, if its arguments are missing."""
         if is_left_out(self.parts, arguments):
             return None
         texts = list(filled(self.parts, arguments, secrets))
@@ -119,7 +119,7 @@ class TextTemplate:
         return cls(parts=parts, names=names_in(parts), variables=variables_in(parts))
 
     def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
-        """Return the text; an argument that is not given leaves nothing in its place."""
+        """Return the text; a missing argument becomes an empty text."""
         given = tuple(
             part
             for part in self.parts

@@ -30,7 +30,7 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTemplate:
-    """`value` is the body with its leaves that have placeholders still to be filled."""
+    """`value` is the parsed body; its leaves may still hold placeholders."""
 
     value: Any
     names: frozenset[str]
@@ -50,7 +50,7 @@ class JsonTemplate:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Read a value that is structured already, as in `body:`. Positions count in its texts."""
+        """Read a value that is already parsed, as in `body:`; positions are those in its texts."""
         try:
             compiled = _compiled(value)
             every = [part for leaf in _leaves(compiled) for part in leaf.parts]
@@ -61,7 +61,7 @@ class JsonTemplate:
     def fill(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Any:
         """Return the body: a leaf that is one placeholder keeps the type of its argument.
 
-        A leaf whose arguments are not given is left out of its object or list; null is a value.
+        A leaf whose arguments are missing is left out of its object or list; null is a value.
         """
         found = _filled(self.value, arguments, secrets)
         if found is _NOTHING:
@@ -122,7 +122,7 @@ def _refuse_constant(word: str) -> None:
 
 
 def _original(position: int, text: str) -> int:
-    """Return where a position in the quoted text was before bare placeholders got quotes."""
+    """Convert a position in the text with quoted placeholders to one in the original text."""
     added = 0
     for match in _PIECE.finditer(text):
         if match[1] and match.end() + added < position:

@@ -20,7 +20,7 @@ class TemplateError(SkillpouchError):
 
 
 class VariableInWordsError(TemplateError):
-    """A command line that would show a variable to every user of the machine."""
+    """A command line with an environment variable, which every user of the machine could read."""
 
     code = "template_variable"
 
@@ -36,7 +36,7 @@ class VariableInWordsError(TemplateError):
 
 
 class FillError(SkillpouchError):
-    """A value that cannot stand where a template has its place.
+    """A value that is not allowed in its place in a template.
 
     `name` is the argument, or the environment variable when `is_variable`. The message never
     holds the value: it may be a secret.
@@ -74,7 +74,7 @@ Parts = tuple[Part, ...]
 
 
 def parse_parts(text: str, start: int = 0) -> Parts:
-    """Split a text into its parts; `start` is where it stands in the whole template."""
+    """Split a text into its parts; `start` is its position in the whole template."""
     found: list[Part] = []
     done = 0
     for match in _PLACE.finditer(text):
@@ -99,7 +99,7 @@ def parse_place(text: str, position: int) -> ArgumentReference | Variable:
 
 
 def joined(parts: Iterable[Part]) -> Parts:
-    """Return the parts with neighbouring texts made one, and empty ones left out."""
+    """Return the parts with neighbouring texts merged, and empty ones left out."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -121,9 +121,9 @@ def variables_in(parts: Iterable[Part]) -> frozenset[str]:
 
 
 def is_left_out(parts: Parts, arguments: Mapping[str, Any]) -> bool:
-    """Tell whether none of the arguments that parts mention is given, and so their place goes.
+    """Tell whether the arguments that parts mention are missing, so that the place is left out.
 
-    Raises FillError where only some are missing: the others would be lost with them.
+    Raises FillError if only some of them are missing: the values of the others would be lost.
     """
     names = names_in(parts)
     missing = sorted(name for name in names if arguments.get(name) is None)
@@ -135,7 +135,7 @@ def is_left_out(parts: Parts, arguments: Mapping[str, Any]) -> bool:
 
 
 class FilledPart(NamedTuple):
-    """A part with its value: `text` is what goes in its place."""
+    """A part of a template with its value, and with the `text` that replaces it."""
 
     part: Part
     text: str
@@ -145,7 +145,7 @@ class FilledPart(NamedTuple):
 def filled(
     parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> Iterator[FilledPart]:
-    """Return each part with its text, in one pass: what a value holds is never looked at again."""
+    """Return each part with its text, in one pass: placeholders inside a value are not expanded."""
     for part in parts:
         if isinstance(part, str):
             yield FilledPart(part, part)
@@ -156,7 +156,7 @@ def filled(
 
 
 def fill_one(part: ArgumentReference, value: Any) -> FilledPart:
-    """Return an argument with its text; raise FillError when it is no text at all."""
+    """Return an argument with its text; raise FillError for a lone surrogate in it."""
     text = text_of(value)
     try:
         text.encode()
@@ -166,7 +166,7 @@ def fill_one(part: ArgumentReference, value: Any) -> FilledPart:
 
 
 def secret(name: str, secrets: Mapping[str, str]) -> str:
-    """Return the value of a variable; one that was not given is an error, never an empty text."""
+    """Return the value of a variable; a missing or empty one is an error, never an empty text."""
     value = secrets.get(name)
     if not value:
         reason = "the environment variable is not set or not granted"
@@ -178,13 +178,13 @@ def text_of(value: Any) -> str:
     """Return a value as text: a text as it is, anything else as compact JSON."""
     if isinstance(value, str):
         return value
-    # 3.0 is an integer to JSON Schema, and no number to a program that expects one.
+    # 3.0 is an integer to JSON Schema, but a program that expects an integer may refuse "3.0".
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return str(int(value))
     return _encode(value)
 
 
 def refuse_characters(one: FilledPart, forbidden: re.Pattern[str], reason: str) -> None:
-    """Raise FillError when a value holds what cannot stand in its place."""
+    """Raise FillError if a value holds a character that is not allowed in its place."""
     if not isinstance(one.part, str) and forbidden.search(one.text):
         raise FillError(one.part.name, reason, is_variable=isinstance(one.part, Variable))

@@ -1,4 +1,4 @@
-"""An address with a fixed scheme, host and port, whose path no value can leave."""
+"""An address whose scheme, host and port are fixed, and whose path no value can climb out of."""
 
 import re
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from skillpouch.templates.placeholders import (
 )
 
 _ORIGIN = re.compile(r"(https?://)([^/?#]*)", re.IGNORECASE)
-# What programs read differently: a user before the host, a backslash, blanks, controls.
+# Parsers of addresses disagree about these: a user before the host, a backslash, blanks, controls.
 _IN_DOUBT = re.compile(r"[\s\\@\x00-\x1f\x7f]")
 _BAD_IN_REST = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlTemplate:
-    """`origin` is scheme, host and port, as every filled address has them."""
+    """An address; `origin` is scheme, host and port, which no value can change."""
 
     origin: str
     segments: tuple[Parts, ...]
@@ -36,7 +36,7 @@ class UrlTemplate:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a template; raise TemplateError when a value could decide where a request goes."""
+        """Read a template; raise TemplateError if a value could change the host of a request."""
         origin = _origin(text)
         if bad := _BAD_IN_REST.search(text, len(origin)):
             reason = "an address cannot hold blanks, backslashes or control characters"
@@ -93,7 +93,7 @@ def _segments(path: Parts) -> tuple[Parts, ...]:
 
 
 def _segment(parts: Parts, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> str:
-    """Return one segment; a value cannot make it empty, or a step up."""
+    """Return one segment; refuse values that make it empty, `.` or `..`."""
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))
     names = sorted(names_in(parts))

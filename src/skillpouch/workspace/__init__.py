@@ -1,1 +1,1 @@
-"""The folder that a call may write: opened without races, with what must not be written in it."""
+"""The folder that a call may write: opened without races, with paths in it that stay read-only."""

@@ -16,7 +16,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PERMISSIONS = 0o777  # not setuid, setgid: what is written anew has not earned them
+_PERMISSIONS = 0o777  # without setuid and setgid: they were granted to the old content
 
 Stamp = tuple[int, int, int, int]
 
@@ -40,7 +40,7 @@ class Written:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what changes when somebody writes the file or puts another one in its place."""
+    """Return a value that changes when the file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
@@ -70,7 +70,7 @@ class WorkspaceFiles:
 
     @contextmanager
     def listing(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a folder; give the descriptor and its real path, relative to the workspace."""
+        """Open a folder; yield its descriptor and its real path, relative to the workspace."""
         with find_place(self.root, path) as place:
             if place.missing:
                 raise not_found(place, path)
@@ -85,9 +85,9 @@ class WorkspaceFiles:
                 os.close(descriptor)
 
     def replace(self, path: str, data: bytes, *, expected: Stamp | None = None) -> Written:
-        """Put `data` in the place of a file, all of it or nothing; its folders are made.
+        """Replace or create a file atomically; missing folders are created.
 
-        Permissions stay as they were. With `expected`, another file is not replaced.
+        Permissions are kept. With `expected`, the file is replaced only if it has this stamp.
         """
         with self._writing(path) as place:
             before = place.status
@@ -102,7 +102,7 @@ class WorkspaceFiles:
             )
 
     def append(self, path: str, data: bytes) -> Written:
-        """Add to the end of a file, which is made when it is not there."""
+        """Add to the end of a file; create it if it does not exist."""
         with self._writing(path) as place:
             created = place.status is None
             flags = _NEW if created else _APPEND
@@ -137,7 +137,7 @@ class WorkspaceFiles:
 
 
 def not_found(place: ResolvedPath, path: str) -> ToolFaultError:
-    """Say that nothing is there, and which name was probably meant."""
+    """Return a fault for a path that does not exist, with the names that were probably meant."""
     missing = place.missing[0] if place.missing else place.name
     meant = nearest(missing, names_in(place.folder))
     where = "/".join(place.above)
@@ -147,7 +147,7 @@ def not_found(place: ResolvedPath, path: str) -> ToolFaultError:
 
 
 def names_in(folder: int) -> list[str]:
-    """Return the names in a folder that is held open; none when it may not be listed."""
+    """Return the names in an open folder; none if it cannot be listed."""
     with suppress(OSError):
         readable = os.open(".", _FOLDER | os.O_RDONLY, dir_fd=folder)
         try:
@@ -158,7 +158,7 @@ def names_in(folder: int) -> list[str]:
 
 
 def changed(path: str) -> ToolFaultError:
-    """Say that a file is not what it was."""
+    """Return a fault for a file that has changed since it was read."""
     hint = "read it again, then decide"
     return ToolFaultError("conflict", f"{path!r} has changed since it was read", hint=hint)
 
@@ -173,14 +173,14 @@ def _require_file(place: ResolvedPath, path: str) -> None:
 
 
 def _make_folders(place: ResolvedPath, made: list[int]) -> None:
-    """Make what is missing on the way, and let `place` be where the file itself goes."""
+    """Create the missing folders, and update `place` to the last of them."""
     if not place.missing:
         return
     *folders, name = place.missing
     for folder in folders:
         with suppress(FileExistsError):
             os.mkdir(folder, dir_fd=place.folder)
-        # Without following: if somebody made a link of this name just now, this fails.
+        # O_NOFOLLOW: fails if another process has just made a link of this name.
         made.append(os.open(folder, _FOLDER, dir_fd=place.folder))
         place.folder = made[-1]
         place.above = (*place.above, folder)
@@ -207,13 +207,13 @@ def _replace(place: ResolvedPath, data: bytes, before: os.stat_result | None) ->
 
 
 def _keep_owner_and_mode(descriptor: int, before: os.stat_result) -> None:
-    with suppress(PermissionError):  # somebody else's file in a folder of ours
+    with suppress(PermissionError):  # another user's file in a folder of this user
         os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
 
 
 def _require_unchanged(place: ResolvedPath, before: os.stat_result | None) -> None:
-    """Look once more, at the last moment: what came in between is not overwritten."""
+    """Check again just before the rename: what another process wrote meanwhile is kept."""
     try:
         now = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     except FileNotFoundError:

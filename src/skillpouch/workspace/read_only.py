@@ -1,4 +1,4 @@
-"""What no tool may write inside a workspace: skills, Python, and files that others run later."""
+"""What no tool may write in a workspace: skills, Python, files that other programs run later."""
 
 import os
 import re
@@ -15,30 +15,30 @@ from skillpouch.calls import Terms
 from skillpouch.environment import environments_directory, programs_directory
 from skillpouch.runtime.memoize import BoundedCache
 
-# What programs run or obey by themselves, outside of any confinement: a shell that enters the
-# folder, an editor or an agent that opens it, git. What a person starts, such as a Makefile, and
-# what runs elsewhere, such as .github/workflows, is source like any other.
+# Files that other programs run or obey without being asked, and unconfined: a shell that enters
+# the folder, an editor or an agent that opens it, git. Not files that a person starts, such as a
+# Makefile, or that run on another machine, such as .github/workflows: these are ordinary source.
 _SHELLS = ".envrc .bashrc .bash_profile .profile .zshrc .zshenv .zprofile mise.toml .mise.toml"
 _EDITORS = ".vscode .idea .zed .devcontainer .exrc .vimrc .nvimrc .nvim.lua .dir-locals.el"
 _AGENTS = ".mcp.json .claude .cursor .gemini .codex skillpouch.toml"
 _HOOKS = ".husky .pre-commit-config.yaml lefthook.yml .lefthook.yml .gitconfig"
 _NAMES = tuple(f"{_SHELLS} {_EDITORS} {_AGENTS} {_HOOKS}".split())
-# Of a repository only what makes git run something: a commit must still be possible.
-# `commondir` says where hooks and config are looked for instead, gitrepository-layout(5).
+# In a repository only the files that make git run programs: a tool must still be able to commit.
+# `commondir` names another folder for hooks and config, see gitrepository-layout(5).
 _OF_GIT = ("hooks", "config", "config.worktree", "commondir")
-_HEAD = "HEAD"  # git takes any folder for a repository that has this, objects and refs
+_HEAD = "HEAD"  # to git, any folder that has this, objects and refs is a repository
 _ANY_NAME, _ANY_OF_GIT = ("|".join(map(re.escape, names)) for names in (_NAMES, _OF_GIT))
 _INNER = r"(?:(?:modules|worktrees)/.+/)?"
 _RUNS_LATER = re.compile(
     rf"(?:.*/)?(?:{_ANY_NAME}|\.git(?=\Z)|\.git/{_INNER}(?:{_ANY_OF_GIT}))(?=/|\Z)"
 )
 _OF_A_REPOSITORY = re.compile(rf"(?P<home>(?:.*/)?)(?:{_HEAD}\Z|(?:{_ANY_OF_GIT})(?=/|\Z))")
-_SETTLED_NS = 50_000_000  # a file system's clock ticks slowly: what is younger is looked at again
-_MOST_FOLDERS = 500  # that are searched for repositories inside the workspace
+_SETTLED_NS = 50_000_000  # file times are coarse: two changes within this may have the same time
+_MOST_FOLDERS = 500  # to search for repositories inside the workspace
 _MOST_LEVELS = 4
 _MOST_REPOSITORIES = 64
-_MOST_POINTS = 160  # mounts for all of that; a sandbox has some more
-_SEARCH_SECONDS = 5.0  # from one search to the next
+_MOST_POINTS = 160  # mounts for these paths; a sandbox has some more
+_SEARCH_SECONDS = 5.0  # between two searches
 _MOST_KNOWN = 4_096
 
 
@@ -46,13 +46,13 @@ Seen = dict[str, int]  # path below the workspace → when a file or link change
 
 
 def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
-    """Return the folders and files below the workspace that stay as they are."""
+    """Return the folders and files below the workspace that no call may write."""
     stores = [*filter(None, (environments_directory(), programs_directory()))]
     own = [path.resolve() for path in (*more, Path(sys.prefix))]
     kept = [*own, *stores, *terms.read_only]
     below = [path for path in dict.fromkeys(kept) if terms.workspace in path.parents]
     for store in stores:
-        # What is not there yet cannot be protected, and a tool could make it first.
+        # Only an existing folder can be mounted read-only, and a tool could create it first.
         if store in below:
             with suppress(OSError):
                 store.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,9 +60,9 @@ def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
 
 
 def run_later(terms: Terms, writable: Iterable[Path]) -> tuple[Path, ...]:
-    """Return what others run later and the call was not granted: by itself, or a folder around it.
+    """Return the files that other programs run later, minus those that the call was granted.
 
-    A grant of the whole workspace, or of more, is not a grant of these.
+    A grant of a file or of a folder around it counts; a grant of the whole workspace does not.
     """
     granted = {path for path in writable if terms.workspace in path.parents}
     return tuple(path for path in terms.run_later if not _is_below(path, granted))
@@ -73,7 +73,7 @@ def _is_below(path: Path, folders: set[Path]) -> bool:
 
 
 def followed_inside(path: Path, workspace: Path) -> Path:
-    """Return where a path of the workspace leads: a tool may have put a link there."""
+    """Return the target of a path of the workspace, in which a tool may have put a link."""
     step, inner = str(workspace), str(path)
     if inner.startswith(f"{step}/"):
         for name in inner[len(step) + 1 :].split("/"):
@@ -86,31 +86,31 @@ def followed_inside(path: Path, workspace: Path) -> Path:
 def _real_path(path: str) -> str:
     try:
         return os.path.realpath(path)
-    except OSError:  # a link was replaced between lstat and readlink: it is what it is now
+    except OSError:  # a link was replaced between lstat and readlink: take the path as it is
         return path
 
 
 def is_read_only(terms: Terms) -> bool:
-    """Tell whether the workspace itself, or a folder around it, was said to be read-only."""
+    """Tell whether the workspace itself, or a folder around it, is read-only."""
     return any(terms.workspace.is_relative_to(path) for path in terms.read_only)
 
 
 def around(kept: Iterable[Path], workspace: Path) -> tuple[Path, ...]:
-    """Return the folders between a workspace and what is kept in it.
+    """Return the folders between a workspace and the read-only paths in it.
 
-    A folder that something is mounted on cannot be renamed: without that, what is read-only
-    could be moved aside, with the folders around it, and replaced.
+    They become mount points, because a mount point cannot be renamed (EBUSY, rename(2)): otherwise
+    a tool could rename a folder that holds a read-only path, and put another in its place.
     """
     inside = set(kept)
     found = {folder for path in inside for folder in path.parents if workspace in folder.parents}
-    # Nothing around it needs a mount where it is read-only as a whole.
+    # A folder inside a read-only one needs no mount of its own.
     return tuple(sorted(f for f in found - inside if inside.isdisjoint(f.parents)))
 
 
 def find_run_later(workspace: Path) -> tuple[tuple[Path, ...], Seen]:
-    """Return the files and folders in a workspace that others run later, without links.
+    """Return the files and folders in a workspace that other programs run later, without links.
 
-    And what `look_at_run_later` would see at this moment: both are asked for before each call.
+    Also returns what `look_at_run_later` would: every call needs both.
     """
     top = str(workspace)
     found = [(names.links, tuple(_real(names, top))) for names in _all_names(top)]
@@ -119,7 +119,7 @@ def find_run_later(workspace: Path) -> tuple[tuple[Path, ...], Seen]:
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def _within_reason(top: str, found: tuple[tuple[str, ...], ...]) -> tuple[Path, ...]:
-    """Return all that was found in each repository; of too many, the folder around it."""
+    """Return all paths of each repository; its top folder once there would be too many mounts."""
     kept: dict[Path, None] = {}
     points: set[Path] = set()
     for paths in found:
@@ -134,7 +134,7 @@ def _within_reason(top: str, found: tuple[tuple[str, ...], ...]) -> tuple[Path, 
 
 
 def look_at_run_later(workspace: Path) -> Seen:
-    """Return what is there of that kind at this moment, with links and what they lead to."""
+    """Return the files that other programs run later, as they are now, with links and targets."""
     top = str(workspace)
     return _look(top, [(names.links, tuple(_real(names, top))) for names in _all_names(top)])
 
@@ -159,10 +159,10 @@ def made_to_run_later(
     changed: Iterable[str] = (),
     granted: Iterable[Path] = (),
 ) -> tuple[str, ...]:
-    """Return what was made of that kind, or changed without a grant, since it was looked at.
+    """Return the files run later that a call made, or changed without a grant.
 
-    What is read-only by one name may be written by another: a hard link that was there before.
-    `changed` are files that the call made, relative to the workspace, wherever they are.
+    A file that is read-only under one name may have been written under another: a hard link that
+    existed before. `changed` are all files that the call made, relative to the workspace.
     """
     now = look_at_run_later(workspace)
     made = {path for path, time_ns in now.items() if before.get(path) != time_ns}
@@ -174,7 +174,7 @@ def made_to_run_later(
 
 
 def _told_by(workspace: Path, path: str, before: Mapping[str, int]) -> set[str]:
-    """Return what runs later, given that a file was made or changed."""
+    """Return the files that are run later because this one was made or changed."""
     fits = _RUNS_LATER.match(path)
     if fits is not None:
         is_new = fits.group() not in before or _has_names(workspace / path)
@@ -195,7 +195,7 @@ def _has_names(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Which of the names that count are in a folder."""
+    """The paths in a folder that other programs run later: files and folders, and links."""
 
     plain: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
@@ -210,13 +210,13 @@ _NONE = _Names()
 
 
 def _all_names(top: str) -> Iterator[_Names]:
-    """Return what is there in a workspace itself, and then in each repository inside it."""
+    """Yield the names in the workspace itself, then those in each repository inside it."""
     for folder in (top, *_now_and_then(top, (".git", _HEAD))):
         yield _present(folder, _NAMES) + _of_git(f"{folder}/.git") + _of_bare(folder)
 
 
 def _of_git(folder: str) -> _Names:
-    """Return what makes git run something, of a repository, its submodules and worktrees."""
+    """Return the files of a repository, its submodules and worktrees that make git run programs."""
     try:
         mode = os.lstat(folder).st_mode
     except OSError:
@@ -224,7 +224,7 @@ def _of_git(folder: str) -> _Names:
     if stat.S_ISLNK(mode):
         return _Names(links=(folder,))
     if not stat.S_ISDIR(mode):
-        return _Names((folder,))  # of a worktree or a submodule: it says where the repository is
+        return _Names((folder,))  # the `.git` file of a worktree or submodule: names its repository
     found = _present(folder, _OF_GIT)
     for inner in ("modules", "worktrees"):
         for each in _now_and_then(f"{folder}/{inner}", (_HEAD,)):
@@ -236,8 +236,8 @@ def _of_bare(folder: str) -> _Names:
     return _present(folder, _OF_GIT) if os.path.lexists(f"{folder}/{_HEAD}") else _NONE
 
 
-# Folder and names → its time of change when it was looked at, and what was there. Not the time
-# of modification, which a tool can set.
+# Folder and names → the folder's ctime at the last look, and what was there. Not its mtime: a tool
+# can set that with utimensat(2).
 _looked: BoundedCache[tuple[str, tuple[str, ...]], tuple[int, _Names]] = BoundedCache(_MOST_KNOWN)
 
 
@@ -259,10 +259,13 @@ def _present(folder: str, names: tuple[str, ...]) -> _Names:
 
 
 def _real(names: _Names, top: str) -> list[str]:
-    """Return where names lead, as far as that is inside; a link out of it shows nothing more."""
+    """Return the paths without links: links are replaced with their targets inside the workspace.
+
+    A target outside is left out.
+    """
     if not names.links:
         return [*names.plain]
-    # What a link leads to comes and goes, whatever the time of change of the link's own folder.
+    # Not cached: the target of a link changes without a change of the link's own folder.
     real = [_real_path(path) for path in names.links]
     inside = [path for path in real if path.startswith(f"{top}/") and os.path.exists(path)]
     return [*names.plain, *inside]
@@ -272,9 +275,9 @@ _searched: BoundedCache[str, tuple[float, tuple[str, ...]]] = BoundedCache(_MOST
 
 
 def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Search for folders, not for every call: what one makes is among the files it changed.
+    """Search for folders every few seconds; what a call made meanwhile is in its changed files.
 
-    Those that were found once come first: no number of others makes them forgotten.
+    Folders that were found before come first, so that new ones cannot push them out of the limit.
     """
     known = _searched.get(top)
     if known is not None and time.monotonic() - known[0] < _SEARCH_SECONDS:
@@ -287,7 +290,7 @@ def _now_and_then(top: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_reached(folder: str, top: str) -> bool:
-    """Tell whether there is a folder, and no link on the way to it: it could lead anywhere."""
+    """Tell whether a folder exists and no component of its path is a link."""
     step = top
     for name in folder[len(top) + 1 :].split("/"):
         step = f"{step}/{name}"
@@ -300,7 +303,7 @@ def _is_reached(folder: str, top: str) -> bool:
 
 
 def _folders_with(names: tuple[str, ...], top: str) -> list[str]:
-    """Return the folders strictly below another that hold such an entry; not all of a huge tree."""
+    """Return the folders strictly below another that hold such an entry, within the limits."""
     found: list[str] = []
     level, seen = [top], 0
     for _ in range(_MOST_LEVELS):

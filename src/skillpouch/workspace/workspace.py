@@ -1,4 +1,4 @@
-"""The folder in which tools work: which folders may be one, and what a call changed there."""
+"""The folder in which tools work: which folders are refused, and what a call changed there."""
 
 import errno
 import os
@@ -22,25 +22,25 @@ from skillpouch.text import escape_hidden
 from skillpouch.untrusted_files import open_plain
 
 _MOST_ENTRIES = 2_000
-_MOST_SECONDS = 0.005  # a walk must not cost more than the call it follows …
-_FEW_ENTRIES = 200  # … but this many are always looked at, however busy the machine is
+_MOST_SECONDS = 0.005  # a walk must not take longer than the call it follows …
+_FEW_ENTRIES = 200  # … but this many entries are always read, however busy the machine is
 _MOST_DEPTH = 100  # a descriptor is held for each level
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = ".skillpouch"
-_CLOCK_REALTIME_COARSE = 5  # Python does not name it
+_CLOCK_REALTIME_COARSE = 5  # clock_gettime(2); the module time does not define it
 _MOST_CHECKED = 10_000
 _MOST_SEEN = 256  # workspaces, each with at most 2,000 names
 _SYSTEM = ("/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/proc", "/sys", "/dev", "/run")
-_CROWDED = ("/var", "/home", "/opt", "/srv", "/mnt", "/media")  # below them is fine
+_CROWDED = ("/var", "/home", "/opt", "/srv", "/mnt", "/media")  # folders below them are allowed
 _KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".pki")
 
 
-# What was given → real path, device, inode.
+# Path as the caller wrote it → real path, device, inode.
 _checked: BoundedCache[str, tuple[Path, int, int]] = BoundedCache(_MOST_CHECKED)
 
 
 def check_workspace(path: str) -> Path:
-    """Return the real path of a workspace; refuse one that would give a tool too much."""
+    """Return the real path of a workspace; refuse folders that tools must not see or write."""
     known = _checked.get(path)
     if known is not None and _is_same(path, known):
         return known[0]
@@ -73,7 +73,7 @@ def _check(path: Path) -> Path:
     if home is not None and any(real.is_relative_to(home.resolve() / name) for name in _KEYS):
         raise WorkspaceError(str(path), "it is where your keys and settings are")
     for kept in (state_directory(), config_directory()):
-        # Whoever may write there may grant itself anything, and rewrite what is on record.
+        # A tool that can write there could grant itself anything, and rewrite the journal.
         if kept is not None and _overlap(real, Path(os.path.realpath(kept))):
             raise WorkspaceError(str(path), "it is where Skillpouch keeps grants and the journal")
     return real
@@ -84,20 +84,20 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def file_clock_ns() -> int:
-    """Return the time as file systems stamp it: by the tick, a moment behind."""
+    """Return the clock that file systems use for their time stamps; it lags by up to a tick."""
     try:
         return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
-    except OSError:  # a clock that only Linux has
+    except OSError:  # only Linux has this clock; 10 ms is its longest tick
         return time.time_ns() - 10_000_000
 
 
 class _Folder(NamedTuple):
-    """What a look saw in a folder: its regular files, and the folders in it."""
+    """The regular files and the folders in a folder when it was read."""
 
     stamp: tuple[int, int, int]  # device, inode, time of change
     files: frozenset[str]
     inner: tuple[str, ...]
-    is_settled: bool  # any later change gives it another stamp
+    is_settled: bool  # its time is before the clock's, so any later change changes the stamp
 
 
 _Folders = dict[str, _Folder]  # by path; the workspace itself is ""
@@ -106,7 +106,7 @@ _Stamp = tuple[int, int, int]  # of a file: inode, time of change, size
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A workspace as it was before a call; nothing is known of folders that are not in it."""
+    """A workspace as it was before a call; folders that are not in `folders` were not read."""
 
     workspace: Path
     since_ns: int
@@ -114,18 +114,18 @@ class Before:
     complete: bool
 
 
-# What the last look at a workspace saw: a folder that has not changed since is not read again.
+# The folders of a workspace when it was last read: one that has not changed is not read again.
 _seen: BoundedCache[Path, _Folders] = BoundedCache(_MOST_SEEN)
-# What the last call in a workspace left, by path. A file system's clock ticks slowly, so what was
-# made just before a call would look as if the call had made it.
+# The stamps of files that the last call in a workspace made, by path. File times are coarse: a
+# file made just before a call would otherwise be reported as made by this call, too.
 _left: BoundedCache[Path, dict[str, _Stamp]] = BoundedCache(_MOST_CHECKED)
-# Device and inode of a workspace that was opened with nothing on the way being a link: what is
-# the same folder is the same folder, by whatever way it was reached.
+# Device and inode of a workspace that was once opened without any link on its path. The same
+# device and inode are the same folder, so that later it may be opened by its path in one step.
 _roots: BoundedCache[Path, tuple[int, int]] = BoundedCache(_MOST_CHECKED)
 
 
 def look_at(workspace: Path) -> Before:
-    """Look at a workspace before a call: only so is it known afterwards what was deleted."""
+    """Read a workspace before a call: otherwise deleted files could not be reported after it."""
     since_ns = file_clock_ns()
     known = _seen.get(workspace, {})
     if _is_flat_and_unchanged(workspace, known):
@@ -137,7 +137,7 @@ def look_at(workspace: Path) -> Before:
 
 
 def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
-    """Return files made, changed or deleted since then, and whether both looks saw everything."""
+    """Return files made, changed or deleted since then, and whether both walks were complete."""
     root = before.folders.get("")
     if (
         root is not None
@@ -152,7 +152,7 @@ def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
     _left[before.workspace] = found = search.found
     changes: dict[str, Change] = dict.fromkeys(_deleted(before.folders, search.folders), "deleted")
     for path, stamp in found.items():
-        # What is older than the call came with a folder that was renamed.
+        # A new path with a file older than the call: its folder was renamed by the call.
         if left.get(path) != stamp or stamp[1] < before.since_ns:
             changes[path] = "created" if path in search.created else "modified"
     files = [
@@ -163,7 +163,7 @@ def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
 
 
 def _is_flat_and_unchanged(workspace: Path, folders: _Folders) -> bool:
-    """Tell whether a workspace without folders in it has the same files as it had."""
+    """Tell whether a workspace holds no folders, and no file was added or removed."""
     root = folders.get("")
     if root is None or not root.is_settled or root.inner:
         return False
@@ -175,7 +175,7 @@ def _is_flat_and_unchanged(workspace: Path, folders: _Folders) -> bool:
 
 
 def _deleted(before: _Folders, after: _Folders) -> Iterator[str]:
-    """Give the files that were there and are gone; what was not looked at may still be there."""
+    """Yield the files that no longer exist; files in folders that were not read may still exist."""
     for path, folder in before.items():
         now = after.get(path)
         if now is not None:
@@ -186,7 +186,7 @@ def _deleted(before: _Folders, after: _Folders) -> Iterator[str]:
 
 
 def _is_absent(folders: _Folders, path: str) -> bool:
-    """Tell whether a look saw that there is no such folder."""
+    """Tell whether a walk has shown that there is no such folder."""
     while path:
         path, _, name = path.rpartition("/")
         if path in folders:
@@ -199,7 +199,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _open_root(workspace: Path) -> int:
-    """Open a workspace for reading; only the first time by every folder on the way to it."""
+    """Open a workspace for reading; the first time component by component, without links."""
     descriptor = os.open(workspace, _FOLDER)
     try:
         if _identity(descriptor) == _roots.get(workspace):
@@ -223,9 +223,9 @@ def _identity(descriptor: int) -> tuple[int, int]:
 
 
 class _Search:
-    """A look through folders that other calls may be renaming: by descriptors, never by name.
+    """Walks folders by descriptors, not by path, because other calls may be renaming them.
 
-    After a call every folder is read: a file that changes leaves its folder's time as it was.
+    After a call every folder is read: changing a file does not change its folder's time.
     """
 
     def __init__(self, *, known: _Folders | None = None, before: Before | None = None) -> None:
@@ -235,7 +235,7 @@ class _Search:
         self._deadline = time.monotonic() + _MOST_SECONDS
         self.folders: _Folders = {}
         self.found: dict[str, _Stamp] = {}  # what is new or has changed
-        self.created: set[str] = set()  # of that, what is known not to have been there
+        self.created: set[str] = set()  # those in `found` that did not exist before
         self.complete = True
 
     def run(self, workspace: Path) -> None:
@@ -248,7 +248,7 @@ class _Search:
 
     def _open(self, above: int, name: str) -> int | None:
         try:
-            # Without following: what was a folder a moment ago may be a link by now.
+            # O_NOFOLLOW: what was a folder when it was listed may be a link by now.
             return os.open(name, _FOLDER, dir_fd=above)
         except OSError as error:
             self.complete &= error.errno != errno.EACCES
@@ -275,7 +275,7 @@ class _Search:
                 self._enter(inner_folder, _joined(path, name))
 
     def _look(self, descriptor: int, path: str) -> _Folder | None:
-        """Return what is in a folder; None where that is more than may be looked at."""
+        """Return what is in a folder; None if that exceeds the limits of a walk."""
         now_ns = file_clock_ns()
         status = os.fstat(descriptor)
         stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
@@ -319,6 +319,6 @@ class _Search:
 
 
 def changed_file(path: str, size: int, change: Change) -> ChangedFile:
-    """Return a file as a result names it, with its type guessed from its name."""
+    """Return the entry for `ToolResult.files`, with a media type guessed from the name."""
     kind = guess_type(path)[0] or "application/octet-stream"
     return ChangedFile(path=escape_hidden(path), type=kind, size=size, change=change)
