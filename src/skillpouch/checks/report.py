@@ -28,8 +28,8 @@ from skillpouch.untrusted_files import (
 )
 
 _BOM = "\ufeff"
-_PAGE_BREAK = "\x0c"  # an old habit between sections of source code, harmless
-# Typesetting that text copied from a document brings along: worth knowing, no trick.
+_PAGE_BREAK = "\x0c"  # old source code separates sections with it: harmless
+# Soft hyphens come with text copied from a document: worth reporting, but not an attack.
 _MILD = frozenset("\u00ad")
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f")
 _RIGHT_TO_LEFT = frozenset(("R", "AL"))
@@ -44,7 +44,7 @@ _SPELLED_AT_MOST = 200
 
 
 def find_hidden_text(path: str, text: str) -> list[Problem]:
-    """Give one problem per line that hides something; past a hundred, one for all the rest."""
+    """Return one problem per line that hides text; after a hundred, one for all other lines."""
     by_line = _hidden_by_line(text)
     reported = dict(islice(by_line.items(), _LINES_AT_MOST))
     right_to_left = _lines_written_right_to_left(text, reported)
@@ -142,7 +142,7 @@ def find_shadowed_modules(path: str, name: str) -> list[Problem]:
     """Check the Python file at `path`, which its neighbours import as the module `name`."""
     if name not in sys.stdlib_module_names:
         return []
-    # The interpreter looks for the modules it has built in before it looks at any folder.
+    # The interpreter looks for its built-in modules before it looks in any folder.
     if name in sys.builtin_module_names:
         consequence = f"no script can import it: `import {name}` always finds the built-in module"
     else:
@@ -165,7 +165,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def check_files(home: Path) -> list[Problem]:
-    """Look at every text file of a skill, up to a bound; a binary file is not text."""
+    """Check every text file of a skill, up to a limit; binary files are not searched."""
     problems: list[Problem] = []
     for number, path in enumerate(_files(str(home))):
         if number >= _MOST_FILES:
@@ -195,7 +195,7 @@ def _check_file(path: str, home: str) -> list[Problem]:
 def _files(home: str) -> Iterator[str]:
     for folder, folders, files in os.walk(home):
         if folder != home and any(name.lower() == "skill.md" for name in files):
-            folders.clear()  # a skill of its own
+            folders.clear()  # another skill, which is checked by itself
             continue
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         yield from (f"{folder}/{name}" for name in sorted(files))
@@ -255,7 +255,7 @@ def _check_skill(skill: Skill, strict: bool) -> tuple[int, list[Problem]]:
 def _strict(skill: Skill) -> list[Problem]:
     manifest = f"{skill.home}/tools.json"
     problems: list[Problem] = []
-    # What cannot be read is already on record, and no tools.json is the usual case.
+    # An unreadable file is already reported, and most skills have no tools.json.
     with suppress(CannotReadError):
         raw = read_skill_text(skill.file).data
         problems += skill_md_problems(skill.file, raw, skill.home.name)
@@ -267,7 +267,7 @@ def _strict(skill: Skill) -> list[Problem]:
 
 
 def _same_names(parts: Sequence[Discovered]) -> list[Problem]:
-    """Name every skill that a later one of the same name would hide."""
+    """Report every skill that a later one of the same name would hide."""
     problems: list[Problem] = []
     names: dict[str, Skill] = {}
     for part in parts:

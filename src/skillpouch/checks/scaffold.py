@@ -86,7 +86,7 @@ def write_skill(root: Path, name: str, *, language: str, description: str = "") 
     script, text = _SCRIPTS[language]
     described = description.strip() or "Greets people by name. Use when somebody wants a greeting."
     root.mkdir(parents=True, exist_ok=True)
-    # Beside its place, then renamed: a crash never leaves half a skill where skills are found.
+    # Written to a temporary folder, then renamed: a crash leaves no half-written skill to be found.
     draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=root))
     try:
         (draft / "scripts").mkdir()

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 from skillpouch.problems import Problem
 
-# What people write where a credential would go. In 40 random characters the shortest of these
-# turns up less than once in ten thousand.
+# What people write in place of a credential. 40 random characters contain the shortest of these
+# less than once in ten thousand times.
 _PLACEHOLDER = re.compile(
     r"example|sample|your|xxxx|placeholder|change[_-]?(?:me|it|this)|dummy|fake|mock|insert|replace"
     r"|redacted|todo|secret|passw|token|(?:api|access|private)[_-]?key|credential|foobar|qwerty"
@@ -20,7 +20,7 @@ _PLACEHOLDER = re.compile(
     r"|\.\.\.|…|\*{3}|[<>{}$]|%s|%\(|process\.env|environ|getenv",
     re.IGNORECASE,
 )
-# A value that goes on like this was cut or filled in by its author.
+# A value followed by one of these was shortened by its author, or is filled in by code.
 _UNFINISHED = ("...", "…", "***", "<", "{", "$", "[")
 _LEAST_DIFFERENT_CHARACTERS = 8
 _MADE_UP = re.compile(rb"(?i)\b(?:invalid|example|test|user:pass\w*)\b")
@@ -52,7 +52,7 @@ class Secret:
 
 
 def is_placeholder(value: str, following: str = "") -> bool:
-    """Whether `value`, with `following` right behind it, only shows where a secret would go."""
+    """Whether `value`, with `following` right after it, only stands in place of a secret."""
     return (
         following.startswith(_UNFINISHED)
         or len(set(value)) < min(_LEAST_DIFFERENT_CHARACTERS, len(value) // 2 + 1)
@@ -61,7 +61,7 @@ def is_placeholder(value: str, following: str = "") -> bool:
 
 
 def says_made_up(encoded: str) -> bool:
-    """Whether text in base 64 itself tells that it is an example."""
+    """Whether base 64 text decodes to words such as "example" or "test"."""
     padded = encoded.rstrip("=").translate(_URL_SAFE)
     try:
         decoded = b64decode(padded + "=" * (-len(padded) % 4))
@@ -87,7 +87,7 @@ def _bits_per_character(value: str) -> float:
 
 
 def _changes(value: str) -> float:
-    """Give how often the kind of character changes; words hardly do, random keys do."""
+    """Return how often letters, digits and capitals alternate: rarely in words, often in keys."""
     # The capital of a camelCase word is not a change: it belongs to the word.
     words = _HUMP.sub("a", "".join(filter(str.isalnum, value)))
     kinds = [char.isdigit() + 2 * char.isupper() for char in words]
@@ -101,7 +101,7 @@ _ADDRESS = re.compile(
     r"@(?P<host>[\w.-]{1,253})",
     re.IGNORECASE,
 )
-# The passwords that explanations use; a real one that is this weak is no secret either.
+# Passwords that documentation uses; a real password as weak as these protects nothing either.
 _WORDS = frozenset(
     (
         *("pass", "passwd", "pwd", "user", "username", "guest", "admin", "root", "postgres"),
@@ -109,7 +109,7 @@ _WORDS = frozenset(
         *("p4ssw0rd", "pass123", "admin123", "pwd123", "123", "1234", "12345"),
     )
 )
-# This machine, a container beside it, a private network, a name that stands for another.
+# Hosts that strangers cannot reach: this machine, a container, a private network, a placeholder.
 _NOWHERE = re.compile(
     r"127\.|0\.0\.0\.0|10\.|192\.168\.|[^.]+$|your|host|.*\bexample\b"
     r"|.*\.(?:test|local|internal|invalid)$",
@@ -118,7 +118,7 @@ _NOWHERE = re.compile(
 
 
 def find_in_addresses(text: str) -> Iterator[Secret]:
-    """Yield each password that an address of a reachable host carries."""
+    """Yield each password in an address, unless it is a placeholder."""
     if "://" not in text:
         return
     for match in _ADDRESS.finditer(text):
@@ -130,12 +130,12 @@ def find_in_addresses(text: str) -> Iterator[Secret]:
 def _is_password(password: str, scheme: str, host: str) -> bool:
     if password.strip("[]()").lower() in _WORDS or is_placeholder(password):
         return False
-    # Explanations of HTTP are full of made-up passwords: there, only a generated one counts.
+    # Documentation of HTTP is full of made-up passwords: there, only a generated one counts.
     chosen = not scheme.startswith("http") and _NOWHERE.match(host) is None
     return chosen or looks_random(password)
 
 
-# Elsewhere an unquoted word on the right of `=` is code, not text.
+# In files of other kinds an unquoted word to the right of `=` is code, not text.
 _WITH_UNQUOTED_TEXT = frozenset(
     (
         *("env", "sh", "bash", "zsh", "yml", "yaml", "ini", "cfg", "conf", "toml", "properties"),
@@ -143,7 +143,7 @@ _WITH_UNQUOTED_TEXT = frozenset(
     )
 )
 
-# Two steps, the first on text in lower case: twice as fast as one pattern without case.
+# Two steps, the first on text in lower case: twice as fast as one pattern with IGNORECASE.
 _NAME = re.compile(
     r"(?:api|access|auth|secret|private|encryption|signing|master|account|service)[_-]?key"
     r"|secret|token|passw(?:or)?d|pwd|passphrase|credential|authorization"
@@ -158,7 +158,7 @@ _VALUE = re.compile(
     """,
     re.VERBOSE,
 )
-# Words after and before the name which say that the value is about a secret, or is public.
+# Words after and before the name: the value only describes a secret, or is public.
 _ABOUT = re.compile(
     r"(?:url|uri|path|file|dir|type|name|field|header|prefix|format|pattern|regex|endpoint|ids?"
     r"|hash|digest|policy|class|hint|label|env|var|arn|ref|version|expir\w*|length|size|at)$"
@@ -175,9 +175,9 @@ _LEFT_CONTEXT = 48
 
 
 def find_assigned(file_name: str, text: str) -> Iterator[Secret]:
-    """Yield each value that looks generated and is given to a name for a credential."""
+    """Yield each value that looks generated and is assigned to a name for a credential."""
     unquoted = _has_unquoted_text(file_name)
-    # U+0130 is the only character whose lower case is longer; places must stay the same.
+    # U+0130 is the only character whose lower case is longer; positions must stay the same.
     lowered = text.replace("\u0130", "i").lower()
     for name in _NAME.finditer(lowered):
         match = _VALUE.match(text, name.end())
@@ -208,18 +208,18 @@ def _is_about(lowered: str, name: re.Match[str], match: re.Match[str]) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Shape:
     kind: str
-    hint: str  # text without it is not searched
+    hint: str  # a fixed part of the pattern: only texts that contain it are searched
     pattern: re.Pattern[str]
     accepts: Callable[[str], bool] = bool
 
 
 def _token(kind: str, hint: str, pattern: str, accepts: Callable[[str], bool] = bool) -> _Shape:
-    # It starts where a word starts, so that a long run of characters is searched only once.
+    # Only at the start of a word: otherwise a long run of characters is searched from each of them.
     return _Shape(kind, hint, re.compile(rf"(?<![A-Za-z0-9_-]){pattern}"), accepts)
 
 
-# Published for everybody: the token of most explanations of JWT (subject 1234567890), and the
-# demo keys of a local Supabase.
+# Publicly known: the token of most explanations of JWT (subject 1234567890), and the demo keys of
+# a local Supabase.
 _PUBLISHED = re.compile(r"eyJzdWIiOiIxMjM0NTY3ODkw|eyJpc3MiOiJzdXBhYmFzZS1kZW1v")
 
 
@@ -274,7 +274,7 @@ _SHAPES = (
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{40}")
 _KEY_HEADERS = 300  # characters between the first line and the key itself
-_KEY_MATERIAL_SEEN = 80  # enough to meet the "..." of a key that was cut
+_KEY_MATERIAL_SEEN = 80  # enough to find the "..." of a shortened key
 
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+=_-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_-])")
 _AWS_NEIGHBOURHOOD = 200
@@ -303,7 +303,7 @@ def _of_shape(shape: _Shape, text: str) -> Iterator[Secret]:
 
 
 def _aws_secrets_near(text: str, start: int, end: int) -> Iterator[Secret]:
-    """Yield the secret that belongs to an access key id: it has no shape of its own."""
+    """Yield the secret near an access key id; alone, its form would match too much other text."""
     for match in _AWS_SECRET.finditer(
         text, max(0, start - _AWS_NEIGHBOURHOOD), end + _AWS_NEIGHBOURHOOD
     ):
@@ -313,7 +313,7 @@ def _aws_secrets_near(text: str, start: int, end: int) -> Iterator[Secret]:
 
 def _private_keys(text: str) -> Iterator[Secret]:
     for match in _PRIVATE_KEY.finditer(text):
-        # Code that looks for such a line holds only the line.
+        # A key must follow: code that searches for this line contains only the line.
         key = _KEY_MATERIAL.search(text, match.end(), match.end() + _KEY_HEADERS)
         if key and not is_placeholder(text[match.end() : key.end() + _KEY_MATERIAL_SEEN]):
             yield Secret(start=match.start(), end=key.end(), kind="private key")
@@ -325,7 +325,7 @@ _LOCK_FILES = frozenset(
 
 
 def find_secrets(path: str, text: str) -> list[Problem]:
-    """Give one problem per credential; the message shows four characters of it at most."""
+    """Return one problem per credential; the message shows at most four characters of it."""
     name = PurePosixPath(path).name.lower()
     if name in _LOCK_FILES or name.endswith(".lock"):
         return []
@@ -333,7 +333,7 @@ def find_secrets(path: str, text: str) -> list[Problem]:
     problems: list[Problem] = []
     line, counted, end = 1, 0, 0
     for secret in sorted(found, key=lambda secret: secret.start):
-        # The same stretch can be a provider's token and the value of an assignment.
+        # The same text can be a provider's token and the value of an assignment: report it once.
         if secret.start >= end:
             line += text.count("\n", counted, secret.start)
             counted, end = secret.start, secret.end

@@ -15,7 +15,8 @@ from skillpouch.problems import Problem
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FENCE = "---"
-# The reference recurses and fails near Python's limit; nobody nests frontmatter this deep.
+# The reference reader recurses, and fails near Python's recursion limit; real frontmatter is never
+# nested this deep.
 _MAX_DEPTH = 64
 
 
@@ -25,7 +26,7 @@ Fields: TypeAlias = "dict[str, tuple[int, Value]]"
 
 
 class FrontmatterRefusedError(PortableError):
-    """The reference would not read on."""
+    """The reference reader would stop here."""
 
     def __init__(self, code: str, message: str, line: int) -> None:
         super().__init__(message)
@@ -35,14 +36,14 @@ class FrontmatterRefusedError(PortableError):
 
 
 def cut(text: str) -> str:
-    """Give what stands between the fences; its first line is the first line of `text`."""
+    """Return the text between the fences; its first line is the first line of `text`."""
     if text.startswith("\ufeff"):
         raise FrontmatterRefusedError(
             "strict-bom", "starts with a byte order mark, so other runtimes see no frontmatter", 1
         )
     if not text.startswith(_FENCE):
         raise FrontmatterRefusedError("strict-frontmatter", "the first line must be '---'", 1)
-    # The reference takes the next three hyphens, wherever they stand.
+    # The reference reader ends the frontmatter at the next three hyphens, even inside a line.
     end = text.find(_FENCE, len(_FENCE))
     if end < 0:
         raise FrontmatterRefusedError(
@@ -52,7 +53,7 @@ def cut(text: str) -> str:
 
 
 def misplaced_fences(text: str, block: str) -> list[int]:
-    """Give the lines where a fence shares its line with other text: others see no fence there."""
+    """Return the lines where a fence is followed or preceded by text: some runtimes ignore it."""
     end = len(_FENCE) + len(block)
     after = text[end + len(_FENCE) :].partition("\n")[0]
     before, newline, _ = block.partition("\n")
@@ -163,7 +164,7 @@ _Fault = tuple[str, str]  # code, message
 
 
 def tools_json_problems(path: str, raw: bytes) -> list[Problem]:
-    """Give what a runtime that follows the draft to the letter refuses or misreads."""
+    """Return what a runtime that follows the draft literally refuses or misreads."""
     return [
         Problem(path=path, code=code, severity="warning", message=message, line=line)
         for code, message, line in _findings(raw)
@@ -269,7 +270,7 @@ def _stays_inside(script: object) -> bool:
 
 
 def _ignore_digits(_: str) -> int:
-    return 0  # no rule is about a number, and converting a million digits takes long
+    return 0  # no rule needs the number, and converting a million digits takes long
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -289,12 +290,13 @@ _FIELDS = ("name", "description", "license", "compatibility", "metadata", "allow
 _NAME_MAX = 64
 _DESCRIPTION_MAX = 1024
 _COMPATIBILITY_MAX = 500
-# Normalising makes a name at most four times shorter, and takes long on long hostile ones.
+# Normalising makes a name at most four times shorter: a longer one is refused without it, because
+# a hostile name would take long.
 _NAME_MAX_TO_NORMALISE = 4 * _NAME_MAX
 
 
 def skill_md_problems(path: str, raw: bytes, directory: str) -> list[Problem]:
-    """Give what the Agent Skills reference validator refuses in a SKILL.md in `directory`."""
+    """Return what the Agent Skills reference validator refuses in a SKILL.md in `directory`."""
     found: list[_Finding] = []
     if PurePosixPath(path).name not in _FILE_NAMES:
         found.append(("strict-file-name", "the file must be called 'SKILL.md'", None))

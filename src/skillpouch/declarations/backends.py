@@ -30,7 +30,7 @@ def require_args_template(text: str) -> None:
 
 
 def check_places(tool: Declared) -> Iterator[Finding]:
-    """Return what is odd about how a declared tool gets its arguments; it loads all the same."""
+    """Return warnings about how a declared tool gets its arguments; the tool loads anyway."""
     properties = (tool.input_schema or {}).get("properties")
     known = list(properties) if isinstance(properties, Mapping) else []
     for name in sorted(_names(tool.runs) - set(known)):
@@ -58,7 +58,7 @@ def _names_inside(value: Any) -> frozenset[str]:
         try:
             return TextTemplate.parse(value).names
         except TemplateError:
-            return frozenset()  # reported where the position of the text is known
+            return frozenset()  # reported elsewhere, with the position of the text
     if isinstance(value, Mapping):
         return frozenset().union(*map(_names_inside, value.values()))
     if isinstance(value, list | tuple):
@@ -93,12 +93,12 @@ _FIELDS = {
     "http": ("type", *_HTTP_FIELDS, *KNOWN_FIELDS, "timeout_ms"),
     "script": ("type", "interpreter", "script", "interpreter_args", "timeout_ms"),
 }
-_PROVIDED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")  # as packages name entry points
+_PROVIDED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")  # a legal name of an entry point
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_backend(entry: Mapping[str, Any]) -> Runs | None:
-    """Return what the entry runs, or None when it names no backend."""
+    """Return what the entry runs, or None if it declares no backend."""
     backend = entry.get("backend")
     if backend is None:
         return _legacy(entry)
@@ -123,7 +123,7 @@ def read_backend(entry: Mapping[str, Any]) -> Runs | None:
 
 
 def unknown_fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
-    """Return the kind of backend, each field of it that is not used, and the fields there are."""
+    """Yield the kind of backend, an unknown field in its declaration, and the known fields."""
     backend = entry.get("backend")
     kind = backend.get("type") if isinstance(backend, dict) else "http"
     fields = backend if isinstance(backend, dict) else entry.get("http")
@@ -136,7 +136,7 @@ def unknown_fields(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, list[st
 
 
 def template_variables(value: Any) -> set[str]:
-    """Return the environment variables that templates anywhere inside a value name."""
+    """Return the environment variables that templates anywhere inside a value mention."""
     if isinstance(value, str):
         return set(_VARIABLE.findall(value))
     if isinstance(value, Mapping):
@@ -223,7 +223,7 @@ def _inline(backend: Mapping[str, Any]) -> InlineScript:
 
 
 def _external(backend: Mapping[str, Any]) -> External:
-    """Read what another package runs: it alone knows what its options mean."""
+    """Read a backend of another package; its options are passed to that package unchecked."""
     ours = ("type", "package", "timeout_ms")
     return External(
         type=backend["type"],
@@ -233,7 +233,7 @@ def _external(backend: Mapping[str, Any]) -> External:
 
 
 def not_provided(runs: External) -> str:
-    """Say that no installed package runs such tools, and which would; "" when one does."""
+    """Return a message that names the package to install; "" if one provides the backend."""
     if is_provided(BACKENDS, runs.type):
         return ""
     near = nearest(runs.type, _FIELDS, most=1)

@@ -28,7 +28,7 @@ class Declared:
     timeout_ms: int | None = None
     effects: tuple[Effect, ...] | None = None
     variables: tuple[str, ...] = ()
-    # Adds a problem at the place of this entry: lines are counted only when there is one.
+    # Adds a problem with the line of this entry; lines are counted only if there is a problem.
     report: Callable[[str, Severity, str], None] | None = field(
         default=None, compare=False, repr=False
     )
@@ -45,7 +45,7 @@ class DeclarationError(PortableError, ValueError):
 
 
 class Report:
-    """Collects the problems of one file; its lines are counted when the first one is needed."""
+    """Collects the problems of one file; its lines are counted at the first problem."""
 
     def __init__(self, path: str, lines_of: Callable[[], Mapping[YamlPath, int]]) -> None:
         self.problems: list[Problem] = []
@@ -54,7 +54,7 @@ class Report:
 
     def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
         lines = self._lines()
-        # What is missing has no line: that of the thing it is missing from will do.
+        # A missing key has no line: take that of the mapping or list around it.
         places = (at[:end] for end in range(len(at), -1, -1))
         line = next((lines[place] for place in places if place in lines), None)
         self.problems.append(

@@ -15,11 +15,11 @@ from skillpouch.declarations.strict_yaml import (
 )
 from skillpouch.problems import Problem, Severity
 
-# Characters that end a line, or are forbidden, or that a parser may see differently.
+# Characters that end a line, that YAML forbids, or that parsers treat differently.
 _UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_OR_COMMENT = re.compile(r"(?: *+(?:#.*)?\n)++")
-# Every repetition is possessive, so that no text is scanned twice. The parts of plain text: a
-# colon before a space would make a mapping, a number sign after one a comment.
+# Every repetition is possessive, so that no text is scanned twice. Plain text contains no ": ",
+# which would begin a mapping, and no " #", which would begin a comment.
 _BLOCK_PLAIN = (
     r"[^\s\-?:,\[\]{}#&*!|>'\"%@`][^:#\n]*+(?::(?=[^ \n])[^:#\n]*+|(?<=[^ ])#[^:#\n]*+)*+"
 )
@@ -32,7 +32,7 @@ _ENTRY = re.compile(
     r"(?:"
     rf"(?P<plain>{_BLOCK_PLAIN})|(?P<quoted>{_DOUBLE}|{_SINGLE})"
     rf"|\[ *+(?P<flow>(?:{_FLOW_ITEM} *+(?:, *+{_FLOW_ITEM} *+)*+)?+)\]"
-    # A block of text that starts at once, with every line of it at the same indentation.
+    # A block of text without blank lines at its start, all lines at the same indentation.
     r"|(?P<style>[|>]-?) *\n(?P<text>(?P<pad> ++)(?=[^\n]).*+"
     r"(?:\n(?:(?P=pad)(?=[^ \n]).*+|(?=\n)))*+)(?!\n(?:(?P=pad) | +\n))"
     r")?+ *+\n"
@@ -42,10 +42,10 @@ _DEEPEST = 16
 
 
 def read_plain(front: str, first_line: int) -> tuple[dict[str, Any], dict[str, int]] | None:
-    """Return the values and the line of each key, or None when this is not plain enough.
+    """Return the values and the line of each key, or None if this needs a YAML parser.
 
-    Maps and lists by indentation, text by lines, lists in brackets on one line: what nearly all
-    frontmatter is written in. Five times as fast as the parser and its events.
+    It reads what nearly all frontmatter uses: maps and lists by indentation, blocks of text, lists
+    in brackets on one line. It is five times as fast as the parser and its events.
     """
     if _UNUSUAL.search(front) or not front.endswith("\n"):
         return None
@@ -67,15 +67,15 @@ def read_plain(front: str, first_line: int) -> tuple[dict[str, Any], dict[str, i
 
 
 class _Outline:
-    """What entries hold by their indentation. `levels` are the maps and lists still open."""
+    """Builds a value from entries by indentation; `levels` are the maps and lists still open."""
 
     def __init__(self) -> None:
         self.root: dict[str, Any] = {}
         self.levels: list[tuple[int, Any]] = [(0, self.root)]
-        self._open_key: str | None = None  # whose value the following entries may be
+        self._open_key: str | None = None  # a key whose value may be the next entries
 
     def take(self, entry: re.Match[str]) -> bool:
-        """Put one entry where it belongs; tell whether it is plain where that is."""
+        """Add one entry; return False if only a YAML parser can read it there."""
         spaces, dash, key = entry.group("indent", "dash", "key")
         kind = entry.lastgroup
         if kind == "dash" or not (dash or key):
@@ -97,7 +97,7 @@ class _Outline:
 
     def _list_at(self, indent: int) -> list[Any] | None:
         level, holder = self.levels[-1]
-        # The items of a list may stand below the first letter of its key.
+        # The items of a list may have the same indentation as its key.
         if self._open_key is not None and indent >= level:
             items: list[Any] = []
             holder[self._open_key] = items
@@ -170,7 +170,7 @@ _QUOTES = "\"'"
 
 
 def scavenge(front: str) -> dict[str, str]:
-    """Return `name` and `description` as far as lines that look like them are found."""
+    """Return `name` and `description` from the lines that look like them, if there are any."""
     found: dict[str, str] = {}
     lines = front.split("\n")
     for number, line in enumerate(lines):
@@ -201,10 +201,10 @@ FRONTMATTER_BYTES = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _OPENING = re.compile(rb"[ \t\n]*---[ \t]*\n")
 _CLOSING = re.compile(rb"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
-# Where a head that is never closed stops: an indented `---`, a blank line, a heading.
+# Frontmatter that is never closed ends at an indented `---`, a blank line or a heading.
 _LOOSE_CLOSING = re.compile(rb"^(?:[ \t]+---[ \t]*|[ \t]*|#{1,6}[ \t].*)$", re.MULTILINE)
-# One line `key: value` whose value is plain and holds a colon or opens with a character that
-# cannot open a plain scalar; quoting it is what its author meant.
+# One line `key: value` whose unquoted value holds a colon, or begins with a character that no
+# unquoted value may begin with; its author meant a quoted text.
 _PLAIN_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+)$")
 _UNPLAIN_START = frozenset("*&!%@`")
 _BRACKETED_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([\[{].*)$")
@@ -212,7 +212,7 @@ _BRACKETED_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([\[{].*)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A SKILL.md in two: the frontmatter text, or None when there is none, and the body."""
+    """The two parts of a SKILL.md: the text of the frontmatter, or None, and the body."""
 
     front: str | None
     raw_body: bytes
@@ -226,7 +226,7 @@ class Cut:
 
 @dataclass(slots=True, kw_only=True)
 class Frontmatter:
-    """What the head of one SKILL.md says; `scavenged` when only name and description were saved."""
+    """The frontmatter of one SKILL.md; `scavenged` if only name and description could be read."""
 
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -363,7 +363,7 @@ def _quote_doubtful(line: str) -> str:
         return line
     key, value = match.group(1), match.group(2).rstrip()
     if value[0] in "[{":
-        # One that stays open may go on below; only its author knows where it was to end.
+        # A list or mapping that is not closed may continue on the next line: leave it alone.
         if value[-1] not in "]}" or _is_yaml(line):
             return line
     elif ":" not in value and value[0] not in _UNPLAIN_START:
@@ -381,7 +381,7 @@ def _is_yaml(line: str) -> bool:
 
 
 def _fall_back(path: str, front: str, why: str, line: int, result: Frontmatter) -> None:
-    """Save name and description by line; whatever else was declared there is lost, and said so."""
+    """Read name and description line by line; everything else is lost, which is reported."""
     result.scavenged = True
     result.values = dict(scavenge(front))
     saved = " and ".join(result.values) or "nothing"

@@ -26,7 +26,7 @@ _MEANT = {
 
 
 def read_parameters(entry: dict[str, Any]) -> JsonSchema | None:
-    """Return the input schema of an entry, or None when it does not say."""
+    """Return the input schema of an entry, or None if it declares no parameters."""
     key = next((key for key in _KEYS if entry.get(key) is not None), None)
     # `args: "<file> [--fast]"` is a line for people, not a schema.
     if key is None or (key == "args" and isinstance(entry[key], str)):
@@ -40,7 +40,7 @@ def read_parameters(entry: dict[str, Any]) -> JsonSchema | None:
 
 
 def unknown_types(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the parameters whose `type` is no type of JSON Schema, nor one that people mean."""
+    """Yield name and type of parameters whose type is neither JSON Schema's nor a known synonym."""
     value = next((entry[key] for key in _KEYS if entry.get(key) is not None), None)
     described: list[tuple[Any, Any]] = []
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def unknown_types(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def read_schema(value: Any) -> JsonSchema:
-    """Return a JSON Schema as it is, if it is one."""
+    """Return a JSON Schema unchanged; raise DeclarationError if it is not valid."""
     if not isinstance(value, dict):
         raise DeclarationError("schema-invalid", "not a mapping")
     _check(value)
@@ -74,7 +74,7 @@ def _schema(value: Any) -> JsonSchema:
 
 
 def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
-    # `properties:` with nothing below it, or only a comment, is YAML's way to say none.
+    # In YAML, `properties:` with nothing or only a comment below it is null, and means none.
     return {
         key: value
         for key, value in schema.items()
@@ -83,7 +83,7 @@ def _without_empty(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_full_schema(value: dict[str, Any]) -> bool:
-    # A parameter that happens to be called "type" or "properties" is a mapping with a type.
+    # Parameters may be called "type" or "properties", too; their value is a mapping with a type.
     properties = value.get("properties")
     return isinstance(value.get("type"), str) or (
         isinstance(properties, dict) and not isinstance(properties.get("type"), str)
@@ -149,7 +149,7 @@ def _meant(written: str) -> str:
 
 
 def _check(schema: JsonSchema) -> None:
-    """Refuse what no validator would take. Offline: a `$schema` or `$ref` is never fetched."""
+    """Refuse an invalid schema. Offline: a `$schema` or `$ref` is never fetched."""
     from jsonschema_rs import ValidationError, validator_for
 
     try:

@@ -31,7 +31,7 @@ _SKIPPED = {"__pycache__", "node_modules"}
 class ScriptFile:
     """A script of a skill; `path` is relative to the skill, with forward slashes.
 
-    `package` is the `__init__.py` beside it that imports it, which is no script itself.
+    `package` is an `__init__.py` in the same folder that imports it, and is not a script itself.
     """
 
     path: str
@@ -43,7 +43,7 @@ class ScriptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What `metadata: {skillpouch: {scripts: {include, exclude}}}` says; it beats any evidence."""
+    """The patterns of `metadata: {skillpouch: {scripts: {include, exclude}}}`, which always win."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -65,13 +65,13 @@ class Selection:
 
 @dataclass(slots=True, kw_only=True)
 class ScriptsFolder:
-    """Reads the scripts of one skill and remembers the stamp of everything it looked at."""
+    """Reads the scripts of one skill and remembers the stamps of all files and folders it read."""
 
     home: str
     selection: Selection = field(default_factory=Selection)
     problems: list[Problem] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
-    unread: bool = False  # something was there that could not be read
+    unread: bool = False  # a file exists that could not be read
     _read: dict[str, ScriptFile | None] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)  # folders with an __init__.py
 
@@ -84,14 +84,14 @@ class ScriptsFolder:
         return [path for path in dict.fromkeys(found) if not self.selection.excludes(path)]
 
     def read(self, path: str) -> ScriptFile | None:
-        """Read what a script says about itself; None when it cannot be read at all."""
+        """Read the signature of a script; None if the file cannot be read at all."""
         if path not in self._read:
             self._read[path] = self._read_file(path)
         return self._read[path]
 
     def _walk(self, folder: str, depth: int) -> Iterable[str]:
         entries = self._list(folder)
-        # A skill inside this one has its own files; a virtual environment has other people's.
+        # Files of a nested skill belong to that one; a virtual environment holds libraries.
         if depth and any(entry.name.lower() in ("skill.md", "pyvenv.cfg") for entry in entries):
             return
         for entry in entries:
@@ -140,12 +140,12 @@ class ScriptsFolder:
                 self._report(path, f"script-{error.code}", "error", f"no tool: {error.reason}")
                 self.unread = True
                 return None
-            # Still a tool: it runs whether or not it was read.
+            # Still a tool: a script that is too large to be read can run.
             self.stamps[path] = stamp_of(os.stat(full))
             return ScriptFile(path=path, language=language, signature=_unread(error.reason))
         self.stamps[path] = content.stamp
         text = source_text(content.data, language)
-        # A syntax tree is thousands of values, none of them garbage until it has been read.
+        # A syntax tree has thousands of nodes, all of them in use: collecting garbage finds none.
         with no_garbage_collection():
             signature = read_signature(text, language, filename=os.path.basename(path))
         return ScriptFile(
@@ -186,7 +186,7 @@ def _matches(path: str, patterns: tuple[str, ...]) -> bool:
 
 
 def reasons_to_drop(scripts: Iterable[ScriptFile]) -> dict[str, str]:
-    """Return path → reason for each script that is shown to be no tool. Doubt keeps a script."""
+    """Return path → reason for each script that is certainly not a tool; in doubt it is one."""
     known = {script.path: script for script in scripts}
     importers = _importers(known)
     reasons: dict[str, str] = {}
@@ -225,7 +225,7 @@ def _python_targets(folder: str, module: str) -> list[str]:
         dots = len(module) - len(module.lstrip("."))
         base = normpath(f"{folder}/{'../' * (dots - 1)}")
         return _module_files(base, module.lstrip("."))
-    # The script's own folder is importable, and scripts/ is.
+    # Python finds modules in the script's own folder, and in scripts/.
     return _module_files(folder, module) + _module_files("scripts", module)
 
 

@@ -20,7 +20,7 @@ from skillpouch.untrusted_files import CannotReadError, Stamp, read_head, read_s
 
 
 def parse_allowed_tools(value: Any) -> tuple[str, ...] | None:
-    """Return the tools named, or None when the skill does not say. `Bash(git log:*)` is one."""
+    """Return the items of `allowed-tools`, None if it is missing. `Bash(git log:*)` is one item."""
     if value is None:
         return None
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def is_bash(item: str) -> bool:
 
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
-# What Skillpouch itself understands beyond the Agent Skills fields.
+# Skillpouch reads two fields that Agent Skills does not have.
 _KNOWN = FIELDS | {"version", "tools"}
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _SAFE_NAME = re.compile(r"[\w-]{1,64}\Z")
@@ -60,7 +60,7 @@ _LONGEST_COMPATIBILITY = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFile:
-    """A SKILL.md that could be read, with everything worth saying about it."""
+    """A SKILL.md that could be read, with the problems in it."""
 
     name: str  # usable in ids: what the author wrote, or a slug of it
     metadata: SkillMetadata
@@ -71,7 +71,7 @@ class SkillFile:
 
 
 def read_skill_md(path: str, folder: str) -> SkillFile:
-    """Read the head of a SKILL.md in a folder named `folder`; raise CannotReadError if hopeless."""
+    """Read the frontmatter of a SKILL.md in a folder named `folder`, or raise CannotReadError."""
     content = read_head(path)
     if not content.whole and not has_whole_head(content.data):
         content = read_skill_text(path)
@@ -131,7 +131,7 @@ def _metadata(path: str, folder: str, parts: Cut, front: Frontmatter) -> tuple[S
 
 
 def _fold_keys(path: str, front: Frontmatter) -> None:
-    """Take `Name:` for `name:` when the right spelling is not there."""
+    """Treat `Name:` as `name:` if there is no `name:`, and report it."""
     for key in [key for key in front.values if key not in _KNOWN and key.lower() in _KNOWN]:
         right = key.lower()
         if right not in front.values:
@@ -160,7 +160,7 @@ def _version(values: dict[str, Any]) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """Return a scalar or a list of scalars as text; nothing else is text."""
+    """Return a scalar or a list of scalars as text, "" for anything else."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool) or value is None:
@@ -176,7 +176,7 @@ def _description_from_body(parts: Cut, *, damaged: bool) -> str:
     """Return the first prose paragraph, else the first heading."""
     text = parts.body
     if damaged and not text.strip():
-        text = parts.front or ""  # what looked like frontmatter is all there is
+        text = parts.front or ""  # damaged frontmatter is the only text of this file
     heading = ""
     fenced = False
     for paragraph in re.split(r"\n[ \t]*\n", text):

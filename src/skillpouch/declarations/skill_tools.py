@@ -46,7 +46,7 @@ MANIFEST_FILES = ("manifest.yml", "manifest.yaml")
 
 
 def read_manifest(path: str, raw: bytes) -> tuple[list[Declared], list[Problem]]:
-    """Return what the manifest says of each script, paths made relative to the skill."""
+    """Return the manifest's declaration of each script, with paths relative to the skill."""
     text = drop_control_characters(raw.decode("utf-8-sig", "replace"))
     report = Report(path, lambda: lines_of(text))
     try:
@@ -126,7 +126,7 @@ class DiscoveredScripts:
         return tools
 
     def _free_name(self, script: ScriptFile, used: set[str]) -> str:
-        """Return the script's name; a second one of that name gets its extension added."""
+        """Return the script's name; a second script of this name gets its extension added."""
         name = script_tool_name(script.path)
         if used.isdisjoint(self._names(name, script)):
             return name
@@ -166,14 +166,14 @@ _DECLARING = {"description", "url", "bin", "backend", "parameters", "inputSchema
 
 
 def read_frontmatter_tools(tools: Any, report: Report) -> list[Declared]:
-    """Return the tools declared under `tools:`; what is no declaration is a hint, and kept so."""
+    """Return the tools declared under `tools:`; other entries are ignored, with a warning."""
     if tools is None or isinstance(tools, str):
         return []
     if isinstance(tools, dict):
         entries = _keyed(tools)
     elif isinstance(tools, list):
         entries = _listed(tools)
-        # Strings, as in `tools: [Bash, Read]`, name tools of the host and are no surprise.
+        # Strings, as in `tools: [Bash, Read]`, name tools of the host: no warning for these.
         tools = [entry for entry in tools if not isinstance(entry, str)]
     else:
         report.add(
@@ -221,7 +221,7 @@ def read_skill_tools(skill: Skill) -> SkillTools:
     """Read every declaration and every script of a skill, without running anything."""
     try:
         return _Reading(skill).run()
-    except OSError as error:  # the folder went away since it was found
+    except OSError as error:  # the folder was removed after it was found
         reason = (error.strerror or str(error)).lower()
         raise SkillUnreadableError(skill.file, reason) from None
 
@@ -248,7 +248,8 @@ class _Reading:
             names={tool.name for tool in declared},
         )
         self._check_restriction(tools)
-        # What could not be read has no stamp to tell when it can be: such a skill is not kept.
+        # A file that could not be read has no stamp that would show when it can be: without
+        # stamps, the skill is not cached.
         is_whole = not self.unread and not folder.unread
         return SkillTools(
             tools=tuple(tools),
@@ -267,7 +268,7 @@ class _Reading:
         try:
             content = read_skill_text(self.skill.file)
         except CannotReadError:
-            return "", []  # it was there when the skill was found; its scripts still are
+            return "", []  # it was removed after the skill was found; its scripts can still run
         self.stamps[PurePath(self.skill.file).name] = content.stamp
         parts = cut(content.data)
         if self.skill.declarations_lost:
@@ -302,7 +303,7 @@ class _Reading:
         try:
             content = read_inside(path, str(self.skill.home), DECLARATION_BYTES)
         except CannotReadError as error:
-            # A folder that leads outside is reported once, when its scripts are looked for.
+            # A scripts/ that is a link to the outside is reported once, when it is searched.
             if error.code != "absent" and (Path(path).is_symlink() or error.code != "outside"):
                 self._report(path, f"declaration-{error.code}", "error", error.reason)
             self.unread = self.unread or lexists(path)
@@ -313,8 +314,8 @@ class _Reading:
     def _settle(self, declared: list[Declared]) -> list[Declared]:
         """Of two declarations of one script or one name, the one of higher rank counts.
 
-        `declared` comes in order of rank. What a manifest leaves unsaid about a script, a
-        declaration of the same script may say.
+        `declared` is in order of rank, the highest first. What a manifest does not declare about a
+        script is taken from another declaration of the same script.
         """
         kept: dict[str, Declared] = {}
         of_manifest = {tool.script: tool.name for tool in declared if tool.source == "manifest"}
@@ -339,7 +340,7 @@ class _Reading:
         for tool in declared:
             if isinstance(tool.runs, External) and (lacking := not_provided(tool.runs)):
                 _report_at(tool, "backend-not-provided", "error", f"tool {tool.name!r}: {lacking}")
-                self.unread = True  # a package may come, and no file of the skill change
+                self.unread = True  # installing the package changes no file of the skill
             if not tool.script or tool.runs is not None:
                 tools.append(maker.without_script(tool))
                 continue
@@ -376,7 +377,7 @@ def _report_at(tool: Declared, code: str, severity: Severity, message: str) -> N
 
 
 def _completed(tool: Declared, other: Declared) -> Declared:
-    """Fill in what a declaration leaves unsaid from another one of the same script."""
+    """Fill in the fields that a declaration lacks from another one of the same script."""
     return replace(
         tool,
         description=tool.description or other.description,

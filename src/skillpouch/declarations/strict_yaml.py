@@ -22,7 +22,7 @@ from yaml.events import (
 from skillpouch.errors import PortableError
 
 _NUMBER_START = frozenset("-+.0123456789")
-# 300 digits: what a person could mean, and far from Python's limit for int().
+# 300 digits: more than any person needs, and far below the 4,300 at which int() raises.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]{1,300}|[0-9]{1,300}(?:\.[0-9]{0,300})?)(?:[eE][-+]?[0-9]{1,3})?\Z"
@@ -44,7 +44,7 @@ def plain_scalar(text: str) -> Any:
             return int(text)
         if _FLOAT.match(text):
             number = float(text)
-            return number if isfinite(number) else text  # 1e999 is no number anyone meant
+            return number if isfinite(number) else text  # 1e999 would become infinity
         if _BASED.match(text):
             return int(text, 0)
     return text
@@ -56,15 +56,15 @@ except ImportError:  # PyYAML built without libyaml: ten times slower, same even
     from yaml import SafeLoader as _Parser  # type: ignore[assignment]  # the same interface
 
 _MAX_DEPTH = 64
-_NOTED_DEPTH = 8  # deeper than any message points
-# Control characters that YAML forbids; the parser would refuse the whole text for one of them.
+_NOTED_DEPTH = 8  # no message names a line of a value deeper than this
+# Control characters that YAML forbids; the parser refuses a whole text because of one of them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 YamlPath = tuple[str | int, ...]
 
 
 class YamlError(PortableError, ValueError):
-    """The text is not YAML, or uses what is refused here (`refused`)."""
+    """The text is not YAML, or uses a feature that this reader refuses (`refused`)."""
 
     def __init__(self, message: str, line: int, *, refused: bool = False) -> None:
         super().__init__(message)
@@ -75,10 +75,10 @@ class YamlError(PortableError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What one YAML text holds.
+    """The value of one YAML text.
 
-    `lines` has the line of each top-level key. Of a key given twice the first value counts; the
-    second is named in `repeated`, with its line.
+    `lines` has the line of each top-level key. If a key is repeated, its first value counts; the
+    second is in `repeated`, with its line.
     """
 
     value: Any
@@ -87,7 +87,7 @@ class Document:
 
 
 def drop_control_characters(text: str) -> str:
-    """Remove the characters that YAML forbids, so that one of them does not cost the whole text."""
+    """Remove the characters that YAML forbids, so that the rest of the text can be parsed."""
     return _FORBIDDEN.sub("", text)
 
 
@@ -99,7 +99,7 @@ def load(text: str, *, first_line: int = 1) -> Document:
 
 
 def lines_of(text: str, *, first_line: int = 1) -> dict[YamlPath, int]:
-    """Return the line where each value starts, by path. Reads again: for messages only."""
+    """Return the line where each value starts, by path. Parses again, so only for messages."""
     finder = _LineFinder(first_line)
     with suppress(YamlError):
         _feed(text, finder.handlers(), first_line)
@@ -220,7 +220,7 @@ class _LineFinder:
     def __init__(self, first_line: int) -> None:
         self.lines: dict[YamlPath, int] = {}
         self._first_line = first_line
-        self._path: list[str | int | None] = []  # None: a mapping that waits for its next key
+        self._path: list[str | int | None] = []  # None: the next event is a key of a mapping
 
     def handlers(self) -> _Handlers:
         return {

@@ -24,7 +24,7 @@ from skillpouch.signatures.signature import JsonSchema
 from skillpouch.text import clean
 from skillpouch.tools import Effect, Http
 
-# A member that is called like this holds the file; an argument that is called like this, its path.
+# The names of members that usually hold a file, and of arguments that usually hold its path.
 _FILE_MEMBERS = frozenset({"file", "files", "audio", "image", "video", "document", "attachment"})
 _PATH_NAME = re.compile(
     r"(?:^|[_-])(?:file|path|filename|filepath)s?\Z|_file_path\Z", re.IGNORECASE
@@ -32,7 +32,7 @@ _PATH_NAME = re.compile(
 
 
 def report_doubts(http: Http, report: Report, at: YamlPath) -> None:
-    """Add a warning for each."""
+    """Warn of a path that is sent as text, and of headers that Skillpouch sets itself."""
     for member, argument in _paths_as_text(http):
         message = (
             f"`{member}: ${{{argument}}}` sends the path as text, not the file; to send the file, "
@@ -45,11 +45,12 @@ def report_doubts(http: Http, report: Report, at: YamlPath) -> None:
 
 
 def _paths_as_text(http: Http) -> Iterator[tuple[str, str]]:
-    """Return the members of a JSON body that are one argument, both called like a file."""
+    """Yield member and argument of a JSON body if the names of both suggest a file."""
     body = plan_of(http).body
     if not isinstance(body, JsonBody):
         return
-    # A member that is one argument has exactly its value: here each has a value of its own.
+    # Fill the body with a unique value for each argument: a member that has exactly this value
+    # consists of this one argument.
     marks = {f"\0{name}": name for name in body.names}
     arguments = {name: mark for mark, name in marks.items()}
     filled: Any = body.template.fill(arguments, dict.fromkeys(body.template.variables, "-"))
@@ -63,7 +64,7 @@ _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
 _USUAL_NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _A_DAY_MS = 86_400_000
-# What a skill may give itself: who wants more asks the user, who has a rule for it.
+# The most that a skill may declare; only the user can allow more, with a rule in the policy.
 _LONGEST_MS = 600_000
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 
@@ -107,7 +108,7 @@ def read_entries(
 
 
 def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
-    """Report every word of a declaration that says nothing: most often a typo."""
+    """Report unknown fields and types of a declaration: usually they are typos."""
     for kind, field, known in unknown_fields(entry):
         near = nearest(field, known, most=1)
         said = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
@@ -124,12 +125,12 @@ def _report_unused(entry: dict[str, Any], report: Report, at: YamlPath) -> None:
 
 
 def is_valid_name(name: Any) -> bool:
-    """Tell whether a tool may be called that."""
+    """Tell whether a tool may have this name."""
     return isinstance(name, str) and _NAME.match(name.strip()) is not None
 
 
 def declares_tool(entry: Any) -> bool:
-    """Tell a tool from a note: `- ffmpeg: to cut videos` declares nothing."""
+    """Tell whether an entry declares a tool; `- ffmpeg: to cut videos` is only a note."""
     return not isinstance(entry, dict) or "name" in entry or bool(_TOOL_KEYS & entry.keys())
 
 
@@ -155,7 +156,7 @@ def read_entry(entry: Any, source: str) -> Declared:
 
 
 def _unwrap(entry: dict[str, Any]) -> dict[str, Any]:
-    """Open OpenAI's wrapper; what stands beside `function` counts too."""
+    """Unwrap OpenAI's `{"type": "function", "function": {…}}`; keys beside `function` are kept."""
     function = entry.get("function")
     if entry.get("type") == "function" and isinstance(function, dict):
         return {key: entry[key] for key in entry if key not in ("type", "function")} | function
@@ -197,12 +198,12 @@ def _script(entry: Mapping[str, Any]) -> str:
     if not isinstance(script, str):
         message = f"script is a {type(script).__name__}, not a path"
         raise DeclarationError("script-invalid", message, ("script",))
-    # One path, one spelling: `./scripts/x.sh` and `scripts/x.sh` are the same script.
+    # Normalized, because `./scripts/x.sh` and `scripts/x.sh` are the same script.
     return normpath(script.strip()) if script.strip() else ""
 
 
 def _script_of_command(command: str) -> str:
-    """Return the file that `bash scripts/x.sh` runs. A command is never given to a shell."""
+    """Return the file that `bash scripts/x.sh` runs. A command is never passed to a shell."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -40,16 +40,16 @@ _INTERPRETERS: dict[Language, tuple[str, ...]] = {
 
 
 def needs_of(runs: Runs) -> tuple[str, ...]:
-    """Return the executables of which one is needed; none for what Skillpouch does itself.
+    """Return executables of which one must be installed; none for what Skillpouch does itself.
 
-    Of what another package runs, the name of that.
+    For a backend of another package, the name of the backend.
     """
     match runs:
         case Script(language=language, file=file):
             return ("zsh",) if file.endswith(".zsh") else _INTERPRETERS[language]
         case InlineScript(interpreter=interpreter):
             return (interpreter,)
-        # A path inside the skill is no executable of the machine.
+        # A relative path names a file of the skill, which does not have to be installed.
         case Binary(path=str(path)) if "/" not in path or PurePosixPath(path).is_absolute():
             return (path,)
         case External():
@@ -68,7 +68,7 @@ _NO_PARAMETERS: JsonSchema = {"type": "object", "properties": {}}
 
 
 def call_of(declared: Declared, signature: Signature) -> Interface:
-    """Return the interface of a declared script: its own schema over what the code can take."""
+    """Return the interface of a declared script: the declared schema, and how the code takes it."""
     read = signature.interface
     if declared.input_schema is None:
         return _undeclared(declared, read)
@@ -89,7 +89,7 @@ def call_of(declared: Declared, signature: Signature) -> Interface:
 def _undeclared(declared: Declared, read: Interface) -> Interface:
     if read.input_schema is not None or declared.source == "manifest":
         return read
-    # In tools.json, leaving out `parameters` says that there are none.
+    # In tools.json, a tool without `parameters` takes none.
     return replace(read, input_schema=_NO_PARAMETERS)
 
 
@@ -110,7 +110,7 @@ _READING_METHODS = ("GET", "HEAD")
 
 @dataclass(slots=True, kw_only=True)
 class ToolMaker:
-    """Makes the tools of one skill; `body` is where its SKILL.md shows how scripts are used."""
+    """Makes the tools of one skill; the `body` of its SKILL.md may show how scripts are used."""
 
     skill: Skill
     body: str
@@ -118,7 +118,7 @@ class ToolMaker:
     problems: list[Problem] = field(default_factory=list)
 
     def without_script(self, declared: Declared) -> Tool:
-        """Make a tool that runs what its declaration says, or tells to load the skill."""
+        """Make a tool that runs its declared backend, or tells its caller to load the skill."""
         schema = declared.input_schema or {"type": "object", "properties": {}}
         interface = Interface(
             convention="stdin",
@@ -134,7 +134,7 @@ class ToolMaker:
         return self._script_tool(declared, script, interface, reader)
 
     def discovered(self, name: str, script: ScriptFile) -> list[Tool]:
-        """Make the tools of a script that nobody declared: one, or one per sub-command."""
+        """Make the tools of a script without a declaration: one, or one per sub-command."""
         signature = script.signature
         if not signature.commands:
             declared = Declared(name=name, source="scripts")
@@ -186,7 +186,7 @@ class ToolMaker:
         )
 
     def _forbidding(self, declared: Declared) -> tuple[str, ...] | None:
-        """Return `allowed-tools` when it forbids a tool: only discovered scripts need Bash."""
+        """Return `allowed-tools` if it forbids a tool: only discovered scripts need Bash."""
         allowed = self.skill.metadata.allowed
         forbids = declared.source == "scripts" and allowed is not None
         return allowed if forbids and not any(map(is_bash, allowed or ())) else None
@@ -224,12 +224,12 @@ class ToolMaker:
 
 
 def _timeout_ms(runs: Runs) -> int | None:
-    """Return what this kind of tool may take unless it says otherwise, in milliseconds."""
+    """Return the default time limit of this kind of tool, in milliseconds."""
     return round(PROGRAM_SECONDS * 1000) if isinstance(runs, Binary | InlineScript) else None
 
 
 def _effects(runs: Runs) -> tuple[Effect, ...]:
-    """Assume the cautious end of what this kind of tool can do."""
+    """Return the effects that this kind of tool has in the worst case."""
     if isinstance(runs, Http):
         return ("read", "network") if runs.method in _READING_METHODS else ("write", "network")
     if isinstance(runs, Stub):

@@ -47,7 +47,7 @@ def read_tools_json(path: str, raw: bytes) -> tuple[list[Declared], list[Problem
 
 
 def _whole_characters(value: Any) -> Any:
-    """Replace halves of surrogate pairs, which JSON can spell and nothing can show."""
+    """Replace lone surrogates, which JSON can write and UTF-8 cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _lines_of(text: str) -> dict[YamlPath, int]:
 
 
 def _array_start(text: str) -> int:
-    """Return where the first entry may stand: after the bracket of the array of tools."""
+    """Return the position of the first entry: after the bracket of the array of tools."""
     position = _skip(text, 0)
     if not text.startswith("{", position):
         return position + 1

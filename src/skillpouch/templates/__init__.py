@@ -10,13 +10,13 @@ There is one class for each context. A template is parsed once, and filled any n
     TextTemplate.parse("Hello ${who}").fill({"who": "Ada"}, {})        # "Hello Ada"
 
 `parse` raises TemplateError, which has the `position`; `fill(arguments, secrets)` raises FillError
-for a value that cannot stand there. `names` are the arguments and `variables` the environment
-variables that a template mentions. `$$` is a literal `$`. Values are never looked into again: a
-`${…}` inside one is text.
+for a value that is not allowed in its place. `names` are the arguments and `variables` the
+environment variables that a template mentions. `$$` is a literal `$`. Values are not expanded
+again: a `${…}` inside one is text.
 
-An argument that is not given, or null, leaves its place out: a word, a pair of a query, a header,
-a member of an object. Where another value would be lost with it, it is an error. A variable that
-is not among `secrets` is always one.
+If an argument is missing or null, its whole place is left out: a word, a pair of a query, a
+header, a member of an object. It is an error if another value would be lost with it. A variable
+that is not among `secrets` is always an error.
 """
 
 from skillpouch.templates.argv import ArgvTemplate

@@ -17,7 +17,7 @@ from skillpouch.untrusted_files import (
 
 
 class DependencyError(SkillpouchError):
-    """What a script declares it needs is not there and could not be put there; nothing ran."""
+    """Packages that a script declares are missing and could not be installed; nothing ran."""
 
     code = "dependency"
 
@@ -39,7 +39,7 @@ class RequirementRefusedError(DependencyError):
 
 
 class InstallError(DependencyError):
-    """An environment could not be built; `output` is what the installer said last."""
+    """An environment could not be built; `output` is the end of the installer's output."""
 
     code = "install_failed"
 
@@ -56,22 +56,22 @@ class InstallError(DependencyError):
 
 
 class DeclaredFiles:
-    """Files of one skill. `seen` is every place that was looked at, with its stamp or None.
+    """Files of one skill. `seen` has every path that was looked up, with its stamp or None.
 
-    While all of `seen` is unchanged, reading again would give the same. `texts` are files that
-    stand in a declaration and not on the disk, by the path that they would have.
+    While nothing in `seen` has changed, reading again gives the same result. `texts` are files
+    that a declaration contains and that are not on disk, by the path that they would have.
     """
 
     def __init__(self, home: str, texts: Mapping[str, str] | None = None) -> None:
         self.home = Path(home)
         self.texts = dict(texts or {})
         self.seen: dict[str, Stamp | None] = {}
-        self._read: dict[str, str | None] = {}  # what several scripts of a skill share
+        self._read: dict[str, str | None] = {}  # several scripts of a skill share these files
 
     def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
-        """Return the text of a file, None when there is none; refuse one that leads outside.
+        """Return the text of a file, None if there is none; refuse a link out of the skill.
 
-        A script may be in any encoding; what only declares must be UTF-8.
+        A script may have any encoding; any other file must be UTF-8.
         """
         name = str(path)
         if name in self.texts:
@@ -97,8 +97,8 @@ class DeclaredFiles:
             raise RequirementRefusedError(name, "it is not UTF-8 text") from None
 
     def has_folder(self, path: Path) -> bool:
-        """Tell whether the skill holds such a folder itself, not a link that leads outside."""
-        # A folder's stamp changes with what is in it; whether it is there is all that counts.
+        """Tell whether the skill contains such a folder; a link that leads outside is none."""
+        # Its stamp changes more often than needed, with every file in it; a new reading is cheap.
         self.seen[str(path)] = look(str(path))
         try:
             require_inside(str(path), str(self.home))

@@ -18,13 +18,13 @@ from skillpouch.signatures.python.pep723 import Malformed, read_block, read_tabl
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import SCRIPT_BYTES
 
-# What a script block may tell uv about where packages come from, and what they really are.
+# Settings of uv in a script block that choose where packages come from: all are refused.
 _UV_SOURCES = ("index", "index-url", "extra-index-url", "find-links", "no-index", "sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonNeeds:
-    """Packages, and which Python. Without `requires_python` any will do."""
+    """Packages, and the version of Python; without `requires_python` any version is fine."""
 
     declared_in: str
     requirements: tuple[Requirement, ...] = ()
@@ -35,7 +35,7 @@ class PythonNeeds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The packages as a person writes them; the Python when there are none."""
+        """The packages as a person writes them; the version of Python if there are none."""
         names = tuple(str(requirement) for requirement in self.requirements)
         return names or (f"Python {self.requires_python}",)
 
@@ -66,7 +66,7 @@ def declared_needs(script: Script, home: str) -> Needs | None:
 
 
 def read_needs(script: Script, files: DeclaredFiles) -> Needs | None:
-    """Do what `declared_needs` does, leaving in `files` all that was looked at."""
+    """Do what `declared_needs` does, and record in `files` everything that was looked up."""
     if script.language == "python":
         return _python_needs(script, files)
     if script.language in ("javascript", "typescript"):
@@ -75,7 +75,7 @@ def read_needs(script: Script, files: DeclaredFiles) -> Needs | None:
 
 
 def _python_needs(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
-    # Whoever writes a block into the script means it; requirements.txt may be for something else.
+    # A block in the script is about this script; requirements.txt may be for something else.
     needs = _of_block(script, files) or _of_requirements(script, files)
     if needs is None or not (needs.requirements or needs.requires_python):
         return None
@@ -134,7 +134,7 @@ def _of_requirements(script: Script, files: DeclaredFiles) -> PythonNeeds | None
 
 def _node_needs(script: Script, files: DeclaredFiles) -> NodeNeeds | None:
     folders = _folders(_folder_of(script), files.home)
-    # A skill that ships its packages is complete: what it ships is what its author tried.
+    # A skill that ships its packages needs no others: its author tested it with these.
     if any(files.has_folder(folder / "node_modules") for folder in folders):
         return None
     for folder in folders:

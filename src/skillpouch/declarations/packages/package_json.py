@@ -12,7 +12,8 @@ from skillpouch.declarations.packages.declared_files import DeclaredFiles, Requi
 _PLACE = re.compile(r"(?:(?:\A|/)node_modules/(?:@[\w.~-]+/)?[\w.~-]+)+\Z")
 _VERSION = re.compile(r"v?\d+\.\d+\.\d+[\w.+-]*\Z")
 _KNOWN_VERSIONS = (2, 3)
-# Of a locked package: what decides what is installed and where. Not `resolved`, an address.
+# The fields of a locked package that decide what is installed and where. Not `resolved`: it is an
+# address, and a skill does not choose where packages come from.
 _KEPT = frozenset(
     (
         *("name", "version", "integrity", "optional", "peer", "devOptional", "inBundle"),
@@ -70,7 +71,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What to give npm: a package.json of our own making, and a lock file if there is one."""
+    """The input of npm: a package.json that Skillpouch writes, and a lock file if there is one."""
 
     packages: tuple[str, ...]  # for people: "lodash@^4"
     text: str = field(repr=False)
@@ -78,13 +79,13 @@ class Manifest:
 
     @property
     def fetched(self) -> tuple[str, ...]:
-        """Every package that is asked for by name, under its own: an alias is what it stands for.
+        """Every package that the skill names itself; an alias is replaced with the real package.
 
-        What those need themselves is not among them.
+        The dependencies of these packages are not included.
         """
         value = json.loads(self.text)
         optional = value.get("peerDependenciesMeta", {})
-        # Since version 7 npm installs peers, too, but for the optional ones.
+        # Since version 7, npm installs peer dependencies, too, except optional ones.
         peers = {
             name: what
             for name, what in value.get("peerDependencies", {}).items()
@@ -97,7 +98,7 @@ class Manifest:
 
 
 def read_manifest(files: DeclaredFiles, path: Path) -> Manifest | None:
-    """Return what the package.json at `path` asks for, None when there is none.
+    """Return what the package.json at `path` asks for, None if there is no such file.
 
     Raises:
         RequirementRefusedError: it cannot be read, or asks for more than packages by name.
@@ -119,7 +120,7 @@ def read_manifest(files: DeclaredFiles, path: Path) -> Manifest | None:
 
 
 def _real(name: str, what: str) -> str:
-    """Return a package with its version as it is called where it comes from."""
+    """Return a package and its version under the name that the registry knows."""
     if what.startswith(_ALIAS):
         return what.removeprefix(_ALIAS)
     return f"{name}@{what}" if what.strip(" *") else name
@@ -134,7 +135,7 @@ def _aliases(overrides: Any) -> Iterator[str]:
 
 
 def _locked_aliases(lock: str | None) -> set[str]:
-    """Return the packages of a lock file that lie under the name of another."""
+    """Return the packages of a lock file that are installed under another package's name."""
     packages = json.loads(lock)["packages"] if lock else {}
     return {
         f"{entry['name']}@{entry['version']}"
@@ -210,11 +211,11 @@ def _range(path: Path, name: str, what: Any) -> str:
 
 
 def is_range(what: str) -> bool:
-    """Tell whether this asks a registry for a version: not for an address, not for a path."""
+    """Tell whether this is a version to get from the registry, not an address or a path."""
     if not what.startswith(_ALIAS):
         return bool(_RANGE.match(what))
     alias = what.removeprefix(_ALIAS)
-    other, at, version = alias.rpartition("@")  # another package under this name
+    other, at, version = alias.rpartition("@")  # an alias: another package under this name
     name, version = (other, version) if at and other else (alias, "")
     return bool(_NAME.match(name)) and bool(_RANGE.match(version))
 

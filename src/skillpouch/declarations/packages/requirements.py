@@ -13,8 +13,8 @@ _REQUIREMENT = re.compile(
     rf"(?P<name>{_NAME})\s*(?:\[(?P<extras>[^\]]*)\])?\s*"
     rf"(?:(?P<bare>{_SPECIFIERS})|\(\s*(?P<wrapped>{_SPECIFIERS})\s*\))?\s*(?:;(?P<marker>.*))?\Z"
 )
-# Only what a marker can be made of. Installers split a line at " -" and fill in "${NAME}", even
-# between quotes: neither may be in one.
+# Only the tokens that a marker may have. Installers split a line at " -" and expand "${NAME}", even
+# between quotes: a marker must contain neither.
 _MARKER_TOKEN = re.compile(
     r"""\s*(?:(?P<word>[a-z_]+(?:\.[a-z_]+)?)|(?P<operator>~=|===?|!=|<=?|>=?|[()])
     |'(?P<single>[\w .+*,!:~/()-]*)'|"(?P<double>[\w .+*,!:~/()-]*)")\s*""",
@@ -33,12 +33,12 @@ _MOST_CHARACTERS = 1_000
 
 
 class NotARequirementError(ValueError):
-    """A text that is no requirement Skillpouch installs; the message says why."""
+    """A requirement that Skillpouch does not install; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Requirement:
-    """A package by name. `hashes` are what its files may be, when they are pinned."""
+    """A package by name. If it is pinned, its files must have one of the `hashes`."""
 
     name: str
     extras: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def _why_not(text: str) -> str:
 _HASH = re.compile(r"\s--hash(?:=|\s+)((?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96})|sha512:\w{128})")
 _OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]*)(?:=|\s+)?(.*)\Z")
 _MOST_FILES = 20
-# Options that change nothing here: only wheels are ever installed.
+# Options that may be ignored: only wheels are ever installed.
 _IDLE = ("--prefer-binary", "--only-binary")
 _SOURCES = (
     "-i",
@@ -134,7 +134,7 @@ _SOURCES = (
 
 @dataclass(slots=True, kw_only=True)
 class Listed:
-    """What a requirements file asks for, with all that it includes."""
+    """What a requirements file and the files that it includes ask for."""
 
     requirements: list[Requirement] = field(default_factory=list)
     constraints: list[Requirement] = field(default_factory=list)
@@ -210,13 +210,13 @@ class _Reader:
 
 
 def logical_lines(text: str) -> list[tuple[int, str]]:
-    """Return the lines that say something, continued ones joined, with the number they begin at."""
+    """Return the lines that are not blank, continued ones joined, with the number of the first."""
     found = []
     number, pending = 0, ""
     for count, line in enumerate(text.splitlines(), 1):
         number = number or count
         is_comment = line.lstrip().startswith("#")
-        # A comment ends what it stands in, and is never continued itself.
+        # A comment ends a continued line, and a backslash at its own end continues nothing.
         if line.endswith("\\") and not is_comment:
             pending += line[:-1].strip(" ") + " "
             continue
@@ -252,13 +252,13 @@ _CLAUSE = re.compile(r"(~=|===?|!=|<=?|>=?)\s*v?(\d+(?:\.\d+)*)(\.\*)?\Z")
 
 
 class NotASpecifierError(ValueError):
-    """A text that asks for no Python in particular."""
+    """A text that is not a version specifier for Python."""
 
 
 def satisfies(version: Version, specifiers: str) -> bool:
-    """Tell whether a released Python, such as (3, 11, 7), is one of those asked for."""
+    """Tell whether a released Python, such as (3, 11, 7), satisfies all specifiers."""
     clauses = [clause.strip() for clause in specifiers.split(",") if clause.strip()]
-    # First all of them: a clause that nobody understands is an error, whatever the others say.
+    # All clauses are evaluated first: an invalid one is an error, whatever the others say.
     held = [_holds(version, clause) for clause in clauses]
     return all(held)
 
