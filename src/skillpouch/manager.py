@@ -22,9 +22,9 @@ from skillpouch.problems import Problem
 from skillpouch.provision.readiness import InstalledPrograms
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
-from skillpouch.runtime.memoize import Shared, made_once
+from skillpouch.runtime.memoize import made_once
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import AwaitedCaller, Tool
 
 if TYPE_CHECKING:
     from skillpouch.calls import OnOutput, OnProgress
@@ -102,7 +102,7 @@ class SkillManager:
             project=said.project or Path.cwd,
             roots=self.named_roots,
         )
-        caller = _Caller(self)
+        caller = AwaitedCaller(self.acall)
         self._library = SkillLibrary(
             self.roots,
             Index(cache_directory() if cache else None),
@@ -303,19 +303,6 @@ class SkillManager:
     def skipped(self) -> int:
         """How many skill files could not be read at all; `problems` says why."""
         return self._library.current.skipped
-
-
-class _Caller(Shared):
-    """Runs the tools of a manager for `Tool.invoke` and `Tool.ainvoke`."""
-
-    def __init__(self, manager: SkillManager) -> None:
-        self._manager = manager
-
-    async def execute(self, name: str, args: Any = None) -> ToolResult:
-        return await self._manager.acall(name, args)
-
-    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
-        return self._manager.call(name, args)
 
 
 def _absolute(root: str | os.PathLike[str]) -> Path:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
@@ -346,6 +346,19 @@ class Caller(Protocol):
 
     async def execute(self, name: str, args: Any = None) -> ToolResult: ...
     def execute_sync(self, name: str, args: Any = None) -> ToolResult: ...
+
+
+class AwaitedCaller(Shared):
+    """Runs tools through one awaited function, such as `SkillManager.acall`."""
+
+    def __init__(self, execute: Callable[..., Coroutine[Any, Any, ToolResult]]) -> None:
+        self.execute = execute
+
+    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
+        # Here, so that listing tools does not load an event loop.
+        from skillpouch.runtime.loop_thread import run_blocking
+
+        return run_blocking(self.execute(name, args))
 
 
 _HERE = ("caller", "copy", "unpack")

@@ -21,8 +21,8 @@ from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.sessions.errors import SessionError, SessionNameError, UnknownSessionError
-from skillpouch.sessions.making import SessionMaker
 from skillpouch.sessions.session import Session, SessionTools
+from skillpouch.sessions.session_factory import SessionFactory
 from skillpouch.sessions.store import Row, SessionStore
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, definition_of
@@ -139,7 +139,7 @@ class SessionManager:
             on_progress=on_progress,
         )
         chosen = chosen_controls(controls, given)
-        self._maker = SessionMaker(
+        self._maker = SessionFactory(
             self,
             skills,
             controls=chosen,

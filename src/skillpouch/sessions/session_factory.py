@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +17,11 @@ from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy
 from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import ToolResult
-from skillpouch.runtime.loop_thread import run_blocking
-from skillpouch.runtime.memoize import Shared
 from skillpouch.secrets.sources import environment_secrets
 from skillpouch.sessions.errors import SessionPolicyError
 from skillpouch.sessions.session import Session
 from skillpouch.sessions.store import Row
+from skillpouch.tools import AwaitedCaller
 from skillpouch.trust.grants import Grants
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class _Sessions(Protocol):
     async def execute(self, session_id: str, tool: str, args: Any = None) -> ToolResult: ...
 
 
-class SessionMaker:
+class SessionFactory:
     """Holds what all sessions share, and the policies and secrets of each session."""
 
     def __init__(
@@ -78,7 +77,7 @@ class SessionMaker:
         """Return a session without any skills yet."""
         memory = WorkspaceSession()
         own = built_in_tools(memory) if self._builtins else []
-        caller = _Caller(self._sessions, row.id)
+        caller = AwaitedCaller(partial(self._sessions.execute, row.id))
         added = ToolOverlay(self._shared, own, caller=caller, private=True)
         session = Session(row, added, lambda tools: self._executor(tools, row), memory)
         if self._define_in is not None:
@@ -120,20 +119,6 @@ class SessionMaker:
     @cached_property
     def _grants(self) -> Grants:
         return self._controls.grants or Grants()
-
-
-class _Caller(Shared):
-    """Runs a tool of a session that is called directly (`await tool(…)`)."""
-
-    def __init__(self, sessions: _Sessions, session_id: str) -> None:
-        self._sessions = sessions
-        self._id = session_id
-
-    async def execute(self, name: str, args: Any = None) -> ToolResult:
-        return await self._sessions.execute(self._id, name, args)
-
-    def execute_sync(self, name: str, args: Any = None) -> ToolResult:
-        return run_blocking(self.execute(name, args))
 
 
 def _source_of(skills: "SkillManager | ToolSource | Iterable[Tool]") -> ToolSource:
