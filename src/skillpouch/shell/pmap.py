@@ -44,10 +44,10 @@ async def run_pmap(
         lines = [_filled(plan.words, item) for item in items]
     except PmapError as error:
         return CommandReply("", f"pmap: {error}\n", error.code)
-    room = asyncio.Semaphore(plan.jobs)
+    parallel = asyncio.Semaphore(plan.jobs)
 
     async def one(line: tuple[str, ...]) -> CommandReply:
-        async with room:
+        async with parallel:
             return await calling.call(plan.tool, line, None)
 
     answers = await asyncio.gather(*(one(line) for line in lines))

@@ -93,7 +93,7 @@ class KeptText:
     """Keeps `most_bytes` of a text that comes in pieces, cut between characters."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._room = most_bytes
+        self._bytes_left = most_bytes
         self._pieces: list[str] = []
         self.total_bytes = 0
         self.truncated = False
@@ -103,13 +103,13 @@ class KeptText:
             return
         size = byte_count(piece)
         self.total_bytes += size
-        if size <= self._room:
+        if size <= self._bytes_left:
             self._pieces.append(piece)
-            self._room -= size
+            self._bytes_left -= size
         elif not self.truncated:
             data = piece.encode("utf-8", "replace")
-            self._pieces.append(data[: self._room].decode("utf-8", "ignore"))
-            self._room = 0
+            self._pieces.append(data[: self._bytes_left].decode("utf-8", "ignore"))
+            self._bytes_left = 0
             self.truncated = True
 
     @property

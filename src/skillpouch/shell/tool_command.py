@@ -105,7 +105,7 @@ class ToolCalls:
         self._toolbox = toolbox
         self._call_log = call_log
         self._dry_run = dry_run
-        self._room = asyncio.Semaphore(limits.max_parallel)
+        self._parallel = asyncio.Semaphore(limits.max_parallel)
 
     async def call(self, name: str, words: Sequence[str], stdin: str | None) -> CommandReply:
         """Run a tool for a script; whatever happens is an answer that the script can use."""
@@ -142,7 +142,7 @@ class ToolCalls:
             if is_immediate.get():
                 result = await self._toolbox.call(name, flags.params, given)
             else:
-                async with self._room:
+                async with self._parallel:
                     result = await self._toolbox.call(name, flags.params, given)
         except SkillpouchError as error:
             return self._refused(seq, definition, error)

@@ -177,9 +177,9 @@ class Shell:
         self._over = False
         self._is_alone = False  # on a thread of its own, where no command waits for the loop
         self._is_whole = False  # it came to its end by itself
-        self._room = shell_for(order, immediate.names if immediate else frozenset())
-        self._room.running_script = self
-        self._bash = self._room.bash
+        self._shell = shell_for(order, immediate.names if immediate else frozenset())
+        self._shell.running_script = self
+        self._bash = self._shell.bash
         self._files = self._bash.fs()
         for place, files in order.folders.items():
             self._bash.mount(place, _folder(files), read_only=True)
@@ -206,8 +206,8 @@ class Shell:
 
         Else let go of it: a shell and its script hold each other where no collector looks.
         """
-        shell, self._room.running_script = self._room, None
-        del self._room, self._bash, self._files
+        shell, self._shell.running_script = self._shell, None
+        del self._shell, self._bash, self._files
         if not (self._is_whole and clear_away(shell)):
             del shell.bash
 
@@ -265,7 +265,7 @@ class Shell:
     def _given(self, answer: CommandReply) -> BuiltinResult:
         stdout, stderr, exit_code, new = answer
         if new and not self._over:
-            self._room.add(new, now=self._is_alone)
+            self._shell.add(new, now=self._is_alone)
         return BuiltinResult(stdout, stderr, exit_code)
 
 
@@ -308,9 +308,9 @@ def _folder(files: dict[str, bytes]) -> FileSystem:
 
 
 def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
-    """Return the files below /out, as far as there is shell, and how many there was none for."""
+    """Return the files below /out, up to a limit, and how many were left out."""
     found: dict[str, bytes] = {}
-    shell, left_out = _MOST_BYTES, 0
+    bytes_left, left_out = _MOST_BYTES, 0
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -320,10 +320,10 @@ def _tree(files: FileSystem) -> tuple[dict[str, bytes], int]:
                 waiting.append(f"{path}/")
             elif kind == "file":
                 size = entry["metadata"]["size"]
-                if len(found) >= _MOST_FILES or size > shell:
+                if len(found) >= _MOST_FILES or size > bytes_left:
                     left_out += 1
                     continue
-                shell -= size
+                bytes_left -= size
                 found[path] = files.read_file(f"{_OUT}/{path}")
     return found, left_out
 
