@@ -17,11 +17,12 @@ from skillpouch.runtime.loop_thread import UncancellableFuture
 
 OnOutput = Callable[[Stream, bytes], None]
 
-_QUIET_SECONDS = 0.005  # a call that is shorter is listened to once, when it is over
+_QUIET_SECONDS = 0.005  # the output of a shorter call is read once, at its end
 _READ_BYTES = 65_536
-_MOST_PIECES = 64  # four times what a pipe can be made to hold
+# 4 MiB: four times what an unprivileged user can make a pipe hold (pipe-max-size, pipe(7)).
+_MOST_PIECES = 64
 _PATIENCE_SECONDS = (
-    5.0  # with a sandbox that was told to kill; its own, with a prefork server, is less
+    5.0  # for a sandbox that was told to kill; more than it waits for its prefork server itself
 )
 
 
@@ -30,7 +31,7 @@ def _nothing() -> None:
 
 
 class Call:
-    """Drives one program: feeds it, listens to it, ends it when it must."""
+    """Drives one program: writes its input, reads its output, ends it at its limits."""
 
     def __init__(
         self,
@@ -60,13 +61,14 @@ class Call:
         self._filters: dict[Stream, OutputFilter] = (
             {} if new_filter is None else {"stdout": new_filter(), "stderr": new_filter()}
         )
-        self.output: dict[Stream, Captured] = {}  # once it has run
+        self.output: dict[Stream, Captured] = {}  # set after the run
         self.answer = b""
         self.ended_by: str | None = None  # why Skillpouch ended it
         self._killed = False
-        self._complaint: Exception | None = None  # what the caller's callback raised
+        self._complaint: Exception | None = None  # the error that the caller's callback raised
         self._is_listening = False
-        self._silent: UncancellableFuture[None] | None = None  # when somebody waits for that
+        # Done when all pipes are closed, if `run` waits for that.
+        self._silent: UncancellableFuture[None] | None = None
 
     def open(self) -> Streams:
         """Return the pipes of the program."""
@@ -75,7 +77,7 @@ class Call:
         return self._streams
 
     async def run(self, answer: UncancellableFuture[Reply]) -> Reply:
-        """Return when nothing of the call is alive, also when cancelled.
+        """Return when no process of the call is alive, also when cancelled.
 
         `answer` is what the sandbox returned when it started the program.
         """
@@ -92,7 +94,7 @@ class Call:
             try:
                 self.close()
             finally:
-                self._clock.cancel()  # the last of the output may have set it again
+                self._clock.cancel()  # `close` may have read output that set it again
         if self._complaint is not None:
             raise self._complaint
         for waited in (answer, self._silent):
@@ -117,9 +119,9 @@ class Call:
                 self._loop.add_reader(fd, self._read, fd)
 
     async def _see_off(self, reply: Reply) -> Reply:
-        """Wait until nobody has the pipes of the call: a prefork server may be wrong about its end.
+        """Wait until no process holds the pipes of the call: a prefork server may be wrong.
 
-        A job that no child has taken holds them too.
+        A job that no child has received holds the pipes, too.
         """
         self._drain()
         if (
@@ -133,7 +135,7 @@ class Call:
         self._clock = self._loop.call_later(_PATIENCE_SECONDS, self._disown, self._sandbox)
         self._silent = UncancellableFuture(
             self._loop, on_cancel=_nothing
-        )  # it ends as soon as it can
+        )  # a cancel changes nothing: it already ends as soon as it can
         self._listen()
         await self._silent
         return Lost() if isinstance(reply, Finished) and reply.reusable else reply
@@ -146,7 +148,7 @@ class Call:
             self._silent.set_result(None)
 
     def feed(self) -> None:
-        """Write of its input what the pipe takes, before the program starts, the rest later."""
+        """Write as much input as the pipe takes before the program starts, the rest later."""
         fd = self._stdin_fd = self._streams.stdin
         if self._command.conversation is not None:
             self._command.conversation.attach(self._loop, fd)
@@ -177,7 +179,7 @@ class Call:
             self._stdin_fd = self._streams.stdin = -1
 
     def _read(self, fd: int) -> bool:
-        """Take one piece; whether there may be more at once."""
+        """Read one piece; return whether there may be more now."""
         try:
             piece = os.read(fd, _READ_BYTES)
         except BlockingIOError:
@@ -225,9 +227,9 @@ class Call:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill; a sandbox that does not say in time that it is done goes with its zygote."""
+        """Kill; a sandbox that does not report its end in time is killed with its zygote."""
         if self._killed:
-            return  # a sandbox that ends is told no more: it would go without having read it
+            return  # told once only: a sandbox that is ending would not read a second message
         self._killed = True
         self._sandbox.kill()
         self._clock.cancel()
@@ -243,14 +245,14 @@ class Call:
             self._hush()
 
     def _drain(self) -> None:
-        """Take what is in the pipes; no more, for somebody may still write."""
+        """Read what is in the pipes, up to a limit, because a process may still write."""
         for fd in list(self._readers):
             pieces = 0
             while pieces < _MOST_PIECES and self._read(fd):
                 pieces += 1
 
     def close(self) -> None:
-        """Take what is still in the pipes; nobody writes to them any more."""
+        """Read what is still in the pipes and close them; no process writes to them any more."""
         self._drain()
         for fd in list(self._readers):
             self._close_reader(fd)

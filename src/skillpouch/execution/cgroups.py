@@ -1,7 +1,7 @@
 """Bounds the memory and the processes of a whole sandbox, where a cgroup v2 is delegated.
 
-Nothing of the machine is rearranged for it: cgroups are made only in a folder that this user may
-already write, and that already passes its controllers on (cgroups(7), "Cgroups delegation").
+The machine's own setup is not changed: cgroups are made only in a folder that this user can already
+write, and that already delegates its controllers (cgroups(7), "Cgroups delegation").
 """
 
 import asyncio
@@ -14,24 +14,24 @@ from pathlib import Path
 
 _CONTROLLERS = frozenset({"memory", "pids"})
 _PREFIX = "skillpouch-"
-_OWN_PROCESSES = 2  # of a sandbox: its first process, and the one that forks warm calls
+_OWN_PROCESSES = 2  # per sandbox: its first process, and its prefork server
 _TEMPORARY_FOLDERS = 2  # /tmp and /dev/shm, both in memory
-_TRIES = 3  # at a folder of one's own: somebody who sweeps may take it for a leftover
-_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between looks whether a cgroup is empty, in seconds
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # a blank in a path, proc_pid_mountinfo(5)
+_TRIES = 3  # to make a folder: the `sweep` of another host may remove it before it is locked
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between checks whether a cgroup is empty, in seconds
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # such as a blank in a path, proc_pid_mountinfo(5)
 
 
 _SMALL: Mapping[str, int | None] = {"memory_bytes": 16 << 20, "processes": 4}
 
 
 class CgroupError(OSError):
-    """A cgroup that was seen to work can no longer be made."""
+    """Cgroups worked when they were tried, but can no longer be made."""
 
 
 def find_parent(process: Path = Path("/proc/self")) -> str:
-    """Return the folder in which cgroups may be made, the one around the host's own; "" if none.
+    """Return the folder in which cgroups can be made, the parent of the host's own; "" if none.
 
-    The host's own cgroup is no such folder: one that holds processes passes no controllers on
+    The host's own cgroup cannot be used: a cgroup with processes cannot delegate controllers
     (cgroups(7), "no internal processes").
     """
     try:
@@ -44,7 +44,7 @@ def find_parent(process: Path = Path("/proc/self")) -> str:
 
 
 def own_folder(cgroup: str, mounts: str) -> str:
-    """Return the folder of the cgroup v2 that a process is in, "" where its parent is not seen."""
+    """Return the folder of a process's cgroup v2, "" if the parent folder is not visible."""
     path = next((line[3:] for line in cgroup.splitlines() if line.startswith("0::/")), "")
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
@@ -63,20 +63,22 @@ def _unescape(word: str) -> str:
 
 def _is_delegated(folder: Path) -> bool:
     passed_on = set((folder / "cgroup.subtree_control").read_text().split())
-    # Who moves a process needs to write the list of the folder around both of its places.
+    # To move a process, one must be able to write `cgroup.procs` of the common ancestor of its old
+    # and its new cgroup, cgroups(7).
     writable = os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
     return writable and passed_on >= _CONTROLLERS
 
 
 def bounds(limits: Mapping[str, int | None], temporary_bytes: int) -> dict[str, str]:
-    """Return what the files of a sandbox's cgroup say; `temporary_bytes` is 0 where it has none.
+    """Return the files of a sandbox's cgroup; `temporary_bytes` is 0 without private folders.
 
-    Its processes may together have what one may, and fill both temporary folders besides.
+    All its processes together may use the limit of one process, plus both temporary folders.
     """
     memory, processes = limits["memory_bytes"], limits["processes"]
     most = None if memory is None else memory + _TEMPORARY_FOLDERS * temporary_bytes
     return {
-        "memory.oom.group": "1",  # a call that lost one of its processes would go on, wrongly
+        # Kill all processes: a call that lost only one would go on with wrong results.
+        "memory.oom.group": "1",
         "memory.swap.max": "0",
         "memory.max": "max" if most is None else str(most),
         "pids.max": "max" if processes is None else str(processes + _OWN_PROCESSES),
@@ -84,7 +86,7 @@ def bounds(limits: Mapping[str, int | None], temporary_bytes: int) -> dict[str, 
 
 
 class Cgroup:
-    """One sandbox's; `procs` is the open file by which its processes enter it."""
+    """The cgroup of one sandbox; `procs` is the open file by which its processes enter it."""
 
     def __init__(self, folder: str, procs: int) -> None:
         self._folder = folder
@@ -101,7 +103,7 @@ class Cgroup:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed what was in it for passing its own limit."""
+        """Whether the kernel has killed its processes because it exceeded its own limit."""
         if not self._was_out_of_memory and not self.is_removed:
             with contextlib.suppress(OSError):
                 self._was_out_of_memory = tells_of_kill(_read(self._folder, "memory.events"))
@@ -114,14 +116,14 @@ class Cgroup:
             self._then.append(then)
 
     def remove_later(self, loop: asyncio.AbstractEventLoop, pause: float = _FIRST_PAUSE) -> None:
-        """Remove it as soon as nothing is alive in it; what lasts longer goes with its zygote."""
+        """Remove it when no process is alive in it; if that takes longer, its zygote removes it."""
         if not self.close() and pause < _LAST_PAUSE:
             loop.call_later(pause, self.remove_later, loop, 2 * pause)
 
     def close(self) -> bool:
-        """Remove it if it is empty, which the kernel knows for certain; whether it is gone."""
+        """Remove it if it is empty, which the kernel checks; return whether it is gone."""
         if not self.is_removed:
-            self._was_out_of_memory = self.out_of_memory  # nobody can ask it afterwards
+            self._was_out_of_memory = self.out_of_memory  # read before the file is gone
             self.is_removed = _remove_folder(self._folder)
             if self.is_removed:
                 for then in self._then:
@@ -130,16 +132,16 @@ class Cgroup:
 
 
 def tells_of_kill(events: str) -> bool:
-    """Tell whether `memory.events` is of a cgroup that passed its own limit and was killed.
+    """Tell from `memory.events` whether a cgroup exceeded its own limit and was killed.
 
-    Killed alone is not enough: the whole machine may have been out of memory.
+    `oom_kill` alone is not enough: the whole machine may have been out of memory.
     """
     counts = dict(line.split() for line in events.splitlines())
     return counts.get("oom", "0") != "0" and counts.get("oom_kill", "0") != "0"
 
 
 class Cgroups:
-    """The cgroups of one zygote, in a folder of their own that is made with the first."""
+    """The cgroups of one zygote, in their own folder, which is made with the first of them."""
 
     def __init__(self, parent: str) -> None:
         self._parent = parent
@@ -149,7 +151,7 @@ class Cgroups:
         self._alive: set[Cgroup] = set()
 
     def new(self, contents: Mapping[str, str]) -> Cgroup:
-        """Make a cgroup that holds to `contents`; raise CgroupError where that fails."""
+        """Make a cgroup with these file contents; raise CgroupError when that fails."""
         try:
             if not self._folder:
                 self._open()
@@ -176,7 +178,7 @@ class Cgroups:
         self._folder = folder
 
     def remove(self) -> bool:
-        """Remove all that is empty, and then the folder; whether that is gone."""
+        """Remove all empty cgroups, then the folder; return whether the folder is gone."""
         for cgroup in list(self._alive):
             cgroup.close()
         if self._folder and not _remove_folder(self._folder):
@@ -186,7 +188,7 @@ class Cgroups:
         return True
 
     def abandon(self) -> None:
-        """Let go of the lock only: what is left is removed by the next host."""
+        """Release the lock only: the next host removes what is left."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -208,9 +210,9 @@ def _make(folder: str, contents: Mapping[str, str]) -> Cgroup:
 
 @contextlib.contextmanager
 def trial(parent: str) -> Iterator[tuple[int, ...]]:
-    """Make a small cgroup for a moment: give what leads into it, nothing where there can be none.
+    """Make a small cgroup for a trial; yield its `cgroup.procs`, () if it cannot be made.
 
-    What killed hosts left is removed first.
+    Leftovers of killed hosts are removed first.
     """
     cgroups = Cgroups(parent)
     with contextlib.ExitStack() as stack:
@@ -226,10 +228,10 @@ def trial(parent: str) -> Iterator[tuple[int, ...]]:
 
 
 def sweep(parent: str) -> None:
-    """Remove what hosts left behind that were killed; who lives is told by locks."""
+    """Remove what killed hosts left behind; living hosts hold a lock."""
     for folder in Path(parent).glob(f"{_PREFIX}*"):
         if folder.is_dir():
-            # Locked by its host, gone meanwhile, or another user's.
+            # The folder is locked by its host, was removed meanwhile, or belongs to another user.
             with contextlib.suppress(OSError):
                 _sweep_one(str(folder))
 
@@ -271,7 +273,7 @@ def _read(folder: str, name: str) -> str:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    # Not made where it is missing, and in one write, as the kernel reads it.
+    # Without O_CREAT, and in one write, because the kernel parses each write as a whole value.
     fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())

@@ -20,7 +20,7 @@ TIMED_OUT = 124  # the exit code of coreutils' timeout
 
 
 class OutputFilter(Protocol):
-    """What output goes through before anybody sees or keeps it."""
+    """Filters output before it is shown or kept."""
 
     def feed(self, data: bytes) -> bytes: ...
 
@@ -34,7 +34,7 @@ class PreforkSpec:
 
     `program` is the interpreter with its options, the first words of every command it serves;
     `runner` is the file that calls a function of the script, "" when the script is run itself;
-    `folders` hold the modules that are the script's own.
+    `folders` are those with the script's own modules.
     """
 
     program: tuple[str, ...]
@@ -60,41 +60,41 @@ class Prestarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One program: `argv` starts with the path of the executable, `env` is all it will see.
+    """One program: `argv` starts with the path of the executable, `env` is its whole environment.
 
-    Where a machine gives a call no /tmp of its own, TMPDIR is added to `env`. A command that
-    `answers` finds a file to write its answer to at the descriptor that SKILLPOUCH_ANSWER names.
-    With a `warm` process it is served by that if it can be, and started afresh if not. With a
-    `conversation` it is told things while it runs, and its output is heard but not kept.
-    `unfinished` is given what it had written by then when somebody ends it.
+    If the machine cannot give a call its own /tmp, TMPDIR is added to `env`. A command that
+    `answers` writes its answer to the descriptor that SKILLPOUCH_ANSWER names. A `warm` process
+    serves it if possible; otherwise a new process is started. With a `conversation`, its input is
+    written while it runs, and its output is passed on but not kept. When a caller cancels it,
+    `unfinished` gets the output so far.
 
-    Who confines it (`SandboxProvider`) reads `confinement`, and sets `protections` or `plan`.
+    A `SandboxProvider` reads `confinement`, and sets `protections` or `plan`.
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(repr=False)  # secrets are in it
+    env: Mapping[str, str] = field(repr=False)  # it contains secrets
     cwd: Path
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
     answers: bool = False
     warm: PreforkSpec | Prestarted | None = None
-    confinement: "Confinement | None" = None  # what it may reach, for whoever confines it
-    protections: Mapping[str, str] = field(default_factory=dict)  # what holds it, by layer
-    plan: "Plan | None" = None  # how our own sandbox holds it
-    background: bool = False  # nobody waits for its end: it takes no place from those who do
+    confinement: "Confinement | None" = None  # what it may reach, for the sandbox provider
+    protections: Mapping[str, str] = field(default_factory=dict)  # what confines it, by layer
+    plan: "Plan | None" = None  # how our own sandbox confines it
+    background: bool = False  # not counted among the calls that a caller waits for
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], OutputFilter] | None = field(default=None, compare=False)
     unfinished: "dict[Stream, Captured]" = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def feeds(self) -> bool:
-        """Whether it is given something on standard input."""
+        """Whether anything is written to its standard input."""
         return bool(self.stdin) or self.conversation is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the program and those of its children that it waited for have used."""
+    """What the program and the children that it waited for have used."""
 
     user_seconds: float
     system_seconds: float
@@ -106,10 +106,10 @@ class Ended:
     """A call that is over: nothing it started is alive.
 
     `exit_code` is None when a signal ended it; `code` says why Skillpouch ended it, such as
-    "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm` means that a process served
-    it that was already running; if it could have been and was not, `cold_because` says why.
-    `refused_hosts` are those it asked its proxy for without a grant, as they would have to be
-    granted.
+    "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm`: a process that was already
+    running served it; if that was possible but did not happen, `cold_because` says why.
+    `refused_hosts` are hosts that it requested from its proxy without a grant, written as they
+    would have to be granted.
     """
 
     outcome: Outcome
@@ -125,11 +125,11 @@ class Ended:
     warm: bool = False
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
-    laps: tuple[tuple[str, float], ...] = ()  # what the duration was spent on, in seconds
+    laps: tuple[tuple[str, float], ...] = ()  # the steps of the duration, each with its seconds
 
 
 def why_not_started(command: Command, number: int) -> str:
-    """Say what kept a program from starting; of a variable only its name, which is not secret."""
+    """Say why a program could not start; of a variable only its name, which is not secret."""
     wrong = [name for name, value in command.env.items() if not _can_be_set(name, value)]
     if number == errno.EINVAL and wrong:
         said = "a zero byte, a lone surrogate, or an invalid name"
@@ -152,8 +152,8 @@ LimitFields = tuple[tuple[str, int | None], ...]
 class SandboxKey:
     """Sandboxes with equal keys serve the same calls.
 
-    `changed_at` are the times at which the folders of the script got or lost a file: one that
-    is new may hide a module that a prefork server has already loaded.
+    `changed_at` are the times when files were added to or removed from the script's folders: a new
+    file may shadow a module that a prefork server has already loaded.
     """
 
     limits: LimitFields
@@ -162,7 +162,7 @@ class SandboxKey:
 
 
 def key_of(limits: LimitFields, warm: PreforkSpec | Prestarted | None) -> SandboxKey:
-    """Return which sandboxes may serve a call, as its files stand now."""
+    """Return the key of the sandboxes that may serve a call, with its files as they are now."""
     folders = warm.folders if isinstance(warm, PreforkSpec) else ()
     return SandboxKey(limits=limits, warm=warm, changed_at=tuple(map(_changed_at, folders)))
 

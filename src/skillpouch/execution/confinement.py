@@ -22,7 +22,7 @@ SYSTEM = (
     "/nix/store",
     "/gnu/store",
     "/sys/devices/system/cpu",
-    # Named one by one: as root even /etc/shadow and the keys in /etc/ssl/private are "our own".
+    # Not all of /etc: as root, /etc/shadow and the keys in /etc/ssl/private would be readable, too.
     "/etc/alternatives",
     "/etc/bash.bashrc",
     "/etc/ca-certificates",
@@ -92,23 +92,23 @@ _HOST_ONLY = (
     "cgroup",
 )
 _SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
-_TRUNCATE = 3  # the one below which a file outside could still be truncated
+_TRUNCATE = 3  # the Landlock ABI that prevents truncating files outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a call may reach; everything not named is out of sight.
+    """What a call may reach; everything not named is invisible.
 
-    The home folder is hidden because it is never named, and /tmp is the call's own. `required`
-    layers must be there or nothing runs. `sandbox="off"` gives up all but limits and the
-    certainty that nothing outlives the call; any other name but "on" is that of a provider.
+    The home folder is hidden because it is never named, and each call has its own /tmp. If a
+    `required` layer is missing, nothing runs. `sandbox="off"` keeps only the limits and the
+    guarantee that no process outlives the call; any other name except "on" is that of a provider.
 
-    Paths are used as they are: one that is a link, or leads through one, is refused. Only those
-    of interpreters, and those in `followed`, may lead through links, but through none in a folder
-    that tools write.
+    Paths are used as they are: a path that is a link, or leads through one, is refused. Only the
+    paths of interpreters and those in `followed` may lead through links, but not through links in a
+    folder that tools can write.
 
     With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
-    is whom they were granted to. With "host" it reaches what this machine reaches.
+    is the skill that they were granted to. With "host" it uses the network of this machine.
     """
 
     workspace: Path
@@ -141,9 +141,9 @@ class Confinement:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a zygote is to hold its tools; equal plans share a zygote."""
+    """How a zygote confines its tools; equal plans share a zygote."""
 
-    zygote: bool  # false where only process groups are known
+    zygote: bool  # false where only process groups are available
     confined: bool
     namespaces: bool
     user: bool
@@ -152,27 +152,27 @@ class Plan:
     landlock: int
     seccomp: bool
     network: Network
-    proxy_port: int  # 0 where there is no proxy
+    proxy_port: int  # 0 without a proxy
     hosts: tuple[str, ...]
     skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
-    followed: tuple[str, ...]  # those of them that may lead through links
+    followed: tuple[str, ...]  # the paths that may lead through links
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
     workspace: Path
-    cgroup: str  # the folder that sandboxes have theirs in, "" where there is none
+    cgroup: str  # the folder for the cgroups of sandboxes, "" without cgroups
     root: bool
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
     @cached_property
     def required_paths(self) -> tuple[str, ...]:
-        """Which paths must exist: asked for by each call, so chosen once."""
+        """The paths that must exist; cached, because every call needs them."""
         return tuple(path for path, _, required in self.paths if required)
 
     def fields(self, guarded: tuple[int, ...]) -> dict[str, Any]:
-        """Return what the zygote is told; `guarded` are processes a tool must not touch.
+        """Return the zygote's configuration; `guarded` are processes that tools must not signal.
 
-        The paths of the system go by name. The others are opened for it.
+        Paths of the system are passed by name, all others as open descriptors.
         """
         fields = asdict(self)
         for name in _HOST_ONLY:
@@ -181,8 +181,9 @@ class Plan:
         return {**fields, "named": named, "guarded": list(guarded)}
 
     def limit_fields(self, limits: Limits) -> tuple[tuple[str, int | None], ...]:
-        """Return the limits a sandbox is sealed with; the host watches over the others."""
-        # Counted per user of a user namespace, and never for root: only then is it ours to set.
+        """Return the limits that the kernel enforces in a sandbox; the host enforces the others."""
+        # RLIMIT_NPROC counts per user and user namespace, and does not apply to root, getrlimit(2):
+        # it is used only where it counts the processes of this sandbox alone.
         by_user = self.namespaces and self.user and not self.pid_limit and not self.root
         return (
             ("memory_bytes", limits.memory_bytes),
@@ -195,7 +196,7 @@ class Plan:
 
 
 def plan(confinement: Confinement, machine: Machine) -> Plan:
-    """Choose the strongest hold this machine offers.
+    """Choose the strongest confinement that this machine offers.
 
     Raises:
         SandboxUnavailableError: a required layer is missing, or files or the network would be
@@ -221,7 +222,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
         workspace=confinement.workspace,
-        # A tool that is not confined could leave it.
+        # Only when confined: an unconfined tool could leave its cgroup.
         cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
         protections=(),
@@ -233,10 +234,10 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
 
 
 def plan_around(confinement: Confinement, protections: Mapping[str, str], machine: Machine) -> Plan:
-    """Choose what still holds a command that a provider of another package confines.
+    """Choose what we enforce for a command that a provider of another package confines.
 
-    Those are limits, and that nothing outlives the call. What the provider does not say that it
-    protects is not protected.
+    These are the limits, and that no process outlives the call. A layer that the provider does not
+    report counts as unprotected.
 
     Raises:
         SandboxUnavailableError: that is a layer that is required, or files or the network.
@@ -247,16 +248,16 @@ def plan_around(confinement: Confinement, protections: Mapping[str, str], machin
         layer: _join(protections.get(layer, ""), "" if own == NOTHING else own)
         for layer, own in chosen.protections
     }
-    shown["temp"] = protections.get("temp") or shown["temp"]  # one folder, not two
+    shown["temp"] = protections.get("temp") or shown["temp"]  # the provider's folder replaces ours
     reason = f"the sandbox {confinement.sandbox!r} does not say that it does"
     _refuse_unprotected(confinement, shown, reason)
     return replace(chosen, protections=tuple(shown.items()))
 
 
 def paths_of(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
-    """Return what is in sight: path, right, and whether it must be there.
+    """Return what is visible: path, right, and whether it must exist.
 
-    Of two rights for one path the wider one; a path inside another comes after it.
+    The wider of two rights for one path counts; a path comes before the paths inside it.
     """
     rights: dict[str, tuple[Right, bool]] = {}
     for path in SYSTEM:
@@ -272,14 +273,15 @@ def paths_of(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
     )
     for paths, right in named:
         for named_path in paths:
-            # A device that settings name, such as PIP_CONFIG_FILE=/dev/null, stays a device.
+            # A device that is also named as a file, as in PIP_CONFIG_FILE=/dev/null, stays a
+            # device.
             if str(named_path) not in DEVICES:
                 rights[str(named_path)] = (right, True)
     return tuple((path, *rights[path]) for path in sorted(rights))
 
 
 def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each host once, in its one spelling; raise HostError for what is none."""
+    """Return each host once, in its one spelling; raise HostError for an invalid host."""
     if not hosts:
         return ()
     from skillpouch.net.hosts import read_host
@@ -289,14 +291,15 @@ def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
     if namespaces:
-        # Listing folders gives nothing away in a root that holds only what was granted.
+        # Listing folders reveals nothing in a root that contains only what was granted.
         return (("/", "list"), ("/proc", "read"))
-    # The process table is shared here, and no rule can name "one's own" processes in it.
+    # Here the process table is that of the machine, and no rule can select a tool's own processes.
     return tuple((path, "read") for path in PROC_FILES)
 
 
 def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
-    # An early Landlock alone lets files outside be truncated: that is not a protection.
+    # Landlock before ABI 3 lets files outside be truncated: alone, it does not count as a
+    # protection.
     whole = chosen.namespaces or chosen.landlock >= _TRUNCATE
     landlock = f"landlock{chosen.landlock}" if chosen.landlock and whole else ""
     seccomp = "seccomp" if chosen.seccomp else ""
@@ -320,8 +323,8 @@ def _network(chosen: Plan, seccomp: str) -> str:
     netns = "netns" if chosen.namespaces else ""
     if chosen.network == "none":
         return _join(netns, seccomp)
-    # Without a network of its own nothing would hold a tool to its proxy: a port can be closed,
-    # an address cannot.
+    # Without its own network namespace, a tool could bypass the proxy: Landlock restricts ports,
+    # but not addresses.
     return _join(netns, seccomp, "hosts") if chosen.proxy_port else NOTHING
 
 

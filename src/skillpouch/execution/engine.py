@@ -50,24 +50,24 @@ from skillpouch.runtime.loop_thread import UncancellableFuture, is_loop_thread, 
 from skillpouch.runtime.memoize import BoundedCache
 
 _MOST_ZYGOTES, _MOST_RUNNING = 32, 128
-_MOST_JOBS = 64  # commands in the background, in zygotes that no call waits for
-_SHARE = 0.75  # of the places for calls that one workspace, and so one session, may have
-_NOTICED_SECONDS = 0.01  # of waiting, from which on they are taken off a call's time
-_MOST_PLANS = 1_024  # each version of a watched skill has its own
+_MOST_JOBS = 64  # background commands at once; they have zygotes of their own
+_SHARE = 0.75  # the share of all running calls that one workspace, and so one session, may have
+_NOTICED_SECONDS = 0.01  # waiting for longer than this counts against a call's time limit
+_MOST_PLANS = 1_024  # each version of a watched skill has its own plan
 
 
 def _most_running() -> int:
-    """Return how many calls may run at once: each holds four descriptors of those a process has."""
+    """Return how many calls may run at once: each needs at least four descriptors of the host."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(_MOST_RUNNING, (soft - 64) // 8))
 
 
 class Engine:
-    """Belongs to the event loop it is first used on; other threads go through a loop thread.
+    """Runs commands on the event loop of its first use; other threads use the loop thread.
 
-    A timeout is SIGTERM, and `grace_seconds` later SIGKILL, to everything the call started.
-    `machine` is what to believe about this machine instead of finding out; `provider` is what
-    confines, whatever name a confinement gives.
+    On a timeout, everything the call started gets SIGTERM, and `grace_seconds` later SIGKILL.
+    `machine` replaces the probe of this machine; `provider` confines every command, whatever
+    provider a confinement names.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Engine:
         started = time.monotonic()
         self._settle_on_loop()
         chosen = self._plans.get(confinement)
-        if chosen is None:  # seldom: a plan of ours is the same for every command
+        if chosen is None:  # seldom: our own plans are cached
             command, chosen = await self._confined(command, confinement)
         if chosen.proxy_port:
             command = through_proxy(command)
@@ -195,23 +195,24 @@ class Engine:
 
     def _start_over(self) -> None:
         self._pool, self._jobs = self._new_pool(), self._new_jobs()
-        # Their real size is known when there is a loop.
+        # Replaced by `_settle_on_loop`, when a loop is running.
         self._places = self._job_places = _Places(1, share=1)
         self._loop = None
 
     async def _confined(self, command: Command, confinement: Confinement) -> tuple[Command, Plan]:
-        """Return the command as who confines it makes it, and its plan."""
+        """Return the command as its sandbox provider confines it, and its plan."""
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
         provider = self._provider or provider_named(confinement.sandbox, self._machine)
         command = replace(command, confinement=confinement)
         confined, chosen = confined_by(provider, command, self._machine)
-        if isinstance(provider, KernelSandbox):  # of others, each command is their own
+        # Other providers may confine each command differently.
+        if isinstance(provider, KernelSandbox):
             self._plans[confinement] = chosen
         return confined, chosen
 
     async def forget(self, workspace: Path) -> None:
-        """End what waits for calls in a workspace, and drop what is known about it."""
+        """End the idle processes of a workspace, and drop its plans."""
         for each in [each for each in self._plans if each.workspace == workspace]:
             del self._plans[each]
         if self._loop is asyncio.get_running_loop():
@@ -237,7 +238,7 @@ class Engine:
         await self.close()
 
     def abandon(self) -> None:
-        """Forget everything without touching it: in a forked child it is the parent's."""
+        """Forget all processes without ending them: after a fork they belong to the parent."""
         self._pool.abandon()
         self._jobs.abandon()
         self._start_over()
@@ -246,7 +247,7 @@ class Engine:
 class _Places:
     """How many commands may run at once, and how many of them in one workspace.
 
-    Whoever has its share waits for its own to end, before it waits with the others.
+    A workspace that has used up its share waits for its own calls first, then for a free place.
     """
 
     def __init__(self, most: int, *, share: int) -> None:
@@ -262,7 +263,7 @@ class _Places:
             if own.locked() or self._all.locked():
                 async with _in_time(command, since):
                     await self._take_both(own)
-            else:  # most often: no clock is set for what does not wait
+            else:  # the usual case: no timer is needed without waiting
                 await self._take_both(own)
             try:
                 yield
@@ -286,7 +287,7 @@ class _Places:
 
 @asynccontextmanager
 async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
-    """Let waiting count against the time that the call may take."""
+    """Count the waiting time against the time limit of the call."""
     limit = command.limits.timeout_seconds
     try:
         async with asyncio.timeout(limit - (time.monotonic() - since)):
@@ -298,7 +299,7 @@ async def _in_time(command: Command, since: float) -> AsyncIterator[None]:
 
 
 async def _take(taking: Coroutine[Any, Any, Taken], command: Command, since: float) -> Taken:
-    """Wait for a sandbox: only here is a clock needed, most calls find one that is idle."""
+    """Wait for a sandbox, with a timer; most calls find an idle sandbox and need none."""
     async with _in_time(command, since):
         return await taking
 
@@ -326,7 +327,7 @@ def _time_left(command: Command, spent: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """A call that is over, as its sandbox tells it."""
+    """A call that has ended, as its sandbox reports it."""
 
     reply: Finished | NotStarted | Lost
     call: Call
@@ -338,14 +339,14 @@ class Ran:
 
 
 def _is_out_of_memory(cgroup: Cgroup | None, reply: Reply) -> bool:
-    """Tell whether all of a call was killed for its memory; one that ended well was not."""
+    """Tell whether the kernel killed a call for its memory; not if it ended with an exit code."""
     if cgroup is None or (isinstance(reply, Finished) and reply.status >= 0):
         return False
     return cgroup.out_of_memory
 
 
 def _warm_of(command: Command, chosen: Plan) -> tuple[PreforkSpec | Prestarted | None, str]:
-    """Return the process that may serve a command, or why there is none."""
+    """Return the warm process that may serve a command, or the reason for none."""
     if command.warm is None:
         return None, ""
     if not chosen.namespaces:
@@ -374,7 +375,7 @@ def _finished(ran: Ran, command: Command) -> Finished | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a call took, and on what."""
+    """The duration of a call, and its steps."""
 
     seconds: float
     laps: tuple[tuple[str, float], ...]
@@ -405,7 +406,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
 
 
 def _never_ran(chosen: Plan, seconds: float) -> Ended:
-    """Say that a call was lost before there was a place for it."""
+    """Return the end of a call that was lost before it started."""
     outcome, exit_code, code = _verdict(None, None)
     return Ended(
         outcome=outcome,
@@ -451,7 +452,7 @@ async def run_command(
 ) -> Ended:
     """Run one command from any event loop; `on_output` is called on the caller's loop.
 
-    What `on_output` raises ends the call, and is raised here.
+    An error of `on_output` ends the call, and is raised here.
     """
     if on_output is None or is_loop_thread():
         return await run_on_thread(_engine.run(command, confinement, on_output))
@@ -469,7 +470,7 @@ async def run_command(
 
 
 async def end_programs_in(workspace: Path) -> None:
-    """End the processes that wait for calls in a workspace; return when they are gone."""
+    """End the idle processes of a workspace; return when they are gone."""
     await run_on_thread(_engine.forget(workspace))
 
 

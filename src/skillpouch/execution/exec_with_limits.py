@@ -1,7 +1,7 @@
-"""A small program that limits itself and then becomes the program it is given.
+"""A small program that sets limits for itself and then executes another program.
 
-Set in the child before it runs anything else would be `preexec_fn`, where the fork handlers of
-whatever libraries the host has loaded write into the program's output.
+The alternative is `preexec_fn`, which runs after a fork of the host: there, fork handlers of the
+host's libraries may write into the program's output.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ def main(names: str, limits: str, *program: str) -> None:
         number, most = map(int, pair.split("="))
         hard = resource.getrlimit(number)[1]
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        # A system that knows the name of a limit may still not keep it.
+        # A system may define a limit and still refuse to set it.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(number, (least, least))
     given = names.split("=")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from skillpouch.execution.zygote_client import own_python
 
-_ENDING_SECONDS = 5.0  # the kernel takes its time to give back gigabytes
+_ENDING_SECONDS = 5.0  # the kernel may need seconds to free gigabytes of memory
 
 
 class HelperProcess:
-    """A running program and our end of the socket to it; it must end when that is closed.
+    """A running program and our end of its socket; it must end when the socket is closed.
 
-    It belongs to no event loop and to no thread, and has nothing of ours: no standard streams, no
-    other descriptors, and of the environment only what it is given.
+    It belongs to no event loop and no thread, and inherits nothing: no standard streams, no other
+    descriptors, no environment except what is passed.
     """
 
     def __init__(self, program: Path, words: Sequence[str], env: Mapping[str, str]) -> None:
@@ -25,7 +25,7 @@ class HelperProcess:
         number = theirs.fileno()
         python = own_python()
         try:
-            # -S: what is installed beside Skillpouch has no business there, nor have .pth files.
+            # -S: without the packages that are installed beside Skillpouch, and their .pth files.
             self._process = subprocess.Popen(
                 [python, "-I", "-S", "-X", "utf8", str(program), str(number), *words],
                 env={"LC_ALL": "C.UTF-8", **env},
@@ -50,28 +50,29 @@ class HelperProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs; one that has ended is no longer anybody's zombie after this."""
+        """Whether it runs; a process that has ended is reaped by this."""
         if self._process.poll() is None:
             return True
         _alive.discard(self)
         return False
 
     def end(self) -> int:
-        """Kill it, wait until it is gone, and return its status: minus the signal, if one."""
+        """Kill it, wait until it is gone, and return its exit code, or minus a signal."""
         self.line.close()
         self._process.kill()
-        status = self._process.wait()  # with a timeout it would sleep between looks
+        # Without a timeout, with which `subprocess` would sleep between checks.
+        status = self._process.wait()
         _alive.discard(self)
         return status
 
     def wait(self) -> int:
-        """Wait for one that is ending by itself, and kill it when it is not."""
+        """Wait until it ends by itself, and kill it if it does not."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_SECONDS)
         return self.end()
 
     def forget(self) -> None:
-        """Close descriptors only: in a forked child the program is the parent's."""
+        """Close descriptors only: after a fork the program belongs to the parent."""
         self.line.close()
         self._process.returncode = 0
 

@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Each field is a layer that was tried in a throw-away process and seen to deny.
+    """Each field is a layer that was tried in a throw-away process and really denied access.
 
     `reasons` tells, by layer, why one is missing.
     """
 
-    landlock: int = 0  # its ABI
+    landlock: int = 0  # the ABI, 0 without Landlock
     seccomp: bool = False
     memory: bool = False
     namespaces: bool = False  # user, mount, process, network, ipc and host name, all together
-    user_namespace: bool = False  # namespaces are reached through one of users
+    user_namespace: bool = False  # namespaces need a user namespace
     own_proc: bool = False
     pid_limit: bool = False
     adoption: bool = False
-    cgroup: str = ""  # the folder in which one was seen to kill and to count
+    cgroup: str = ""  # the folder in which a cgroup was seen to enforce its limits
     root: bool = False
     reasons: tuple[tuple[str, str], ...] = field(default=())
 
 
 def read_report(report: str, *, root: bool, cgroup: str = "") -> Machine:
-    """Make a machine of the lines a trial run reports: layer, number, reason.
+    """Make a Machine from the report of the trials: lines of layer, number, reason.
 
     `cgroup` is the folder in which one was tried.
     """

@@ -1,4 +1,4 @@
-"""PrestartedSandbox: a program that already waits for one call; then another is started."""
+"""PrestartedSandbox: a program that was started ahead of its one call; then the next starts."""
 
 import asyncio
 import json
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from skillpouch.execution.proxy.listener import ProxyListener
 
 _LONGEST_WORD = 16
-_WORDS = re.compile(rb"r(?:(\d{1,3})\n?)?")  # ready; later the status that it ends with
+_WORDS = re.compile(rb"r(?:(\d{1,3})\n?)?")  # "r" for ready; later followed by the exit status
 _NEVER_READ = "the process that waited for it had ended"
 
 
 class _Place:
-    """The owner of the sandbox that a program waits in: what befalls it befalls the waiting one."""
+    """The owner of the sandbox that a program waits in; passes events on to PrestartedSandbox."""
 
     def __init__(self, waiting: "PrestartedSandbox", owner: SandboxOwner) -> None:
         self._waiting = waiting
@@ -51,7 +51,7 @@ class _Place:
 
 
 class PrestartedSandbox:
-    """Starts the program ahead; what its call is comes over a socket, as one line of JSON."""
+    """Starts the program ahead of its call, which is sent over a socket as one line of JSON."""
 
     is_warm = True
 
@@ -97,8 +97,8 @@ class PrestartedSandbox:
         return self._is_ready and not self._reply.done()
 
     def renew(self) -> None:
-        """See to it that a program waits for the next call; OSError where none can be started."""
-        # One that is ending is left to end: its sandbox runs one program at a time.
+        """Make sure that a program waits for the next call; OSError if none can be started."""
+        # A program that is still ending is not replaced: its sandbox runs one program at a time.
         if self._is_called or self._reply.done() or not self._sandbox.alive:
             self._drop_streams()
             self._prepare()
@@ -115,9 +115,9 @@ class PrestartedSandbox:
         self._loop.add_reader(self._orders.fileno(), self._hear)
 
     def _hear(self) -> bool:
-        """Take the sign that the program is ready, or the status that it ends with.
+        """Read the program's message: that it is ready, or its exit status.
 
-        Whether there may be more.
+        Return whether there may be more.
         """
         if self._orders is None:
             return False
@@ -127,11 +127,12 @@ class PrestartedSandbox:
             return False
         except OSError as error:
             heard = b""
-            # The kernel says so when it ends without having read all that was sent.
+            # The kernel reports this when the program ended without reading all of its call,
+            # unix(7).
             self._is_unread = isinstance(error, ConnectionResetError)
         self._said += heard
         if not heard or not _WORDS.fullmatch(self._said):
-            self._hang_up()  # a program that hears so ends by itself
+            self._hang_up()  # the program sees the end of file and ends by itself
             return False
         self._heed()
         return True
@@ -144,9 +145,9 @@ class PrestartedSandbox:
             self._sandbox.kill()
 
     def _take(self, reply: "asyncio.Future[Reply]") -> None:
-        """Pass the end on, with the status that the program said before it was ended."""
+        """Pass on the end, with the exit status that the program reported before it was killed."""
         if reply is not self._reply:
-            return  # of one that died waiting, and has been replaced meanwhile
+            return  # from a program that died while waiting, and was replaced
         while self._hear():
             continue
         if not self._answer.done():
@@ -163,14 +164,14 @@ class PrestartedSandbox:
         return ended
 
     def open(self, command: Command) -> Streams:
-        """Return the pipes that the waiting program has; start another where it is gone."""
-        del command  # every call of it has the same ones
+        """Return the pipes of the waiting program; start another if it is gone."""
+        del command  # the pipes are the same for every call
         self.renew()
         return self._streams
 
     def start(self, command: Command, streams: Streams) -> UncancellableFuture[Reply]:
-        """Tell the program its call; the future is done when nothing of it is alive."""
-        del streams  # it has them
+        """Send the program its call; the future is done when no process of the call is alive."""
+        del streams  # the program already has its ends
         self._is_called = True
         job = {"argv": command.argv, "env": dict(command.env), "cwd": str(command.cwd)}
         self._unsent = memoryview(json.dumps(job).encode() + b"\n")
@@ -187,7 +188,7 @@ class PrestartedSandbox:
             pass
         except OSError:
             self._is_unread = True
-            self._unsent = memoryview(b"")  # it is gone, and its sandbox will say so
+            self._unsent = memoryview(b"")  # the program is gone, and its sandbox will report that
         if self._unsent:
             self._loop.add_writer(self._orders.fileno(), self._send)
         else:
@@ -199,7 +200,7 @@ class PrestartedSandbox:
         self._owner.give_back(self, reusable=reusable)
 
     def stop_waiting(self) -> None:
-        """Let go of a program that is gone; one that was called is still listened to."""
+        """Close the streams of a program that ended before it got its call."""
         if not self._is_called:
             self._drop_streams()
 

@@ -1,4 +1,4 @@
-"""What a sandbox answers: how a program ended, or why none ran; read from its packets."""
+"""The replies of a sandbox: how a program ended, or why none ran; parsed from its packets."""
 
 import signal
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from skillpouch.execution.preforked.protocol import CRASHED, REASONS
 from skillpouch.execution.zygote import wire
 
 _MOST_PARTS = 8
-_MOST = 1 << 48  # no time and no size is larger; a number without end would not fit a float
+_MOST = 1 << 48  # above any real time or size; a longer number might not fit a float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The program ended, and nothing of it is alive."""
+    """The program has ended, and no process of it is alive."""
 
     call: int
     status: int  # an exit code, or minus a signal
@@ -21,11 +21,11 @@ class Finished:
     system_seconds: float
     peak_memory_bytes: int
     reusable: bool
-    ended_at: float = 0.0  # on the clock of the machine; 0 when it was not said
+    ended_at: float = 0.0  # on the monotonic clock of the machine; 0 if not reported
 
     @property
     def usage(self) -> Usage | None:
-        """What it used, as far as that is known."""
+        """What it used, if that is known."""
         if not self.peak_memory_bytes:
             return None
         return Usage(
@@ -48,16 +48,16 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ineligible:
-    """A prefork server cannot serve its script: nothing ran, and it is gone."""
+    """A prefork server cannot serve its script: nothing ran, and the server is gone."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The sandbox is gone or sent something invalid; `reason` is empty when it did not say why.
+    """The sandbox is gone or sent an invalid packet; `reason` is empty if it reported none.
 
-    With `call`, the sandbox is still there, and says that nothing of this call is alive.
+    With `call`, the sandbox still runs and reports that no process of this call is alive.
     """
 
     reason: str = ""
@@ -68,7 +68,7 @@ Reply = Finished | NotStarted | Ineligible | Lost
 
 
 def read_reply(packet: bytes) -> Reply | Ready:
-    """Read one packet; whatever it holds, the result is a reply."""
+    """Parse one packet; an invalid one gives `Lost`."""
     kind, body = packet[:1], packet[1:]
     if kind == wire.FAILED:
         return Lost(reason=body.strip().decode(errors="replace"))

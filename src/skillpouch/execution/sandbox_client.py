@@ -1,4 +1,4 @@
-"""SandboxClient: the host's end of one sandbox, and JobChannel, by which calls reach its server."""
+"""SandboxClient: the host's end of one sandbox; JobChannel: sends calls to its prefork server."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 
 
 class SandboxOwner(Protocol):
-    """Who made a sandbox, and takes it back."""
+    """The maker of a sandbox, which takes it back after a call."""
 
     @property
     def failure(self) -> str: ...
@@ -43,21 +43,21 @@ class SandboxOwner(Protocol):
     def give_back(self, sandbox: Any, *, reusable: bool) -> None: ...
 
     def lose(self, sandbox: Any) -> None:
-        """Hear that a sandbox is gone unasked.
+        """Handle the unexpected end of a sandbox.
 
-        See to it that what ran there is dead, and then call its `confirm_lost`: a socket closes
-        before its process has quite ended.
+        Make sure that its processes are dead, and then call its `confirm_lost`: a socket closes
+        before its process has ended completely.
         """
 
     def ready(self, sandbox: Any) -> None:
-        """Hear that a process waits there for a call."""
+        """Handle the message that a process waits there for a call."""
 
     def ineligible(self, sandbox: Any, ineligible: Ineligible) -> None:
-        """Hear that its prefork server cannot serve its script."""
+        """Handle the message that its prefork server cannot serve its script."""
 
 
 class SandboxClient:
-    """A place a program can run in; with `jobs`, one whose programs a prefork server forks."""
+    """Runs one program at a time in a sandbox; with `jobs`, a prefork server forks them."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class SandboxClient:
         self._lost = Lost()
         self._is_ready = False
         self.temporary = temporary
-        self.listener = listener  # by which its calls reach hosts
-        self.cgroup: Cgroup | None = None  # that bounds all of it
+        self.listener = listener  # the proxy for its calls
+        self.cgroup: Cgroup | None = None  # limits all its processes together
         self.alive = True
         self.idle_since = 0.0
         self.in_crowd = False  # whether other calls wait for a sandbox
-        self.ran_seconds = 0.0  # by its last call
-        self.worked_seconds = 0.0  # of a processor, by the same
+        self.ran_seconds = 0.0  # how long its last call ran
+        self.worked_seconds = 0.0  # processor time of the same call
         loop.add_reader(sock.fileno(), self._read)
 
     @property
@@ -93,18 +93,18 @@ class SandboxClient:
         return self._jobs is not None
 
     def is_ready(self, now: float) -> bool:
-        """Tell whether a call would start at once: after each, a prefork server forks anew."""
+        """Tell whether a call would start at once: a prefork server forks after each call."""
         return not self.is_warm or now - self.idle_since >= _FORKED_SECONDS
 
     def renew(self) -> None:
-        """Nothing: what the next call needs, its prefork server makes."""
+        """Nothing to do: the prefork server forks the next child by itself."""
 
     def open(self, command: Command) -> Streams:
         """Return the pipes of a call."""
         return Streams(feeds=command.feeds, answers=command.answers)
 
     def start(self, command: Command, streams: Streams) -> UncancellableFuture[Reply]:
-        """Start the program; the future is done when nothing of it is alive."""
+        """Start the program; the future is done when no process of it is alive."""
         self._calls += 1
         self._sent_at = self._loop.time()
         self._answer = UncancellableFuture(self._loop)
@@ -115,7 +115,7 @@ class SandboxClient:
             else:
                 self._jobs.send(command, streams.theirs, in_crowd=self.in_crowd)
         except ValueError:
-            self._calls -= 1  # it never hears of this one
+            self._calls -= 1  # the sandbox was not told of this call
             self._answer.set_result(NotStarted(call=self._calls, errno=errno.EINVAL))
         except OSError:
             self.drop()
@@ -163,21 +163,23 @@ class SandboxClient:
         try:
             return self._sock.recv(_LONGEST_REPLY)
         except ConnectionResetError:
-            # It went without reading all that it was sent; what it said before comes after this.
+            # The sandbox ended without reading all our packets; its own last packets are still
+            # readable.
             return self._sock.recv(_LONGEST_REPLY)
 
     def _take(self, reply: Reply | Ready) -> None:
         if isinstance(reply, Ready | Ineligible):
             self._prepared(reply)
         elif reply.call != self._calls or self._answer is None or self._answer.done():
-            # Gone, or out of step with us: a prefork server told the end of what had not begun.
+            # The sandbox is gone, or reports another call: a prefork server reported the end of a
+            # call that had not begun.
             self._lost = reply if isinstance(reply, Lost) else self._lost
             self.drop()
         else:
             if self._jobs is not None and self._jobs.has_untaken():
-                reply = Lost(call=reply.call)  # what ended was a child that only waited
+                reply = Lost(call=reply.call)  # the child that ended had not received the call
             if isinstance(reply, Lost) or (isinstance(reply, Finished) and not reply.reusable):
-                self.close()  # it is ending by itself, and nothing of the call is alive
+                self.close()  # the sandbox is ending by itself, and no process of the call is alive
             if isinstance(reply, Finished):
                 self.ran_seconds = max(0.0, (reply.ended_at or self._loop.time()) - self._sent_at)
                 self.worked_seconds = reply.user_seconds + reply.system_seconds
@@ -186,7 +188,7 @@ class SandboxClient:
     def _prepared(self, reply: Ready | Ineligible) -> None:
         if isinstance(reply, Ready):
             if self._is_ready:
-                self.drop()  # nobody gets ready twice
+                self.drop()  # a second READY is an error
                 return
             self._is_ready = True
             self._owner.ready(self)
@@ -200,24 +202,24 @@ class SandboxClient:
             self._answer.set_result(reply)
 
     def disown(self) -> UncancellableFuture[Reply]:
-        """Give up a sandbox that may not have ended what it said; done when nothing is alive."""
+        """Give up a sandbox that may have misreported the end of a call; done when all is dead."""
         self.close()
         self._answer = UncancellableFuture(self._loop)
         self._owner.lose(self)
         return self._answer
 
     def drop(self) -> None:
-        """Let go of it unfinished; its call is lost."""
+        """Close it in the middle of a call, which is lost."""
         if self.alive:
             self.close()
             self._owner.lose(self)
 
     def confirm_lost(self) -> None:
-        """Answer the call that was running: its processes are known to be gone."""
+        """Answer the running call with `Lost`: its processes are now known to be gone."""
         self._set(self._lost)
 
     def close(self) -> None:
-        """Let go: the sandbox kills what it runs and ends."""
+        """Close the socket: the sandbox then kills what it runs, and ends."""
         if self.alive:
             self.alive = False
             self._loop.remove_reader(self._sock.fileno())
@@ -228,7 +230,7 @@ class SandboxClient:
                 self.cgroup.remove_later(self._loop)
 
     def abandon(self) -> None:
-        """Close the descriptor only: after a fork, the loop is the parent's."""
+        """Close the descriptor only: after a fork, the loop belongs to the parent."""
         self.alive = False
         self._sock.close()
         if self._jobs is not None:
@@ -244,9 +246,7 @@ class JobChannel:
         self._prefork = prefork
         self._env = dict(prefork.env)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ours.setblocking(
-            False
-        )  # a prefork server that does not read must not hold up the host
+        self._ours.setblocking(False)  # a prefork server that does not read must not block the host
         wanted = {
             "files": [file for file in (prefork.runner, prefork.script) if file],
             "runner": prefork.runner,
@@ -256,7 +256,7 @@ class JobChannel:
         wire.send_value(self._ours, wire.PREPARE, wanted)
 
     def order(self) -> dict[str, Any]:
-        """Return what a zygote is told of the prefork server."""
+        """Return the fields by which a zygote starts the prefork server."""
         prefork = self._prefork
         argv = [*prefork.program, str(PROGRAM)]
         return {"argv": argv, "env": self._env, "cwd": str(prefork.cwd)}
@@ -268,10 +268,10 @@ class JobChannel:
         self._theirs.close()
 
     def send(self, command: Command, fds: tuple[int, ...], *, in_crowd: bool) -> None:
-        """Send a call, of its variables only what a prefork server does not have.
+        """Send a call; of its variables, only those that differ from the prefork server's.
 
-        Every word that a child need not read is memory that it need not copy. Raises ValueError
-        when a variable cannot be one.
+        Every word that a child does not read saves it a copy of memory. Raises ValueError for an
+        invalid variable.
         """
         env, known = command.env, self._env
         if any(not name or "=" in name for name in env.keys() - known.keys()):
@@ -287,10 +287,11 @@ class JobChannel:
         _send_job(self._ours, job, fds)
 
     def has_untaken(self) -> bool:
-        """Tell whether a call that was sent is still unread, or was when the reader went."""
+        """Tell whether a sent call is still unread, or was when the reader ended."""
         unread = array("i", [0])
         fcntl.ioctl(self._ours, termios.TIOCOUTQ, unread)
-        # In this order: the error is there before the queue is emptied.
+        # The queue first: when the reader ends, the kernel sets the error before it empties the
+        # queue.
         return bool(unread[0]) or self._ours.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def close(self) -> None:
@@ -305,7 +306,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -> None:
-    """Have a program started: this packet is what the other side waits for."""
+    """Send the packet that starts a program."""
     packet, files = wire.packed(wire.RUN, job)
     try:
         sock.sendmsg([packet], wire.rights((*fds, *files)))

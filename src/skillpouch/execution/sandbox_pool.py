@@ -13,14 +13,15 @@ from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
 
 AnySandbox = SandboxClient | PrestartedSandbox
 
-_REMEMBERED = 0.2  # how much the last call counts in what calls usually take
-_PER_PROCESSOR = 2  # sandboxes: while a call of one is ended and recorded, that of another runs
-_LATE_SECONDS = 0.25  # a host that starts many calls may be as late in hearing how others ended
-_BUSY_SHARE = 0.4  # of the processors that calls use themselves, when starting them uses the rest
+_REMEMBERED = 0.2  # the weight of the last call in the moving averages
+_PER_PROCESSOR = 2  # sandboxes per processor: while one call is ended and recorded, another runs
+_LATE_SECONDS = 0.25  # a host that starts many calls may learn of their ends this late
+# The processors count as busy when calls use this share; starting calls uses the rest.
+_BUSY_SHARE = 0.4
 
 
 class PoolOwner(Protocol):
-    """Whose sandboxes they are."""
+    """The owner of a pool."""
 
     @property
     def failure(self) -> str: ...
@@ -31,14 +32,14 @@ class PoolOwner(Protocol):
 
 
 class SandboxPool:
-    """Hands out sandboxes; `start_seconds` is what making one costs, 0 where that is nothing.
+    """Hands out sandboxes; `start_seconds` is the cost of making one, 0 if it costs nothing.
 
-    Of those that serve one call and are then started again, at most `most_spare` are kept ready:
-    one more each time that a call found none. 0 stands for those that need no starting again.
+    Sandboxes that serve one call and then start again: at most `most_spare` are kept ready, one
+    more each time a call found none. 0 is for sandboxes that do not start again.
 
-    A call waits when one of those that run should be done sooner than a new sandbox, or when those
-    that run keep the processors busy. No more are started at once than there are processors:
-    starting is work, and they would only be later.
+    A call waits when a running call should end before a new sandbox is ready, or when the running
+    calls keep the processors busy. At most as many start at once as there are processors: more
+    would only delay each other.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class SandboxPool:
         self._keeper = keeper
         self._start_seconds = start_seconds
         self._usual_seconds = start_seconds
-        self._usual_run = self._usual_work = 0.0  # of a call, and of a processor in it, in seconds
+        self._usual_run = self._usual_work = 0.0  # seconds per call, and processor seconds per call
         self._processors = os.cpu_count() or 1
         self._most_spare = most_spare
         self._spare = 0
@@ -88,7 +89,7 @@ class SandboxPool:
         return bool(self._busy or self._waiting)
 
     async def take(self) -> AnySandbox | Ineligible:
-        """Return a sandbox for the caller alone, or why there can be none of this sort."""
+        """Return a sandbox for the caller alone, or why this pool cannot have any."""
         if self._ineligible is not None:
             return self._ineligible
         sandbox = self.take_idle()
@@ -100,11 +101,12 @@ class SandboxPool:
         return await self._wait()
 
     def take_idle(self) -> AnySandbox | None:
-        """Return a sandbox that is there already, if there is one."""
+        """Return an idle sandbox, if there is one."""
         if self._ineligible is not None:
             return None
         if not self._busy:
-            self._finished_at = self._loop.time()  # nothing could end before
+            # Nothing was running that could have ended earlier.
+            self._finished_at = self._loop.time()
         sandbox = self._choose_idle()
         if sandbox is not None:
             self._busy[sandbox] = self._loop.time()
@@ -112,7 +114,7 @@ class SandboxPool:
         return sandbox
 
     def _choose_idle(self) -> AnySandbox | None:
-        # The one used last: its memory is warm, and the others may end.
+        # The one used last, because its memory is still in the caches; unused ones may then end.
         self._idle = [sandbox for sandbox in self._idle if sandbox.alive]
         now = self._loop.time()
         for place in range(len(self._idle) - 1, -1, -1):
@@ -124,13 +126,13 @@ class SandboxPool:
         return None
 
     def _restock(self) -> None:
-        """Start what the next calls will want, one at a time: work that nobody waits for yet."""
+        """Start a spare sandbox for the next calls, one at a time, because no call waits for it."""
         if len(self._idle) >= self._spare or self._starting:
             return
         try:
             sandbox = self._make()
         except OSError:
-            return  # whoever wants one will make it, and hear why that fails
+            return  # the next call will try again, and report the error
         self._starting[sandbox] = sandbox.idle_since = self._loop.time()
         self._idle.append(sandbox)
 
@@ -146,12 +148,12 @@ class SandboxPool:
         return waiting * usual / count > self._start_seconds
 
     def _are_processors_busy(self, count: int) -> bool:
-        """Tell whether calls mostly work: more at once would only be slower."""
+        """Tell whether calls mostly use the processors: more at once would only be slower."""
         run, silence = self._usual_run, self._loop.time() - self._finished_at
         if silence > _LATE_SECONDS:
             run = max(run, silence)
         elif not run:
-            return True  # nobody knows yet
+            return True  # nothing was measured yet
         return count * self._usual_work > run * self._processors * _BUSY_SHARE
 
     def _new(self) -> AnySandbox:
@@ -172,7 +174,7 @@ class SandboxPool:
             raise
 
     def _return(self, place: "asyncio.Future[AnySandbox | Ineligible]") -> None:
-        """Take back what was handed to somebody who no longer wants it."""
+        """Take back a sandbox that was handed to a cancelled waiter."""
         if place.done() and not place.cancelled() and place.exception() is None:
             given = place.result()
             if not isinstance(given, Ineligible):
@@ -189,7 +191,7 @@ class SandboxPool:
             self._look_again_later()
 
     def _grow(self) -> None:
-        """Make sandboxes for those who wait, as far as they would otherwise wait longer."""
+        """Make sandboxes for waiting calls, as long as that shortens their wait."""
         while self._waiting and self._is_worth_another(len(self._waiting)):
             place = self._next_in_line()
             if place is not None:
@@ -209,7 +211,7 @@ class SandboxPool:
         return None
 
     def ready(self, sandbox: AnySandbox) -> None:
-        """Learn what starting one took."""
+        """Note how long the start of a sandbox took."""
         started = self._starting.pop(sandbox, None)
         if started is not None:
             self._start_seconds = self._loop.time() - started
@@ -217,7 +219,7 @@ class SandboxPool:
             self._restock()
 
     def ineligible(self, sandbox: AnySandbox, ineligible: Ineligible) -> None:
-        """Learn that no sandbox of this sort will ever serve; tell whoever waits."""
+        """Note that no sandbox of this pool can serve the script; tell all waiting calls."""
         del sandbox
         self._ineligible = ineligible
         while (place := self._next_in_line()) is not None:
@@ -261,7 +263,7 @@ class SandboxPool:
         self._finished_at = now
 
     def _learn(self, sandbox: AnySandbox) -> None:
-        """Remember what a call takes; while others start, it waits for the processor longest."""
+        """Update the averages, but not while sandboxes start: then calls wait for processors."""
         if self._starting:
             return
         if not self._usual_run:
@@ -272,7 +274,7 @@ class SandboxPool:
     def lose(self, sandbox: AnySandbox) -> None:
         self._starting.pop(sandbox, None)
         if sandbox in self._idle:
-            self._idle.remove(sandbox)  # no call ran in it
+            self._idle.remove(sandbox)  # it had no call
             sandbox.close()
         else:
             self._keeper.lost(sandbox)
@@ -283,7 +285,7 @@ class SandboxPool:
             self._end(sandbox)
 
     def close(self) -> None:
-        """Close what is idle; whoever waits is told that there will be none."""
+        """Close idle sandboxes; waiting calls get an error."""
         if self._clock is not None:
             self._clock.cancel()
         for sandbox in self._idle:
@@ -294,7 +296,7 @@ class SandboxPool:
 
 
 def _renewed(sandbox: AnySandbox) -> bool:
-    """Make a sandbox ready for another call; whether that can be."""
+    """Make a sandbox ready for another call; return whether that worked."""
     try:
         sandbox.renew()
     except OSError:

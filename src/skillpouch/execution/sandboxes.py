@@ -1,4 +1,4 @@
-"""SandboxProvider: makes of a command one that is confined; ours, and those of other packages."""
+"""SandboxProvider: turns a command into a confined one; ours, and those of other packages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,15 +10,15 @@ from skillpouch.execution.confinement import Plan, plan, plan_around
 from skillpouch.execution.machine import Machine
 from skillpouch.limits import OWN_SANDBOXES, Layer
 
-_SHOWN = (*get_args(Layer), "temp")  # what protections are shown of
+_SHOWN = (*get_args(Layer), "temp")  # the layers that a result reports
 
 
 class SandboxProvider(Protocol):
-    """Returns a command that reaches no more than `command.confinement` says; starts nothing.
+    """Returns a command that reaches no more than `command.confinement` allows; starts nothing.
 
     A provider of another package puts its own program in front of `argv`, and names in
-    `protections` each layer that holds then, with a word for people: `{"fs": "bwrap", …}`. Besides
-    these two it may change `env` and `cwd`; whatever else it changes does not count.
+    `protections` each layer that it enforces, with a word for people: `{"fs": "bwrap", …}`. It may
+    also change `env` and `cwd`; changes to other fields are ignored.
     """
 
     def confine(self, command: Command) -> Command: ...
@@ -26,12 +26,12 @@ class SandboxProvider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSandbox:
-    """Our own: a zygote carries out the plan, with what the kernel of this machine offers."""
+    """Our own provider: a zygote carries out the plan, with the features of this kernel."""
 
     machine: Machine
 
     def confine(self, command: Command) -> Command:
-        """Return the command with its plan; raise SandboxUnavailableError where there is none."""
+        """Return the command with its plan; raise SandboxUnavailableError if there is none."""
         assert command.confinement is not None
         return replace(command, plan=plan(command.confinement, self.machine))
 
@@ -40,14 +40,14 @@ _loaded: dict[str, SandboxProvider] = {}
 
 
 def provider_named(name: str, machine: Machine) -> SandboxProvider:
-    """Return what confines the commands of a caller who said `sandbox=name`.
+    """Return the provider for `sandbox=name`.
 
-    "off" is ours, too: its plan leaves limits, and the certainty that nothing outlives the call.
+    "off" is ours, too: its plan keeps the limits, and that no process outlives the call.
     """
     if name in OWN_SANDBOXES:
         return KernelSandbox(machine=machine)
     if name not in _loaded:
-        # Here: whoever uses ours loads nothing that looks for others.
+        # Imported here: our own sandbox does not need it.
         from skillpouch.runtime.entry_points import SANDBOXES, load_provided
 
         _loaded[name] = load_provided(SANDBOXES, name, "confine")
@@ -57,7 +57,7 @@ def provider_named(name: str, machine: Machine) -> SandboxProvider:
 def confined_by(
     provider: SandboxProvider, command: Command, machine: Machine
 ) -> tuple[Command, Plan]:
-    """Return a command as a provider makes it, and the plan by which it is then started.
+    """Return a command as a provider confines it, and the plan by which it is started.
 
     Raises:
         SandboxUnavailableError: a layer is missing without which nothing runs.
@@ -75,7 +75,8 @@ def confined_by(
     if made.plan is not None:
         return made, made.plan
     around = plan_around(command.confinement, made.protections, machine)
-    # Only these are a provider's to change. A process that waits for calls is not inside.
+    # Only these fields are taken from a provider. Not `warm`: a warm process would run outside the
+    # provider's sandbox.
     return replace(command, argv=made.argv, env=made.env, cwd=made.cwd, warm=None), around
 
 

@@ -15,7 +15,7 @@ _LARGEST_ANSWER = 16 * 1024 * 1024
 
 
 def new_answer() -> int:
-    """Return the descriptor of an empty file that only its holders see."""
+    """Return the descriptor of an empty file without a name."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("skillpouch-answer")
     fd, path = tempfile.mkstemp()
@@ -24,19 +24,19 @@ def new_answer() -> int:
 
 
 def read_answer(fd: int) -> bytes:
-    """Return what was written."""
+    """Return the content of an answer file."""
     size = os.fstat(fd).st_size
     return os.pread(fd, min(size, _LARGEST_ANSWER), 0) if size else b""
 
 
 class Streams:
-    """Both ends, until the program has been given its own."""
+    """The pipes of one program: both ends, until the program has received its own."""
 
     def __init__(self, *, feeds: bool, answers: bool, ordered: bool = False) -> None:
         self.feeds = feeds
         self._theirs: list[int] = []
         self.stdin = self.stdout = self.stderr = self._answer = -1
-        self._orders: socket.socket | None = None  # to a program that waits for its call
+        self._orders: socket.socket | None = None  # the socket to a program that waits for its call
         try:
             self._open_stdin(feeds=feeds)
             self.stdout = self._open_output()
@@ -53,7 +53,7 @@ class Streams:
 
     def _open_stdin(self, *, feeds: bool) -> None:
         if not feeds:
-            return  # who starts the program opens the null device, as the program sees it
+            return  # the sandbox opens /dev/null inside its own mounts
         read_end, self.stdin = os.pipe()
         self._theirs.append(read_end)
         os.set_blocking(self.stdin, False)
@@ -71,15 +71,15 @@ class Streams:
 
     @property
     def theirs(self) -> tuple[int, ...]:
-        """The program's ends, in the order of its descriptors; of its input only if it has one.
+        """The program's ends, in the order of its descriptors; without stdin if none is fed.
 
-        A descriptor of the null device would be opened through the host's mount, and its mode,
-        the machine's, could be changed by it.
+        A /dev/null that the host opened would belong to the host's mount: through it, a program
+        could change the mode of the machine's device.
         """
         return tuple(self._theirs)
 
     def take_orders(self) -> socket.socket:
-        """Return the line to a program that waits: from now on the caller closes it."""
+        """Return the socket to a waiting program; from now on the caller must close it."""
         taken, self._orders = self._orders, None
         assert taken is not None
         return taken
@@ -93,7 +93,7 @@ class Streams:
         return read_answer(self._answer) if self._answer >= 0 else b""
 
     def close(self) -> None:
-        """Close what is left of our ends; who reads or writes one closes it and sets it to -1."""
+        """Close our remaining ends; a reader or writer closes its end itself and sets it to -1."""
         for fd in (self.stdin, self.stdout, self.stderr, self._answer):
             if fd >= 0:
                 os.close(fd)
@@ -106,10 +106,10 @@ _MOST_PENDING = 64 * 1024 * 1024
 
 
 class Conversation:
-    """What is said to a program, in order; its output is heard and not kept.
+    """Writes to the standard input of a running program; its output is passed on and not kept.
 
-    Belongs to the loop that runs the program. What is said before it starts or after it has
-    ended is kept or lost without complaint: that it ended is heard in another way.
+    Belongs to the loop that runs the program. Data is kept until the program starts, and dropped
+    after it has ended; no error is raised, because the end is reported in another way.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Conversation:
             self._feed()
 
     def attach(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        """Begin to write."""
+        """Start writing to this descriptor."""
         self._loop, self._fd = loop, fd
         self._feed()
 
@@ -168,7 +168,7 @@ class SavedOutput:
                 view = view[os.write(self._fd, view) :]
 
     def close(self) -> Path | None:
-        """Return where the output is, unless the tool has put something else there."""
+        """Return the path of the output, unless the tool has replaced the file."""
         made = os.fstat(self._fd)
         os.close(self._fd)
         try:
@@ -180,13 +180,13 @@ class SavedOutput:
 
 
 def save_output(workspace: Path, name: str) -> SavedOutput | None:
-    """Open a new file, or return None where the workspace will not have one."""
+    """Open a new file, or return None if it cannot be made in the workspace."""
     opened = open_new_file(workspace, name)
     return SavedOutput(*opened) if opened else None
 
 
 def kept_output(workspace: Path, name: str, data: bytes, keep_bytes: int) -> Captured:
-    """Return an output that is there already as that of a program is kept: bounded, and saved."""
+    """Return a complete output in the form of captured output: cut, and saved in a file."""
     kept = Captured.of(data, keep_bytes)
     file = save_output(workspace, name) if kept.truncated else None
     if file is None:
@@ -230,7 +230,7 @@ class Capture:
         self._keep_bytes = keep_bytes
         self._open_file = open_file
         self._file: SavedOutput | None = None
-        self._kept = bytearray()  # everything, until it is too much; then the head
+        self._kept = bytearray()  # everything, up to the limit; after that, the head
         self._tail = bytearray()
         self._split = False
         self.total_bytes = 0
@@ -245,13 +245,13 @@ class Capture:
         elif self._file is not None:
             self._file.write(piece)
         self._tail += piece
-        # Trimmed at twice the size it needs, so that each byte is moved once and not every time.
+        # Trimmed only when it is much too long, so that bytes are not moved for every piece.
         room = self._keep_bytes - len(self._kept)
         if len(self._tail) > 2 * room + self._keep_bytes:
             del self._tail[: len(self._tail) - room]
 
     def _divide(self, piece: bytes) -> bytes:
-        """Keep the head apart and start the file; return what the tail begins with."""
+        """Split off the head and start the file; return the start of the tail."""
         self._split = True
         self._file = self._open_file()
         whole = bytes(self._kept) + piece
@@ -290,7 +290,7 @@ def _without_broken_start(data: bytes) -> bytes:
     for place, byte in enumerate(data[:_LONGEST_CHARACTER]):
         if byte & 0xC0 != 0x80:  # noqa: PLR2004
             return data[place:]
-    # Nothing but continuation bytes: the rest of one character, or no text at all.
+    # Only continuation bytes: the rest of one character or, if there are four, not UTF-8.
     return data if len(data) >= _LONGEST_CHARACTER else b""
 
 

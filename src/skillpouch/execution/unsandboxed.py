@@ -1,4 +1,4 @@
-"""Runs programs without a zygote, by process groups and limits only, where no more is possible."""
+"""Runs programs without a zygote, with process groups and limits only, if no more is possible."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ class UnsandboxedProcess:
         answer: UncancellableFuture[Reply] = UncancellableFuture(self._loop)
         env = dict(command.env)
         theirs = streams.theirs if streams.feeds else (subprocess.DEVNULL, *streams.theirs)
-        stdin, stdout, stderr, *extra = theirs  # the answer's keeps its number
+        stdin, stdout, stderr, *extra = theirs  # the descriptor of the answer keeps its number
         if extra:
             env["SKILLPOUCH_ANSWER"] = str(extra[0])
         try:
@@ -77,7 +77,7 @@ class UnsandboxedProcess:
         return answer
 
     def _bounded(self, program: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
-        """Return what bounds itself and becomes the program; raise OSError when there is none."""
+        """Return a command that limits itself and executes the program; OSError if it cannot."""
         if not os.access(program[0], os.X_OK):
             raise OSError(errno.EACCES if Path(program[0]).exists() else errno.ENOENT, program[0])
         limits = [
@@ -85,12 +85,14 @@ class UnsandboxedProcess:
             for name, value in self._limits
             if name in _RLIMITS and value is not None
         ]
-        # What is started in between is Python, which adds a variable of its own: not passed on.
+        # The names of the variables are passed, because the Python in between may add its own
+        # (LC_CTYPE, PEP 538).
         return [this_python(), "-I", "-S", _LAUNCHER, "=".join(env), ",".join(limits), *program]
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> Reply:
         if hasattr(os, "waitid"):
-            # Not yet reaped, the program still holds its number, so the group is its own.
+            # WNOWAIT: until the program is reaped, its process id cannot be reused, so the group is
+            # its own.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             self.kill()
         status = process.wait()
@@ -116,7 +118,7 @@ class UnsandboxedProcess:
         self._signal(signal.SIGKILL)
 
     def drop(self) -> None:
-        """Nobody stands between us and the group."""
+        """Kill the group: there is no sandbox to be dropped."""
         self.kill()
 
     def _signal(self, number: int) -> None:
@@ -126,7 +128,7 @@ class UnsandboxedProcess:
 
 
 class PlainZygote:
-    """Stands where a zygote would; there is no process behind it."""
+    """Takes the place of a zygote, without a process."""
 
     alive = True
 
@@ -141,7 +143,7 @@ class PlainZygote:
         return self._running > 0
 
     def take_idle(self, key: SandboxKey) -> UnsandboxedProcess:
-        """Return a sandbox: nothing is ever waited for."""
+        """Return a new process at once, without waiting."""
         self._running += 1
         return UnsandboxedProcess(self._loop, key.limits, self._take_back)
 
@@ -153,14 +155,14 @@ class PlainZygote:
         self.used_at = self._loop.time()
 
     def end_idle_sandboxes(self, before: float) -> None:
-        """Nothing is kept between calls."""
+        """Nothing to do: nothing is kept between calls."""
 
     def close(self) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
 
     def abandon(self) -> None:
-        """Nothing is open between calls."""
+        """Nothing to do: nothing is open between calls."""
 
     def reap(self) -> None:
-        """No process stands behind this."""
+        """Nothing to do: there is no process."""

@@ -39,10 +39,10 @@ _PROGRAM = Path(__file__).with_name("zygote") / "main.py"
 
 @cache
 def this_python() -> str:
-    """Return the executable that this process was started as, by a path without `..`.
+    """Return the executable of this process, by a path without `..`.
 
-    A sandbox does not have every folder that such a path leads through. The file itself stays a
-    link: that is how a virtual environment is found.
+    A sandbox may lack folders that a path with `..` leads through. The file itself may stay a link:
+    that is how Python finds its virtual environment.
     """
     path = Path(sys.executable)
     return str(path.parent.resolve() / path.name) if ".." in path.parts else sys.executable
@@ -50,7 +50,7 @@ def this_python() -> str:
 
 def own_python() -> str:
     """Return the executable that Skillpouch's own programs run on."""
-    # Not the virtual environment's: its .pth files are other people's code.
+    # Not the one of the virtual environment: its .pth files are code of other packages.
     base: str = getattr(sys, "_base_executable", "") or sys.executable
     return str(Path(base).resolve())
 
@@ -63,7 +63,7 @@ def zygote_command(mode: str) -> tuple[str, list[str]]:
 
 @cache
 def node_runs_typescript(node: str) -> bool:
-    """Ask a Node whether it runs TypeScript as it is; it is given nothing of any skill."""
+    """Ask Node whether it runs TypeScript directly; it gets nothing from any skill."""
     words = [node, "-p", "process.features.typescript || ''"]
     try:
         ran = subprocess.run(
@@ -76,13 +76,14 @@ def node_runs_typescript(node: str) -> bool:
 
 _CONTROL = 3
 _MOST_IDLE_SANDBOXES = (
-    16  # each costs about 1.4 MB, with a prefork server 3 MB and what it has loaded
+    16  # each costs about 1.4 MB; with a prefork server 3 MB plus the loaded modules
 )
-_WARMING_SECONDS = 0.03  # what starting one costs, until it is known
-_PATIENCE_SECONDS = 5.0  # with the end of what the kernel has killed
-_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups
-_MOST_SPARE = 3  # programs that wait for their call: a Node takes forty megabytes
-_ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)  # what a host may have changed: INT QUIT PIPE TERM …
+_WARMING_SECONDS = 0.03  # the assumed cost of a start, until one was measured
+_PATIENCE_SECONDS = 5.0  # for the end of processes that the kernel has killed
+_FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups, in seconds
+_MOST_SPARE = 3  # programs that wait for their call: a Node takes 40 MB
+# That a host may have changed: INT QUIT PIPE TERM CHLD XFSZ.
+_ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)
 
 
 def start_program(mode: str) -> tuple[int, socket.socket]:
@@ -116,14 +117,14 @@ def _new_folder_name() -> str:
     return f"{os.path.realpath(tempfile.gettempdir())}/skillpouch-{os.urandom(8).hex()}"
 
 
-# A path whose right comes later has the wider one, where two lead to the same folder.
+# From the narrowest to the widest right: if two paths lead to the same folder, the wider counts.
 _WIDER = ("list", "device", "read", "run", "write")
 
 Identity = tuple[int, int]  # device and inode
 
 
 class OpenedPaths:
-    """The paths of a plan, each opened once: what is checked here is what the zygote uses."""
+    """The paths of a plan, each opened once, so that the zygote uses exactly what was checked."""
 
     def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
         self._fds: dict[str, tuple[Right, int]] = {}
@@ -155,7 +156,7 @@ class OpenedPaths:
             real, links = follow_trusted_links(path, self._changeable)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                return  # a tool may have put the link there: what it leads to is not shown
+                return  # a tool may have made this link, so its target is not shown
             raise
         self._open(real, right, identity)
         self.links |= links
@@ -172,7 +173,7 @@ class OpenedPaths:
             raise PathReplacedError(path, "it was replaced while it was opened")
 
     def fields(self) -> dict[str, object]:
-        """Return what the zygote is told of them, in the order of their descriptors."""
+        """Return the fields for the zygote, in the order of the descriptors."""
         given = [(path, right) for path, (right, _) in self._fds.items()]
         return {"given": given, "links": self.links}
 
@@ -203,7 +204,7 @@ class ZygoteClient:
         self._pools: dict[SandboxKey, SandboxPool] = {}
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
-        self._first = -1  # the first process of its table, when we know it
+        self._first = -1  # pidfd of the first process of its PID namespace, once received
         self.ended = loop.create_future()
         self.alive = True
         self.failure = ""
@@ -219,7 +220,7 @@ class ZygoteClient:
         return any(pool.in_use for pool in self._pools.values())
 
     def take_idle(self, key: SandboxKey) -> AnySandbox | None:
-        """Return a sandbox of this sort that waits for a call, if there is one."""
+        """Return an idle sandbox with this key, if there is one."""
         pool = self._pools.get(key)
         if pool is None:
             return None
@@ -227,7 +228,7 @@ class ZygoteClient:
         return pool.take_idle()
 
     async def take(self, key: SandboxKey) -> AnySandbox | Ineligible:
-        """Return a sandbox of this sort for the caller alone; OSError if we are gone."""
+        """Return a sandbox with this key for the caller alone; OSError if the zygote is gone."""
         self.used_at = self._loop.time()
         pool = self._pools.get(key)
         if pool is None:
@@ -258,7 +259,7 @@ class ZygoteClient:
         listener = self._new_listener()
         lines = [line for line in (jobs, listener, cgroup) if line is not None]
         given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
-        # Nothing waits for the zygote to be ready: it reads this when it is.
+        # Sent without waiting for the zygote, which reads it when it is ready.
         try:
             wire.send_value(self._control, wire.NEW_SANDBOX, fields, given)
         except OSError:
@@ -278,7 +279,7 @@ class ZygoteClient:
     def _new_cgroup(self, key: SandboxKey) -> Cgroup | None:
         if self._cgroups is None:
             return None
-        # Without namespaces the temporary folder is on a disk.
+        # Without namespaces the temporary folder is on a disk, not in memory.
         temporary_bytes = self._plan.temporary_bytes if self._plan.namespaces else 0
         return self._cgroups.new(bounds(dict(key.limits), temporary_bytes))
 
@@ -292,16 +293,16 @@ class ZygoteClient:
         return ProxyListener(self._loop, granted, self._dialer())
 
     def used(self) -> None:
-        """Hear that a call has ended; close an idle sandbox where there are too many."""
+        """Note that a call has ended; close an idle sandbox if there are too many."""
         self.used_at = self._loop.time()
         idle = [(len(pool.idle), pool) for pool in self._pools.values()]
         if sum(count for count, _ in idle) > _MOST_IDLE_SANDBOXES:
             max(idle, key=itemgetter(0))[1].trim()
 
     def lost(self, sandbox: AnySandbox) -> None:
-        """End with a sandbox that was lost: only our own end proves that its programs are dead.
+        """End the zygote when a sandbox was lost: only that proves that its programs are dead.
 
-        Not with one whose cgroup the kernel has killed: that can be removed when all are.
+        Except when the kernel has killed its cgroup: removing the cgroup proves the same.
         """
         cgroup = sandbox.cgroup
         if self.alive and cgroup is not None and cgroup.out_of_memory:
@@ -327,7 +328,7 @@ class ZygoteClient:
             self._let_go()
 
     def _hear(self) -> bool:
-        """Take what the zygote says; whether it is still there."""
+        """Read the messages of the zygote; return whether it is still alive."""
         try:
             while packet := self._receive():
                 if packet[:1] == wire.FAILED:
@@ -340,7 +341,7 @@ class ZygoteClient:
 
     def _receive(self) -> bytes:
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-        # Not socket.recv_fds, which forgets its flags.
+        # Not socket.recv_fds, which ignores its flags.
         packet, given, _, _ = self._control.recvmsg(1024, socket.CMSG_SPACE(4), flags)
         for _, _, rights in given:
             self._first = int.from_bytes(rights[:4], sys.byteorder)
@@ -356,7 +357,7 @@ class ZygoteClient:
         if self._first < 0:
             self._end()
         else:
-            # If the one we started was killed, the others may still be dying.
+            # If the process we started was killed, the other processes may still be ending.
             self._loop.add_reader(self._first, self._end)
 
     def _end(self) -> None:
@@ -367,7 +368,7 @@ class ZygoteClient:
         self._finish(_FIRST_PAUSE)
 
     def _finish(self, pause: float) -> None:
-        """Say that all has ended, once its cgroups are gone; at last the next host removes them."""
+        """Set `ended` when the cgroups are gone; after the last try, the next host removes them."""
         if self._cgroups is not None and not self._cgroups.remove() and pause < _LAST_PAUSE:
             self._loop.call_later(pause, self._finish, 2 * pause)
         elif not self.ended.done():
@@ -385,21 +386,21 @@ class ZygoteClient:
         if not self.alive:
             return
         self.alive = False
-        self._hear()  # a sandbox's end may be noticed before the reason for it
+        self._hear()  # the end of a sandbox may be noticed before the zygote's reason is read
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
         for pool in self._pools.values():
             pool.close()
 
     def reap(self) -> None:
-        """Wait for the end of an abandoned zygote of our own."""
+        """Wait for the end of an abandoned zygote that this process started."""
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
         if self._cgroups is not None:
             self._cgroups.remove()
 
     def abandon(self) -> None:
-        """Close descriptors only: the loop is closed or, after a fork, the parent's."""
+        """Close descriptors only: the loop is closed or, after a fork, belongs to the parent."""
         self._control.close()
         if self._cgroups is not None:
             self._cgroups.abandon()
@@ -414,11 +415,11 @@ class ZygoteClient:
 
 _PROBE_SECONDS = 20.0
 _lock = threading.Lock()
-_known: dict[int, Machine] = {}  # by process: a fork may have gone somewhere else since
+_known: dict[int, Machine] = {}  # by process id: a forked process may have entered other namespaces
 
 
 def probe() -> Machine:
-    """Return what was seen to deny, in throw-away processes; other systems than Linux: nothing."""
+    """Return the layers that deny access when tried in throw-away processes; on Linux only."""
     with _lock:
         machine = _known.get(os.getpid())
         if machine is None:
@@ -436,7 +437,7 @@ def _try() -> Machine:
 
 
 def _report(given: tuple[int, ...]) -> str:
-    """Have each layer tried; `given` leads into a cgroup, where there is one to try."""
+    """Try each layer; `given` is the `cgroup.procs` of a cgroup to try, if there is one."""
     pid, control = start_program("probe")
     control.settimeout(_PROBE_SECONDS)
     try:

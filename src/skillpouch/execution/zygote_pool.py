@@ -22,10 +22,9 @@ AnyZygote = ZygoteClient | PlainZygote
 Taken = AnySandbox | UnsandboxedProcess | Ineligible | Lost
 
 
-# A plan, and which folders its paths were when they were opened: one that was deleted and made
-# again is another folder, and a zygote would go on showing the old one. What a look through a
-# link finds is the key of no zygote: one is only started when it has opened the same, and that
-# without following links.
+# A plan, and the identities of the folders behind its paths: a folder that was deleted and made
+# again is another one, and a zygote would go on showing the old one. Here links are followed, which
+# is safe: a zygote starts only if it opened the same folders without following links.
 Key = tuple[Plan, tuple[Identity, ...]]
 
 
@@ -37,17 +36,17 @@ def _identity(path: str) -> Identity:
     try:
         found = os.stat(path)  # noqa: PTH116 - four times per call: Path.stat costs twice as much
     except OSError:
-        return (0, 0)  # whoever opens it will say what is wrong with it
+        return (0, 0)  # opening it will report the error
     return found.st_dev, found.st_ino
 
 
-_SHARE = 0.75  # of the zygotes that one workspace, and so one session, may keep busy
+_SHARE = 0.75  # the share of zygotes that one workspace, and so one session, may keep busy
 
 
 class ZygotePool:
-    """At most `most` zygotes, least recently used first out, none left after `idle_seconds`.
+    """At most `most` zygotes; the least recently used ends first, and all after `idle_seconds`.
 
-    One workspace never keeps all of them busy, and no more than its part while another waits.
+    One workspace never keeps all of them busy, and only its part while another one waits.
     """
 
     def __init__(self, *, most: int, idle_seconds: float) -> None:
@@ -63,7 +62,7 @@ class ZygotePool:
         self._closed = False
 
     async def take(self, plan: Plan, key: SandboxKey, zygote: AnyZygote | None) -> Taken:
-        """Return a sandbox of the plan's zygote, which may die while it is asked for one.
+        """Return a sandbox of the plan's zygote; tries another zygote if that one dies meanwhile.
 
         `zygote` is what `get_now` found a moment ago.
         """
@@ -91,7 +90,7 @@ class ZygotePool:
 
     @asynccontextmanager
     async def _counted(self, workspace: Path) -> AsyncIterator[None]:
-        """Let others know who waits."""
+        """Count this workspace among the waiting ones."""
         self._waiting[workspace] += 1
         try:
             yield
@@ -99,10 +98,10 @@ class ZygotePool:
             self._waiting[workspace] -= 1
             if not self._waiting[workspace]:
                 del self._waiting[workspace]
-                self._room.set()  # without it the others may have more
+                self._room.set()  # with one workspace less waiting, the others may use more
 
     def get_now(self, plan: Plan) -> AnyZygote | None:
-        """Return the plan's zygote, started if need be; None while too many others are busy."""
+        """Return the plan's zygote, started if needed; None while too many others are busy."""
         if self._closed:
             return None
         key = _key(plan)
@@ -120,7 +119,7 @@ class ZygotePool:
     def _may_have_one_more(self, workspace: Path) -> bool:
         share = self._share
         if len(self._zygotes) < share and not self._waiting:
-            return True  # most often; what follows looks at each of them
+            return True  # the usual case; the check below counts all zygotes
         busy = Counter(key[0].workspace for key, each in self._zygotes.items() if each.busy)
         others = (self._waiting.keys() | busy.keys()) - {workspace}
         if self._waiting.keys() - {workspace}:
@@ -145,7 +144,7 @@ class ZygotePool:
             opened.close()
 
     def _the_dialer(self) -> "Dialer":
-        """Return what all tools go out by: loaded and made when one may."""
+        """Return the dialer of all tools, loaded and made when the first tool needs it."""
         if self._dialer is None:
             from skillpouch.execution.proxy.dialer import Dialer, most_connections
 
@@ -171,7 +170,7 @@ class ZygotePool:
             zygote.ended.add_done_callback(lambda _: self._ending.discard(zygote))
 
     def released(self) -> None:
-        """Hear that a call has ended, so that a zygote may have become idle."""
+        """Note that a call has ended, so that a zygote may have become idle."""
         self._room.set()
 
     def _sweep(self) -> None:
@@ -187,7 +186,7 @@ class ZygotePool:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)
 
     async def end_idle_in(self, workspace: Path) -> None:
-        """End the zygotes of a workspace that nobody uses; wait until they are gone."""
+        """End the idle zygotes of a workspace; wait until they are gone."""
         found = [key for key in self._zygotes if key[0].workspace == workspace]
         idle = {key: self._zygotes[key] for key in found if not self._zygotes[key].busy}
         for key in idle:
@@ -196,7 +195,7 @@ class ZygotePool:
             await zygote.ended
 
     async def close(self) -> None:
-        """End every zygote and wait until all of them are gone; whoever waits gets none."""
+        """End every zygote and wait until all are gone; waiting calls get none."""
         self._closed = True
         self._room.set()
         if self._clock is not None:
@@ -211,7 +210,7 @@ class ZygotePool:
             self._dialer = None
 
     def abandon(self) -> tuple[AnyZygote, ...]:
-        """Close descriptors without touching the loop, and forget."""
+        """Close descriptors without touching the loop, and forget all zygotes."""
         left = (*self._zygotes.values(), *self._ending)
         for zygote in left:
             zygote.abandon()

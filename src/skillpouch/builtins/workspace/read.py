@@ -155,7 +155,7 @@ class StoredText:
         return cls(text=text, stored=stored, mark=mark, encoding=encoding, returns=tuple(returns))
 
     def line_end(self, start: int, end: int) -> str:
-        """Return how a line ends in a part of the text: as its first does, else as most do."""
+        """Return the line end for a part of the text: of its first line, else of most lines."""
         first = self.text.find("\n", start, end)
         if first >= 0:
             place = bisect_left(self.returns, first)

@@ -14,8 +14,8 @@ def _c_half_of_ctypes() -> Any:
     try:
         import _ctypes
     except ImportError:
-        return None  # a Python that was built without it
-    sys.modules.pop("_ctypes")  # a script finds only what it imports itself
+        return None  # this Python was built without it
+    sys.modules.pop("_ctypes")  # a script must find only modules that it imports itself
     return _ctypes
 
 
@@ -23,7 +23,7 @@ _C = _c_half_of_ctypes()
 
 
 def c_function(name: str) -> Callable[..., int] | None:
-    """Return a function of numbers and addresses, None where there is no way to call it."""
+    """Return a C function of numbers and addresses, None without ctypes."""
     if _C is None:
         return None
     address, call, word = _address(name), _C.call_function, _word()
@@ -35,7 +35,7 @@ def c_function(name: str) -> Callable[..., int] | None:
 
 
 def c_call(name: str, *numbers: int) -> Callable[[], int] | None:
-    """Return a call that is always the same: what it passes is made now."""
+    """Return a function that makes one fixed call; its arguments are converted now, once."""
     if _C is None:
         return None
     address, call, words = _address(name), _C.call_function, tuple(map(_word(), numbers))
@@ -43,12 +43,13 @@ def c_call(name: str, *numbers: int) -> Callable[[], int] | None:
 
 
 def _address(name: str) -> int:
-    found: int = _C.dlsym(_C.dlopen(None, 0), name)  # None: what is loaded already
+    # None: the libraries that are already loaded, dlopen(3).
+    found: int = _C.dlsym(_C.dlopen(None, 0), name)
     return found
 
 
 def _word() -> Any:
-    """Return the type of what is as wide as an address: a plain number is cut to 32 bits."""
+    """Return a type as wide as an address: ctypes would pass a plain number as a 32-bit int."""
     return type("Word", (_C._SimpleCData,), {"_type_": "P"})
 
 

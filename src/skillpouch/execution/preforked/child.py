@@ -1,4 +1,4 @@
-"""Child: waits for its call in a forked process, and becomes what a fresh Python would be."""
+"""Child: waits for its call in a forked process, and then looks like a fresh Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from _socket import timeout
-from posix import (  # now: to look into a module costs each child memory of its own
+from posix import (  # by name: looking into a module at call time would make each child copy memory
     O_RDONLY,
     _exit,
     chdir,
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from skillpouch.execution.preforked.variables import Variables
 
 
-_ANSWER = 3  # the descriptor of the answer file: a program that a call starts does not get it
+_ANSWER = 3  # the descriptor of the answer file; programs that a call starts do not inherit it
 
 
 def take_streams(fds: list[int], *, feeds: bool) -> None:
-    """Put descriptors in their places, where the interpreter's own streams already look."""
+    """Move descriptors to 0, 1, 2 …, where the interpreter's own streams expect them."""
     for place, fd in enumerate(fds):
         dup2(fd, place, place < _ANSWER)
     for fd in fds:
-        if fd >= len(fds):  # the others are places themselves, and taken by now
+        if fd >= len(fds):  # lower numbers are places themselves, and already replaced
             close(fd)
     if not feeds:
         sys.stdin = sys.__stdin__ = _standard_input()  # type: ignore[misc]
 
 
 def _standard_input() -> Any:
-    """Look at the input anew: it is /dev/null, which can do what a pipe cannot."""
+    """Make a new `sys.stdin`: unlike the pipe it was made for, /dev/null can seek."""
     before = sys.stdin
     raw = io.FileIO(0, "rb", closefd=False)
     raw.name = "<stdin>"
@@ -59,7 +59,7 @@ def _standard_input() -> Any:
 
 
 def start_afresh(argv: list[str], environment: dict[bytes, bytes], given: int) -> None:
-    """Become a Python that has loaded nothing: what was loaded here is not this call's."""
+    """Execute a fresh Python: what is loaded here does not fit this call."""
     for fd in range(given):
         os.set_inheritable(fd, True)
     # The interpreter ignores both, and ignored signals stay ignored through an exec, signal(7).
@@ -69,10 +69,10 @@ def start_afresh(argv: list[str], environment: dict[bytes, bytes], given: int) -
 
 
 def forget_parent() -> None:
-    """Set anew what must differ between processes and does not look after itself."""
+    """Reset state that must differ between processes and that no fork handler resets."""
     modules = sys.modules
     if "numpy.random" in modules:
-        modules["numpy.random"].seed()  # its old global generator
+        modules["numpy.random"].seed()  # seeds its legacy global generator
     if "multiprocessing.process" in modules:
         process = modules["multiprocessing.process"]
         process.current_process().authkey = os.urandom(32)
@@ -84,12 +84,12 @@ def forget_parent() -> None:
         logging._startTime = time.time_ns() if in_ns else time.time()
 
 
-# How long a child waits for its call before it gets ready for one. The first is longer than a host
-# takes to send the next of several calls; the second is for a host that has many calls waiting, and
-# sends the next as soon as it gets the processor.
+# How long a child waits for its call before it prepares memory for one (`_get_ready`). The first is
+# longer than a host needs to send the next of several calls; the second is for a host with many
+# waiting calls, which sends the next one as soon as it gets the processor.
 _MOMENT_SECONDS = 0.004
 _IN_A_CROWD_SECONDS = 0.1
-_WARMUPS = 20  # more often than an interpreter runs code before it specialises it, PEP 659
+_WARMUPS = 20  # more runs than the interpreter needs before it specialises code, PEP 659
 
 
 class Child:
@@ -106,8 +106,9 @@ class Child:
         self._variables = variables
         self._program = program
         self._pages = pages
-        self._in_crowd = False  # whether other calls waited with the last one
-        self._seen = mmap.mmap(-1, 1)  # the same, shared by all children and their prefork server
+        self._in_crowd = False  # whether other calls were waiting at the last call
+        # The same flag, in memory shared by all children and their prefork server.
+        self._seen = mmap.mmap(-1, 1)
         jobs.settimeout(_MOMENT_SECONDS)
 
     def warm_up(self, runner: str) -> None:
@@ -122,28 +123,29 @@ class Child:
             warm_up()
 
     def expect(self) -> None:
-        """In the prefork server, before a child is forked: see how long it should wait."""
+        """In the prefork server, before a fork: set how long the child waits."""
         in_crowd = bool(self._seen[0])
         if in_crowd != self._in_crowd:
             self._in_crowd = in_crowd
             self._jobs.settimeout(_IN_A_CROWD_SECONDS if in_crowd else _MOMENT_SECONDS)
 
     def serve(self) -> MainProgram:
-        """Wait for a call; return what is to be run for it."""
-        closerange(CONTROL, FIRST_FREE)  # a call must not talk to the sandbox as its server does
-        setsid()  # as a program that was started afresh
+        """Wait for a call; return the program to run for it."""
+        # A call must not be able to pose as the prefork server to its sandbox.
+        closerange(CONTROL, FIRST_FREE)
+        setsid()  # like a program that was started in a process of its own
         if self._pages.wanted:
             self._pages.watch()
         self.begin(self._jobs)
-        self._seen.close()  # before the call's own code runs, which could leave something there
+        self._seen.close()  # before the call's own code runs, which could write there
         return self._program
 
     def allows(self, changed: dict[bytes, bytes], removed: list[bytes]) -> bool:
-        """Tell whether a call with these variables can be served by what is loaded here."""
+        """Tell whether the modules loaded here may serve a call with these variables."""
         return self._variables.allow(changed, removed)
 
     def begin(self, jobs: _socket.socket) -> None:
-        """Take the next call, and become its process."""
+        """Receive the next call, and set up this process for it."""
         message = self._receive(jobs)
         if message is None:
             _exit(0)
@@ -167,7 +169,8 @@ class Child:
             return wire.receive(jobs)
         except timeout:
             jobs.settimeout(None)
-        # Pages are copied when first written to: better while nobody waits. In a crowd this
-        # would only keep the processor from other calls.
+        # No call came for a while. After a fork, pages are copied at the first write, fork(2):
+        # better now than during a call. With many calls waiting, this would only take the processor
+        # from them, hence the longer timeout.
         self._get_ready()
         return wire.receive(jobs)

@@ -1,7 +1,7 @@
-"""What the first calls imported besides what could be read from the script: loaded for the next.
+"""Loads for later calls the modules that the first calls imported by themselves.
 
-A call writes names into memory that it shares with its prefork server alone; they are hints, never
-trusted.
+A call writes their names into memory that it shares with its prefork server alone; the names are
+hints and not trusted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SHARED_BYTES = 32 * 1024  # some thousand names; what does not fit is loaded by calls
-_CALLS = 3  # that leave hints: the first often differs from those after it
-_TRIAL_SECONDS = 5  # what takes longer to load is loaded by the calls that want it
+_SHARED_BYTES = 32 * 1024  # some thousand names; modules that do not fit are loaded by each call
+_CALLS = 3  # calls that leave hints: the first often differs from the later ones
+_TRIAL_SECONDS = 5  # modules that take longer to load are loaded by the calls themselves
 
 
 class ImportHints:
@@ -33,16 +33,16 @@ class ImportHints:
         return not self.left
 
     def begin(self, hidden: str) -> None:
-        """Remember what is loaded before a child is forked, but for what it will not find."""
+        """Remember what is loaded before a child is forked, except the module hidden from it."""
         self.known = frozenset(sys.modules) - {hidden}
 
     def expect(self) -> None:
-        """In the prefork server, before a child is forked: have memory for what this one writes."""
+        """In the prefork server, before a fork: make the memory that the child writes to."""
         if self.left:
             self._shared = mmap.mmap(-1, _SHARED_BYTES)
 
     def write(self) -> None:
-        """In a child, at its end: leave the names of what it loaded from outside the skill."""
+        """In a child, at its end: write the names of modules it loaded from outside the skill."""
         if self._shared is None:
             return
         names = [name for name, module in list(sys.modules.items()) if self._is_new(name, module)]
@@ -58,12 +58,12 @@ class ImportHints:
         )
 
     def learn(self, load: Callable[[list[str]], bool]) -> bool:
-        """In the prefork server: load what the last call named, if a trial shows no harm."""
+        """In the prefork server: load the modules that the last call named, if a trial succeeds."""
         if self._shared is None:
             return False
         self.left -= 1
         text = self._shared[:].rstrip(b"\0").decode(errors="replace")
-        # The next child must not read what this one left.
+        # Closed, so that the next child cannot read what this one wrote.
         self._shared.close()
         self._shared = None
         names = [name for name in text.split("\n") if name]
@@ -73,7 +73,7 @@ class ImportHints:
 def _in_a_child(trial: Callable[[], bool]) -> bool:
     pid = os.fork()
     if pid == 0:
-        # Unhandled, the alarm ends the trial: a module that hangs must not hang the server.
+        # SIGALRM without a handler ends the process: a module that hangs must not block the server.
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         _signal.alarm(_TRIAL_SECONDS)
         try:

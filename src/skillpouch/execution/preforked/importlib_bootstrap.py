@@ -1,15 +1,16 @@
 """The first file of a prefork server: loads what a script imports, then forks a child per call.
 
-It is confined like the calls themselves, and trusted as little. A script runs on the frame of this
-file, the only one below its own. The name is a trick: `warnings` skips frames of files whose names
-hold "importlib" and "_bootstrap", so a warning points at the same line as in a fresh interpreter.
+It is confined like the calls themselves, and not trusted either. The frame of this file is the only
+one below those of the script. Its name is a trick: `warnings` skips frames of files whose names
+contain "importlib" and "_bootstrap", so a warning points to the same line as in a fresh
+interpreter.
 """
 
 from __future__ import annotations
 
 import sys
 
-_FRESH = frozenset(sys.modules)  # what every Python has loaded by now
+_FRESH = frozenset(sys.modules)  # the modules that every Python has loaded at this point
 
 import gc  # noqa: E402
 from _socket import socket  # noqa: E402
@@ -27,7 +28,7 @@ _PACKAGES = (
 
 
 def main() -> MainProgram | None:
-    """Serve; what a child is to run, or None when nothing more is wanted."""
+    """Serve; return the program to run in a child, None in the server at its end."""
     _import_only_these_folders()
     from skillpouch.execution.preforked.protocol import CONTROL, JOBS
     from skillpouch.execution.preforked.server import PreforkServer
@@ -50,11 +51,11 @@ def _import_only_these_folders() -> None:
         package.__path__ = [folder] if folder else []
         sys.modules[name] = package
     if sys.path[:1] == [here]:
-        del sys.path[0]  # a call puts the folder of its script there
+        del sys.path[0]  # each call puts the folder of its script there
 
 
 def _forget_own_modules() -> None:
-    """Leave no name behind that a script could find: it may want the real skillpouch."""
+    """Remove our modules from `sys.modules`: a script may want to import the real skillpouch."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "skillpouch"]:
         del sys.modules[name]
 

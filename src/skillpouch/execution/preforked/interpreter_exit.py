@@ -1,4 +1,4 @@
-"""Ends a process exactly as an interpreter does when its program is over."""
+"""Ends a process exactly as the interpreter does at the end of a program."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-INTERRUPTED = -2  # no status of its own: the signal ends the process
+INTERRUPTED = -2  # not an exit status: SIGINT ends the process
 _LARGEST = 2**63
 _NOT_A_STATUS = 255
 _HERE = __file__.rpartition("/")[0] + "/"
 
 
 def status_of(error: BaseException | None) -> int:
-    """Tell the user of an error as Python would; the exit status that it means."""
+    """Print an error as Python does; return its exit status."""
     if error is None:
         return 0
     if isinstance(error, SystemExit):
@@ -35,14 +35,14 @@ def status_of(error: BaseException | None) -> int:
 
 
 def own_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that is the program's."""
+    """Return the part of a traceback that belongs to the program."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
     return trace
 
 
 def say(text: str) -> None:
-    """Write to standard error, whatever has become of it."""
+    """Write to standard error; ignore errors, because the program may have replaced it."""
     try:
         sys.stderr.write(text)
     except BaseException:
@@ -89,7 +89,7 @@ def _tell(error: BaseException) -> int:
 
 
 def _call_hook(error: BaseException, trace: TracebackType | None) -> BaseException | None:
-    """Call `sys.excepthook`; what it raised itself."""
+    """Call `sys.excepthook`; return the error that it raised itself."""
     if not hasattr(sys, "excepthook"):
         say("sys.excepthook is missing\n")
         show(error)
@@ -101,14 +101,15 @@ def _call_hook(error: BaseException, trace: TracebackType | None) -> BaseExcepti
     return None
 
 
-_FLUSH_FAILED = 120  # the status Python gives when its last words could not be written
-_NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)  # instead of the object, in its last words
+_FLUSH_FAILED = 120  # Python's exit status when it cannot flush its output at the end
+# The message names the moment, in older versions the object.
+_NAMES_THE_MOMENT: bool = sys.version_info >= (3, 13)
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _LAST = ("last_type", "last_value", "last_traceback", "last_exc")
 
 
 def flush_quietly() -> None:
-    """Write out what was printed, as Python does after a program and before it speaks itself."""
+    """Flush standard output and error, as Python does before it prints its own messages."""
     for stream in (sys.stderr, sys.stdout):
         try:
             stream.flush()
@@ -117,35 +118,36 @@ def flush_quietly() -> None:
 
 
 def finish(status: int) -> int:
-    """Do what Python does before it takes itself apart; the status, which may have changed."""
+    """Do what Python does before it finalizes; return the status, which may have changed."""
     _wait_for_threads()
     atexit._run_exitfuncs()
     return status if _flush_output() else _FLUSH_FAILED
 
 
 def let_go(known: frozenset[str]) -> None:
-    """Forget what the program has loaded and held, so that what only it holds is garbage."""
+    """Drop the program's modules and references, so that its objects become garbage."""
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     if "signal" in sys.modules:
         _reset_signals()
     for name in _LAST:
-        sys.__dict__.pop(name, None)  # a look for what is not there would make an error first
+        # `pop`, because a failed lookup would create an exception first.
+        sys.__dict__.pop(name, None)
     forget_added(sys.modules, known)
     sys.modules.pop("__main__", None)
     sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
 
 
 def _reset_signals() -> None:
-    """Let go of the handlers of the program, and of all that they hold."""
+    """Reset the program's signal handlers, and so drop what they refer to."""
     for number in range(1, _signal.NSIG):
         if callable(_signal.getsignal(number)):
             _signal.signal(number, _signal.SIG_DFL)
 
 
 def forget_added(names: dict[str, Any], known: frozenset[str]) -> None:
-    """Delete what was not there before: the last ones, unless a program has moved some.
+    """Delete the names that were added: the last ones, unless a program has reordered them.
 
-    To look at all would copy the memory of each.
+    Checking all names would touch their memory, which the kernel would then copy.
     """
     added = []
     for name in reversed(names):
@@ -159,7 +161,7 @@ def forget_added(names: dict[str, Any], known: frozenset[str]) -> None:
 
 
 def write_out() -> None:
-    """Write out what is left."""
+    """Flush all output that is left."""
     flush_quietly()
     _flush_files()
     flush_c_output()
@@ -200,7 +202,7 @@ def _flush_output() -> bool:
 
 
 def _ignore(when: str, thing: object, error: BaseException) -> None:
-    """Tell of an error that nobody can handle any more, as Python would."""
+    """Report an error that can no longer be handled, as Python does."""
     message = f"Exception ignored {when}" if _NAMES_THE_MOMENT else None
     if sys.unraisablehook is sys.__unraisablehook__:
         say(f"{message}:\n" if message else f"Exception ignored in: {thing!r}\n")
@@ -221,7 +223,7 @@ def _ignore(when: str, thing: object, error: BaseException) -> None:
 
 
 def _flush_files() -> None:
-    """Write out files that nobody closed; only what the call has made is looked at."""
+    """Flush open files; only objects of the call are searched, because older ones are frozen."""
     for thing in get_objects():
         if isinstance(thing, _FILES):
             try:

@@ -1,15 +1,15 @@
-"""Which memory a call touches: seen once, and then made ready in children that wait.
+"""Records which memory a call touches, and prepares it in the children that wait.
 
 After a fork each page is copied when it is first written, and mapped when it is first read. All
-children of a prefork server touch nearly the same ones. A child notes them for its server; the
-note is a hint, and at worst wrong: whoever follows it gets memory ready that nobody needs.
+children of a prefork server touch nearly the same pages. One child notes them for its server. The
+note is a hint: if it is wrong, children prepare memory that they do not need.
 """
 
 from __future__ import annotations
 
 import mmap
 import sys
-from posix import O_RDONLY, close, pread, read  # now: a script may put others in their places
+from posix import O_RDONLY, close, pread, read  # by name: a script may replace them in the module
 from posix import open as open_file
 
 from skillpouch.execution.preforked.c_functions import c_function
@@ -18,13 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Range = tuple[int, int, int]  # the first address, bytes, what to ask for
+    Range = tuple[int, int, int]  # the first address, bytes, advice
 
-_SHARED_BYTES = 128 * 1024  # for the most ranges, of three numbers each
+_SHARED_BYTES = 128 * 1024  # enough for _MOST_RANGES lines of three numbers
 _MOST_RANGES = 4_096
-_MOST_COPIED, _MOST_MAPPED = 16 << 20, 128 << 20  # bytes: what a call touches, and no more
+_MOST_COPIED, _MOST_MAPPED = 16 << 20, 128 << 20  # bytes; more than calls usually touch
 _PAGE = mmap.PAGESIZE
-_LARGEST = 1 << 28  # bytes of one mapping: an entry of eight bytes is read for each page
+# Bytes of one mapping; larger ones are skipped, as eight bytes are read for each page.
+_LARGEST = 1 << 28
 # Bits of a page's entry, proc_pid_pagemap(5): it is in memory, and (since Linux 4.2) mapped by no
 # other process, so the child has written to it. Both can be read without privileges.
 _PRESENT, _ALONE = 1 << 63, 1 << 56
@@ -35,26 +36,26 @@ _madvise = c_function("madvise")
 
 
 class Pages:
-    """Shared by a prefork server and the one child that notes."""
+    """The pages that calls touch; shared by a prefork server and the child that notes them."""
 
     def __init__(self) -> None:
         self._shared: mmap.mmap | None = None
         self._ranges: list[Range] = []
-        self.wanted = False  # whether the next child notes what it touches
+        self.wanted = False  # whether the next child notes the pages it touches
 
     @property
     def known(self) -> bool:
         return bool(self._ranges)
 
     def want(self) -> None:
-        """In the prefork server: have the next child note."""
+        """In the prefork server: let the next child note its pages."""
         self._shared = mmap.mmap(-1, _SHARED_BYTES)
         self.wanted = True
 
     def watch(self) -> None:
-        """In the child that notes, before its call: stop when the script adds an audit hook.
+        """In the child that notes, before its call: do not note if the script adds an audit hook.
 
-        What is done to note would be reported to that hook as if the script had done it.
+        Noting opens files, which would be reported to that hook as if the script did it.
         """
         sys.addaudithook(self._hear)
 
@@ -63,23 +64,23 @@ class Pages:
             self.wanted = False
 
     def make_ready(self) -> None:
-        """In a child that waits: copy and map what calls touch, while nobody is kept waiting."""
+        """In a waiting child: copy and map the pages that calls touch, before its call comes."""
         for each in self._ranges:
-            _madvise(*each)  # type: ignore[misc]  # there are none where it is missing
+            _madvise(*each)  # type: ignore[misc] # without it there are no ranges
 
     def note(self) -> None:
-        """In a child, at its very end: leave what it touched."""
+        """In a child, at its very end: write down the pages it touched."""
         if not self.wanted or not _madvise or self._shared is None:
             return
         try:
             text = b"".join(b"%d %d %d\n" % each for each in _touched())
         except BaseException:
-            return  # there is no /proc here, or no memory left: a note is worth no trouble
+            return  # no /proc, or no memory left: noting is optional
         if len(text) <= _SHARED_BYTES:
             self._shared[: len(text)] = text
 
     def learn(self) -> None:
-        """In the prefork server: take over what the last child noted."""
+        """In the prefork server: read what the last child noted."""
         if self._shared is None:
             return
         self.wanted = False
@@ -95,7 +96,7 @@ class Pages:
 
 
 def _range(start: bytes, length: bytes, what: bytes) -> Range:
-    """Read a line of a note; anything else that could be asked of the kernel is refused."""
+    """Parse a line of a note; refuse any advice to the kernel except these two."""
     found = (int(start), int(length), int(what))
     if found[0] < 0 or found[1] < 0 or found[2] not in (_FOR_READING, _FOR_WRITING):
         raise ValueError(found)
@@ -103,7 +104,7 @@ def _range(start: bytes, length: bytes, what: bytes) -> Range:
 
 
 def _is_in_order(ranges: list[Range]) -> bool:
-    """Tell whether nothing is named twice."""
+    """Tell whether the ranges are in order and do not overlap."""
     ends = [start + length for start, length, _ in ranges]
     return all(end <= start for end, (start, _, _) in zip(ends, ranges[1:]))
 
@@ -132,9 +133,9 @@ def _touched() -> Iterator[Range]:
 
 
 def _mappings() -> Iterator[tuple[int, int, bool]]:
-    """Yield what is private to a process: where it begins and ends, and whether it is written.
+    """Yield the private mappings of this process: start, end, and whether it is writable.
 
-    Read to the end before anything is done with it: the list changes with every mapping.
+    The list is read to its end first, because it changes with every new mapping.
     """
     file = open_file("/proc/self/maps", O_RDONLY)
     try:
@@ -146,7 +147,7 @@ def _mappings() -> Iterator[tuple[int, int, bool]]:
     for line in text.splitlines():
         place, permissions, *_ = line.split(None, 5)
         start, _, end = place.partition(b"-")
-        # Pages of the kernel's own, which cannot be populated.
+        # Pages of the kernel, which cannot be populated.
         is_kernels = line.endswith((b"[vvar]", b"[vvar_vclock]", b"[vdso]", b"[vsyscall]"))
         size = int(end, 16) - int(start, 16)
         if permissions[:1] != b"r" or permissions[3:] != b"p" or is_kernels or size > _LARGEST:

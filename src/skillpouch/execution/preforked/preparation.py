@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from skillpouch.execution.preforked.variables import Variables
 
 
-_ONLY_AST = 0x400  # of compile(): `import ast` would load re and enum into every child
-# Beyond these, calls import for themselves: reading ahead must not take longer than it saves.
+# PyCF_ONLY_AST of compile(): `import ast` would load re and enum into every child.
+_ONLY_AST = 0x400
+# Imports of further or larger files are left to the calls: reading ahead must not take longer than
+# it saves.
 _MOST_FILES = 64
 _LARGEST_FILE = 2_000_000
-# What runs whenever the script does; other functions may never be called.
+# The functions that run in every call; others may never be called.
 _ENTRIES = ("main", "handler")
 
 
@@ -63,7 +65,7 @@ def _parse(file: str) -> Any:
         with open(file, "rb") as source:
             return compile(source.read(), file, "exec", _ONLY_AST, True)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return None  # the call itself will say so
+        return None  # the call itself will report it
 
 
 def _files_of(folder: str, module: str) -> list[str]:
@@ -95,7 +97,7 @@ def _statements(body: list[Any]) -> Iterator[Any]:
 
 
 def _blocks(node: Any) -> list[list[Any]]:
-    """Return the blocks of a statement that run in every call; the others are learned from."""
+    """Return the blocks of a statement that run in every call; import hints cover the others."""
     kind = type(node).__name__
     if kind == "If" and _asks_for_main(node.test):
         return [node.body]
@@ -112,7 +114,7 @@ def _asks_for_main(test: Any) -> bool:
 
 
 def import_effects() -> list[Any]:
-    """Return what an import may change besides `sys.modules`, to be compared before and after."""
+    """Return state that an import may change besides `sys.modules`, to compare before and after."""
     logging = sys.modules.get("logging")
     return [
         atexit._ncallbacks(),
@@ -127,9 +129,9 @@ def import_effects() -> list[Any]:
 
 
 def keeps_random_numbers() -> bool:
-    """Tell whether a module has a generator of its own: all calls would get the same numbers.
+    """Tell whether a module has its own random generator: all calls would get the same numbers.
 
-    The one that `random` keeps for everybody is seeded anew in every child, by itself.
+    The global one of `random` is seeded again in every child, by a fork handler of `random`.
     """
     random = sys.modules.get("random")
     if random is None:
@@ -141,12 +143,12 @@ def keeps_random_numbers() -> bool:
 
 
 _OUTPUT = 1
-_PIPE_BYTES = 1 << 20  # a pipe holds 64 KiB, pipe(7)
-_LOOKED_AT = 256  # descriptors: whoever opens one gets the lowest free number, open(2)
+_PIPE_BYTES = 1 << 20  # more than a pipe holds by default, 64 KiB, pipe(7)
+_LOOKED_AT = 256  # descriptors that are checked: open(2) returns the lowest free number
 
 
 class Preparation:
-    """What a script needs, and what may not show when it is there."""
+    """Loads what a script needs, and checks that no call could notice it."""
 
     def __init__(self, wanted: dict[str, Any], fresh: frozenset[str], variables: Variables) -> None:
         self._files: list[str] = wanted["files"]
@@ -157,25 +159,27 @@ class Preparation:
         self.compiled = Compiled()
 
     def prepare(self) -> int:
-        """Compile the script and load its imports; why it cannot be served here, or 0."""
-        os.set_blocking(_OUTPUT, False)  # nobody reads what is printed here
+        """Compile the script and load its imports; return 0, or why it cannot be served here."""
+        # Printing must not block: the pipe is only checked, not read continuously.
+        os.set_blocking(_OUTPUT, False)
         try:
             for file in self._files:
                 self._compile(file)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-            return protocol.UNREADABLE  # a Python that starts afresh says it best
+            return protocol.UNREADABLE  # a fresh Python will report the error
         sys.argv[:] = self._files[-1:]
         imports = imports_of(self._files, self._folders)
-        _has_printed()  # warnings about what was only read
+        _has_printed()  # discards warnings about files that were only parsed
         return self._load(imports)
 
     def _compile(self, file: str) -> None:
         self.compiled.add(file)
         if _has_printed():
-            self.compiled.drop(file)  # with a warning, which is the call's to print
+            # Compiling printed a warning, which each call must print itself.
+            self.compiled.drop(file)
 
     def load_more(self, names: list[str]) -> bool:
-        """Load what some calls were seen to load; whether nothing of it shows in the others."""
+        """Load modules that some calls loaded; return whether other calls cannot notice that."""
         others = [name for name in names if _is_not_standard(name)]
         read = self._variables.count_read()
         if self._load([(name, ()) for name in names if name not in others]):
@@ -200,10 +204,11 @@ class Preparation:
 
 
 def _import(name: str, members: tuple[str, ...]) -> bool:
-    """Load a module or see that there is none; whether nothing is left half loaded.
+    """Load a module, or find that it does not exist; False if it failed halfway.
 
-    No thread can be started here: the threads of a process share a PID namespace, so clone(2) fails
-    after setns(2) has sent its children to another, pid_namespaces(7). A fork would lose them.
+    No thread can be started here, which is right, because a fork would lose it: threads must share
+    a PID namespace, so clone(2) fails after setns(2) has selected another one for children,
+    pid_namespaces(7).
     """
     try:
         __import__(name, {}, {}, members, 0)
@@ -219,7 +224,7 @@ def _is_not_standard(name: str) -> bool:
 
 
 def _what_shows(here: str) -> int:
-    """Return what importing did besides importing."""
+    """Return the side effect of the imports that calls could notice, 0 if there is none."""
     flush_quietly()
     if _has_printed():
         return protocol.HAS_PRINTED
@@ -230,7 +235,7 @@ def _what_shows(here: str) -> int:
 
 
 def _has_printed() -> bool:
-    """Tell whether anything was printed since this was asked last."""
+    """Tell whether anything was printed since the last check."""
     try:
         return bool(os.read(PRINTED, _PIPE_BYTES))
     except BlockingIOError:

@@ -27,18 +27,18 @@ class Compiled:
         self._code: dict[str, tuple[tuple[int, ...], CodeType]] = {}
 
     def add(self, file: str) -> None:
-        """Compile a file; raises what Python would raise for it."""
+        """Compile a file; raise the errors that Python would raise."""
         self._code[file] = (_identity(file), compile_file(file))
 
     def put(self, file: str, code: CodeType) -> None:
-        """Take code for what a file says."""
+        """Use `code` for a file."""
         self._code[file] = (_identity(file), code)
 
     def drop(self, file: str) -> None:
         del self._code[file]
 
     def get(self, file: str) -> CodeType | None:
-        """Return the code of a file that has not changed since."""
+        """Return the code of a file, None if the file has changed since."""
         identity, code = self._code.get(file, (None, None))
         return code if identity == _identity(file) else None
 
@@ -50,16 +50,17 @@ def compile_file(file: str) -> CodeType:
 
 def _identity(file: str) -> tuple[int, ...]:
     found = os.stat(file)
-    return found.st_ino, found.st_size, found.st_ctime_ns  # which changes with all the others
+    # The ctime changes with any other change, inode(7).
+    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
-# Where the folder of the script will be; imports may put others before it.
+# Marks the position of the script's folder in `sys.path`: imports may insert others before it.
 _PLACE = "/dev/null/script"
-_NOT_YET = "runner"  # the name of the runner while it only defines what calls will use
+_NOT_YET = "runner"  # `__name__` of the runner while it only defines its functions
 
 
 class MainProgram:
-    """The main program of a child: told what it is, then run, ended and left."""
+    """The main program of a child: set up by `become`, then run, ended and left."""
 
     def __init__(
         self,
@@ -70,9 +71,9 @@ class MainProgram:
         pages: Pages,
     ) -> None:
         self._compiled = compiled
-        self._started_by = started_by  # the first words of every command
+        self._started_by = started_by  # the interpreter and its options
         self.all_words: list[str] = getattr(sys, "orig_argv", [])  # since 3.10
-        self._runner = runner  # calls functions of a script, and is given its code
+        self._runner = runner  # the file that calls a function of the script
         self._hints = hints
         self._pages = pages
         self._has_own_path = not getattr(sys.flags, "safe_path", sys.flags.isolated)
@@ -80,19 +81,21 @@ class MainProgram:
         self._file = ""
         self._status = 0
         self._runs: CodeType | None = None
-        self._runner_module: Any = None  # with all that the runner defines
+        self._runner_module: Any = None  # the module of the runner, with its functions defined
         self._runner_names: frozenset[str] = frozenset()
         self._call_main: CodeType | None = None
         self.hidden = ""
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.keeps: object = None
-        self._first = sys.modules["__main__"]  # would be taken apart with its last name
+        # Kept alive: without a reference, the module and its names would be destroyed.
+        self._first = sys.modules["__main__"]
 
     def prepare(self, script: str, hidden: str) -> None:
-        """Have the runner define its functions ahead of all calls, which only call them then.
+        """Run the definitions of the runner ahead of all calls, which then only call them.
 
-        `hidden` is a module that waiting for children loads, and no script has asked for.
+        `hidden` is a module that the server needs to wait for children, but the script did not
+        import.
         """
         self.hidden = hidden
         code = self._compiled.get(self._runner) if self._runner else None
@@ -108,13 +111,13 @@ class MainProgram:
         self._call_main = _last_lines(self._runner)
 
     def argv(self, words: tuple[str, ...]) -> list[str]:
-        """Return a whole command, of which `words` are the last."""
+        """Return the whole command for its last `words`."""
         return [*self._started_by, *words]
 
     def become(self, words: tuple[str, ...], changed: dict[bytes, bytes]) -> None:
-        """Take on a command: its words after those that started the interpreter.
+        """Set up a command: `words` are those after the interpreter and its options.
 
-        Of the variables that it sets, those for the runner alone are taken out.
+        Variables for the runner alone are removed from `changed`.
         """
         self.all_words[len(self._started_by) :] = sys.argv[:] = words
         self._file = words[0]
@@ -134,16 +137,17 @@ class MainProgram:
         return self._runs or self._compiled.get(self._file) or compile_file(self._file)
 
     def end(self) -> None:
-        """Say what went wrong and do what was put off until now."""
+        """Report the error of the program, and run its exit handlers."""
         self._hints.write()
         interpreter_exit.flush_quietly()
         error, self.error = self.error, None
         self._status = interpreter_exit.finish(status_of(error))
 
     def let_go(self) -> None:
-        """Make garbage of what the program has made."""
+        """Drop all references to the program's objects."""
         if self._runs is not None:
-            # It is older than the call, and so not looked at when garbage is collected.
+            # The runner's module is older than the call and frozen, so the collector does not visit
+            # it.
             interpreter_exit.forget_added(self.module, self._runner_names)
         self.module = {}
         self._runner_module = None
@@ -164,7 +168,7 @@ class MainProgram:
 
 
 def _last_lines(file: str) -> CodeType:
-    """Return the end of a runner, where it calls its `main`, on the lines where that stands."""
+    """Return the code of a runner's last lines, which call `main`, with their line numbers."""
     with open(file, encoding="utf-8") as source:
         before, _, _ = source.read().rpartition("if __name__")
     call = 'if __name__ == "__main__" and main():\n    sys.exit(1)\n'

@@ -1,14 +1,14 @@
-"""What a prefork server and its sandbox agree on: descriptors, and numbers for reasons."""
+"""The protocol of a prefork server and its sandbox: descriptors, and numbers for reasons."""
 
 from __future__ import annotations
 
-# Descriptors, as zygote/serve.py puts them in their places.
-JOBS = 3  # calls, from the host
+# Descriptors, as `_arrange` in zygote/serve.py sets them.
+JOBS = 3  # receives calls from the host
 CONTROL = 4  # the socket to its sandbox
-PRINTED = 5  # the other end of its own standard output and error
+PRINTED = 5  # the read end of its own standard output and error
 FIRST_FREE = 6
 
-# Numbers, because a sandbox passes nothing else on: what a prefork server says is not trusted.
+# Numbers, because the sandbox passes on nothing else from a prefork server, which is not trusted.
 SHADOWED, FAILED, HAS_PRINTED, FILES_OPEN, MOVED, UNREADABLE = 1, 2, 3, 4, 5, 6
 VARIABLES, RANDOM, CRASHED = 7, 8, 9
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PreforkServer:
-    """Talks to its sandbox; to the host only through it."""
+    """Serves the calls of one script; reports to its sandbox, never directly to the host."""
 
     def __init__(
         self,
@@ -42,16 +42,18 @@ class PreforkServer:
             compiled, self._runner, wanted["program"], self._hints, self._pages
         )
         self._child = Child(jobs, variables, self._program, self._pages)
-        # A child leaves this frame: to take all of it apart would copy the memory that it is in.
+        # Keeps the server alive in a child, which leaves this frame: destroying it would write to,
+        # and so copy, its memory.
         self._program.keeps = self
 
     def serve(self) -> MainProgram | None:
-        """Serve until nobody wants more; in a child, return what it is to run."""
+        """Serve until the sandbox ends; in a child, return the program to run."""
         ineligible = self._preparation.prepare()
         if ineligible:
             self._control.send(wire.INELIGIBLE + b" %d" % ineligible)
             return None
-        # os.wait4 imports it for its result; a script that did not must not find it loaded.
+        # os.wait4 imports `resource` for its result; a script that did not import it must not find
+        # it.
         hidden = "" if "resource" in sys.modules else "resource"
         self._program.prepare(self._script, hidden)
         self._child.warm_up(self._runner)
@@ -66,21 +68,22 @@ class PreforkServer:
             self._learn()
 
     def _learn(self) -> None:
-        """Take over what the child that ended has seen."""
+        """Use the notes of the child that has ended."""
         if self._hints.are_over:
             self._pages.learn()
             return
         if self._hints.learn(self._preparation.load_more):
             self._settle()
         if not self._hints.left:
-            # What is loaded now stays as it is: the next call touches what all will touch.
+            # No more modules will be loaded, so the next call touches the same pages as all later
+            # ones.
             self._pages.want()
 
     def _settle(self) -> None:
-        """Set apart what is there, so that what a call has made can be told from it.
+        """Freeze what exists now, so that it can be told from the objects of a call.
 
-        The collector never visits what is frozen, so a child does not write to it, and the kernel
-        need not copy its pages.
+        The collector does not visit frozen objects, so a child does not write to them, and the
+        kernel does not copy their pages.
         """
         self._hints.begin(self._program.hidden)
         gc.collect()
@@ -93,9 +96,9 @@ class PreforkServer:
         return os.fork()
 
     def _tell_end_of(self, pid: int) -> bool:
-        """Wait for a child and tell how it ended; whether another is wanted."""
+        """Wait for a child and report its end; return whether another is wanted."""
         _, status, usage = os.wait4(pid, 0)
         times = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
         code = os.waitstatus_to_exitcode(status)
         self._control.send(wire.ENDED + b" %d %d %d %d" % (code, *times, usage.ru_maxrss))
-        return bool(self._control.recv(16))  # wire.NEXT, or nothing when the sandbox has ended
+        return bool(self._control.recv(16))  # wire.NEXT, or b"" when the sandbox has ended

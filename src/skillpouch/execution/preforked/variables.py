@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _Environment = type(os.environ)
 _read: set[str] = set()
-_EVERY = "*"  # no variable has this name here: all of them were read
+_EVERY = "*"  # stands for "all variables were read"; no variable has this name
 
 
 class _Watched(_Environment):  # type: ignore[misc,valid-type]
-    """Notes what is read."""
+    """Notes which variables are read."""
 
     def __getitem__(self, name: str) -> str:
         _read.add(name)
@@ -29,13 +29,13 @@ class _Watched(_Environment):  # type: ignore[misc,valid-type]
 
 
 class Variables:
-    """What was set when the prefork server started; a call names only what differs from that.
+    """The variables at the start of the prefork server; a call sends only the differences.
 
-    What a module reads when it is imported must be what it would have read in the call.
+    A variable that a module reads at import must have the same value in the call.
     """
 
     def __init__(self) -> None:
-        # Python code of `os` would turn names and values into these again.
+        # The bytes of `os.environ` itself: its methods would encode names and values again.
         self._bytes: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
         self._before = dict(self._bytes)
 
@@ -52,11 +52,11 @@ class Variables:
         return _EVERY in _read
 
     def allow(self, changed: dict[bytes, bytes], removed: list[bytes]) -> bool:
-        """Tell whether nothing that was read has another value in a call."""
+        """Tell whether no variable that was read at import differs in a call."""
         return not _read or _read.isdisjoint(map(os.fsdecode, (*changed, *removed)))
 
     def take(self, changed: dict[bytes, bytes], removed: list[bytes]) -> None:
-        """Set those of a call; what an import has set stays."""
+        """Set the variables of a call; variables that an import has set stay."""
         now = self._bytes
         for name in removed:
             unsetenv(name)
@@ -68,6 +68,6 @@ class Variables:
             time.tzset()
 
     def all_of(self, changed: dict[bytes, bytes], removed: list[bytes]) -> dict[bytes, bytes]:
-        """Return all variables of a call, with nothing that an import has set."""
+        """Return all variables of a call, without those that an import has set."""
         kept = {name: value for name, value in self._before.items() if name not in removed}
         return {**kept, **changed}

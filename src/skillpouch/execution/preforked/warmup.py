@@ -1,4 +1,4 @@
-"""Does in advance what every call does, so that memory is set up before a call and not in it."""
+"""Does in advance what every call does, so that its memory is prepared before the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skillpouch.execution.preforked.program import MainProgram
 
 
-_SCRIPT = os.devnull  # a file that is always there, and says nothing
+_SCRIPT = os.devnull  # a file that always exists and is empty
 _SOURCE = "def handler(arguments):\n    return arguments\n"
 _STREAMS = (0, 1, 2)
 _VARIABLES = {
@@ -32,7 +32,7 @@ _VARIABLES = {
 
 
 class Unchanged:
-    """Puts back what a call changes in its process."""
+    """Restores what a call changes in its process."""
 
     def __init__(self, program: MainProgram) -> None:
         self._all_words = program.all_words
@@ -66,11 +66,11 @@ class Unchanged:
 
 
 def warm_up_call(child: Child, program: MainProgram, runner: str) -> None:
-    """Have a child's steps done here: a call received and become, and its function called."""
+    """Do the steps of a child here: receive a call, set it up, and call its function."""
     for each in (child, program, *vars(child).values(), *vars(program).values()):
         _look_up_all(each)
     if not child.allows(_VARIABLES, []):
-        return  # such a call would start another interpreter here
+        return  # such a call would execute a fresh interpreter here
     with Unchanged(program):
         answer = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -95,14 +95,14 @@ def _receive(child: Child, runner: str, variables: dict[bytes, bytes]) -> None:
 
 
 def _look_up_all(thing: object) -> None:
-    """Have every method found: a class is searched once, and then the interpreter knows."""
+    """Look up every attribute once: afterwards it is in the interpreter's type cache."""
     if type(thing).__module__.startswith(__package__):
         for name in vars(type(thing)):
             getattr(thing, name, None)
 
 
 def warmup_code() -> tuple[str, Any]:
-    """Return the script that is called, and what it says."""
+    """Return the script of the warm-up call, and its code."""
     return _SCRIPT, compile(_SOURCE, _SCRIPT, "exec")
 
 
@@ -123,11 +123,11 @@ def warm_up() -> None:
     try:
         _warm_up()
     except BaseException:
-        return  # an import has changed what is tried here: the call will see to it
+        return  # an import has changed something; the call itself will meet the error
 
 
 def _warm_up() -> None:
-    # The first compile() of a process builds the classes of the syntax tree: two milliseconds.
+    # The first compile() of a process builds the classes of the syntax tree, which takes 2 ms.
     exec(compile(_PROGRAM, "<warmup>", "exec"), {"__name__": "warmup"})
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     stream.write("x")

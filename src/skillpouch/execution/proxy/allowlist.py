@@ -8,11 +8,11 @@ from skillpouch.errors import PortableError
 from skillpouch.execution.command import Command
 from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name
 
-_WEB = (80, 443)  # a host without a port covers both, so a hint leaves them out
+_WEB = (80, 443)  # a grant without a port covers both, so hints omit these ports
 
 
 class RefusedHostError(PortableError):
-    """A host that may not be reached; `host` is what would have to be granted."""
+    """A host is not allowed; `host` is what would have to be granted."""
 
     def __init__(self, host: str, reason: str) -> None:
         self.host = host
@@ -21,7 +21,7 @@ class RefusedHostError(PortableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowlist:
-    """Hosts as they were granted to the skill of this name."""
+    """The hosts that were granted to the skill of this name."""
 
     hosts: tuple[str, ...]
     skill: str
@@ -33,11 +33,11 @@ class Allowlist:
             raise RefusedHostError(name, f"{name} is not granted; run: {self._command(name)}")
 
     def check_address(self, asked: Host, address: str) -> None:
-        """Raise RefusedHostError when a granted host leads inside.
+        """Raise RefusedHostError when a granted host resolves to an internal address.
 
-        Anybody may give their own name any address. The address itself may be granted too; and
-        a name that only this machine or its network knows was granted exactly, with what it
-        leads to.
+        Anybody can point their own name at any address. Such an address must be granted, too. Only
+        a name that just this machine or its network knows needs no second grant: it was granted by
+        its exact name, for the address it has there.
         """
         if is_elsewhere(address) or (not asked.is_address and is_private_name(asked.name)):
             return
@@ -61,21 +61,21 @@ def _as_granted(host: Host) -> str:
     return str(replace(host, port=None) if host.port in _WEB else host)
 
 
-# Of the sandbox's own loopback, where nothing else listens: any would do. This is the usual one of
-# proxies, which people recognise in a variable.
+# On the sandbox's own loopback interface nothing else listens, so any port would do. This is the
+# usual one of proxies (Squid), which people recognise in a variable.
 PROXY_PORT = 3128
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _NAMES = ("http_proxy", "https_proxy", "all_proxy")
 _SET = {
     **{name: _PROXY for lower in _NAMES for name in (lower, lower.upper())},
-    "NODE_USE_ENV_PROXY": "1",  # Node looks at the others only where this is set
+    "NODE_USE_ENV_PROXY": "1",  # Node reads the other variables only if this is set
 }
-# Hosts that are not to go through the proxy could not be reached: there is no other way out.
+# Hosts that bypass the proxy could not be reached: there is no other way out.
 _UNSET = ("no_proxy", "NO_PROXY")
 
 
 def through_proxy(command: Command) -> Command:
-    """Return the command with these variables, also for a process that waits for it."""
+    """Return the command with the proxy variables, also for its warm process."""
     warm = command.warm
     if warm is not None:
         warm = replace(warm, env=tuple(_with_proxy(dict(warm.env)).items()))

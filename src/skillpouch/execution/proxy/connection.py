@@ -11,8 +11,8 @@ from skillpouch.execution.proxy.allowlist import Allowlist, RefusedHostError
 from skillpouch.execution.proxy.dialer import Dialer, UnreachableError
 from skillpouch.net.hosts import Host, HostError, read_host
 
-# A size in hexadecimal digits and extensions, RFC 9112, 7.1. Fifteen digits are less than 2**63:
-# nobody behind this proxy can read the number as a smaller one.
+# A size in hexadecimal digits and extensions, RFC 9112, 7.1. Fifteen digits are less than 2**63: so
+# no server behind this proxy can overflow and read a smaller number.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\Z")
 _LONGEST_LINE = 4_096
 _MOST_TRAILERS = 64  # read and dropped, as RFC 9110, 6.5.1 allows
@@ -23,7 +23,7 @@ class ChunkError(ValueError):
 
 
 class CountedBody:
-    """A body whose length was said."""
+    """A body with a Content-Length."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -40,15 +40,15 @@ class CountedBody:
 
 
 class ChunkedBody:
-    """A body that comes in chunks.
+    """A body with chunked transfer encoding.
 
-    Takes bytes as they come, gives the same chunks without extensions and trailers.
+    Takes pieces of any size, returns the same chunks without extensions and trailers.
     """
 
     def __init__(self) -> None:
         self._line = b""
-        self._left = 0  # of the chunk that is being passed on, with the line end behind it
-        self._trailers = -1  # how many lines were seen behind the last chunk
+        self._left = 0  # bytes left of the current chunk, including the line end after it
+        self._trailers = -1  # lines seen after the last chunk; -1 before it
         self.is_done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -72,7 +72,7 @@ class ChunkedBody:
             return b""
         self._line = b""
         if not line.endswith(b"\r"):
-            # A server might take a bare line feed for an end where this proxy does not.
+            # A server might accept a bare line feed as a line end where this proxy does not.
             raise ChunkError("a line between chunks ends without a return")
         self._read_line(line[:-1], passed)
         return data
@@ -108,12 +108,13 @@ class ChunkedBody:
             self.is_done = True
 
 
-_IDLE_SECONDS = 300.0  # without a byte either way; the timeout of a call is mostly earlier
+# Without a byte in either direction; usually the time limit of the call comes first.
+_IDLE_SECONDS = 300.0
 _PIECE_BYTES = 65_536
 
 
 async def pass_both_ways(client: socket.socket, server: socket.socket, first: bytes) -> None:
-    """Be a tunnel; `first` is what the client has sent already."""
+    """Copy bytes both ways; `first` is what the client has already sent."""
     async with asyncio.timeout(_IDLE_SECONDS) as idle, asyncio.TaskGroup() as group:
         group.create_task(_copy(server, client, idle))
         await asyncio.get_running_loop().sock_sendall(server, first)
@@ -123,22 +124,22 @@ async def pass_both_ways(client: socket.socket, server: socket.socket, first: by
 async def pass_one_request(
     client: socket.socket, server: socket.socket, body: CountedBody | ChunkedBody, first: bytes
 ) -> None:
-    """Send one body and give back what the server answers, until it closes the connection."""
+    """Send one body and return the server's answer, until the server closes the connection."""
     async with asyncio.timeout(_IDLE_SECONDS) as idle, asyncio.TaskGroup() as group:
         sending = group.create_task(_send_body(client, server, body, first, idle))
         await _copy(server, client, idle)
-        sending.cancel()  # a server may answer before it has heard all
+        sending.cancel()  # a server may answer before it has read the whole body
 
 
 async def _copy(source: socket.socket, sink: socket.socket, idle: asyncio.Timeout) -> None:
-    """Copy until the end, and pass that on too."""
+    """Copy until the end, then close the other side for writing."""
     loop = asyncio.get_running_loop()
     buffer = bytearray(_PIECE_BYTES)
     view = memoryview(buffer)
     while count := await loop.sock_recv_into(source, buffer):
         await loop.sock_sendall(sink, view[:count])
         idle.reschedule(loop.time() + _IDLE_SECONDS)
-        # Where both sides are quick nothing above waits: let other tasks of the loop have a turn.
+        # If both sides are fast, nothing above suspends: let other tasks of the loop run.
         await asyncio.sleep(0)
     sink.shutdown(socket.SHUT_WR)
 
@@ -150,7 +151,7 @@ async def _send_body(
     piece: bytes,
     idle: asyncio.Timeout,
 ) -> None:
-    """Send the one body; whatever comes behind it is left unread."""
+    """Send the one body; bytes after it are ignored."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(server, body.feed(piece))
     while not body.is_done:
@@ -162,14 +163,15 @@ async def _send_body(
         await asyncio.sleep(0)
 
 
-# Stricter than RFC 9112 on purpose: what two readers could understand in two ways is refused, so no
-# request can be hidden from this proxy in another (11.2, request smuggling).
+# Stricter than RFC 9112 on purpose: a request that two programs could read differently is refused,
+# so that no second request can be hidden in it (11.2, request smuggling).
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.([01])\Z")
 _ABSOLUTE = re.compile(r"http://([^/?#\\@]+)(/[^#]*|\?[^#]*)?\Z", re.IGNORECASE)
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)\Z")
 _LENGTH = re.compile(rb"[0-9]{1,18}\Z")  # less than 2**63
 _HTTP_PORT = 80
-# They concern one connection, RFC 9110, 7.6.1; host and length of the body are written anew.
+# Headers for one connection only, RFC 9110, 7.6.1, and those that this proxy writes itself: the
+# host and the length of the body.
 _NOT_PASSED_ON = frozenset(
     {
         *(b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"upgrade"),
@@ -182,19 +184,19 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class BadRequestError(ValueError):
-    """What was asked cannot be read, or not in one way only."""
+    """A request is not valid, or ambiguous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnel:
-    """Bytes both ways, to a host and port."""
+    """A CONNECT request: bytes both ways, to a host and port."""
 
     host: Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """One request, as it is sent on; `body_bytes` is None where the body comes in chunks."""
+    """One request, as it is forwarded; `body_bytes` is None for a chunked body."""
 
     host: Host
     head: bytes
@@ -202,10 +204,10 @@ class Forward:
 
 
 def read_request(head: bytes) -> Tunnel | Forward:
-    """Read the lines of a request, without the empty one that ends them.
+    """Parse the head of a request, without the empty line at its end.
 
     Raises:
-        BadRequestError: it is not a request that a proxy can be sure about.
+        BadRequestError: it is not a valid request, or ambiguous.
     """
     first, *lines = head.split(b"\r\n")
     line = _LINE.match(first)
@@ -221,7 +223,7 @@ def read_request(head: bytes) -> Tunnel | Forward:
     host, path = _read_target(target)
     start = b"%b %b HTTP/1.%b" % (method, path.encode(), line[3])
     if line[3] == b"0" and _values(headers, b"transfer-encoding"):
-        # RFC 9112, 6.1: to HTTP/1.0 there are no chunks, so where the body ends is anybody's guess.
+        # HTTP/1.0 has no chunks, so the end of the body would be unclear, RFC 9112, 6.1.
         raise BadRequestError("HTTP/1.0 knows no Transfer-Encoding")
     return _forward(host, start, headers)
 
@@ -291,9 +293,10 @@ def _values(headers: Headers, wanted: bytes) -> list[bytes]:
 
 
 _LONGEST_HEAD = 65_536
-_HEAD_SECONDS = 20.0  # for all of it, however slowly it drips: a place is taken meanwhile
+# For the whole head: a slow client occupies a connection of the limit meanwhile.
+_HEAD_SECONDS = 20.0
 
-# How long, and for how much, an answer waits for a program that is still sending.
+# How long, and up to how many bytes, the proxy reads on after an error answer (see `_drop_rest`).
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 1 << 20
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -302,7 +305,7 @@ _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 class ProxyConnection:
     """Serves one request, or one tunnel.
 
-    `refuse` hears of each host that was not granted; a name is looked up in `turn`.
+    `refuse` is called with each host that was not granted; `turn` limits name lookups at a time.
     """
 
     def __init__(
@@ -322,17 +325,17 @@ class ProxyConnection:
         self._turn = turn
 
     async def serve(self) -> None:
-        """Return when the connection is closed, whatever either side did."""
+        """Serve until the connection is closed, whatever either side does."""
         try:
             await self._answer()
         except* (OSError, ChunkError):
-            # Either side has gone, was silent for too long, or sent a body that cannot be read.
+            # Either side is gone, was silent for too long, or sent an invalid body.
             self.close()
         finally:
             self.close()
 
     def hang_up(self) -> None:
-        """End it at once, for both sides; its task closes it."""
+        """Shut down both sides at once; the task of `serve` closes them."""
         for side in (self._client, self._server):
             if side is not None:
                 with contextlib.suppress(OSError):
@@ -360,7 +363,7 @@ class ProxyConnection:
             await self._pass_on(request, rest, self._server)
 
     async def _read_head(self) -> tuple[bytes, bytes]:
-        """Return the lines up to the empty one, and what came behind it."""
+        """Return the head up to the empty line, and the bytes after it."""
         data = bytearray()
         while b"\r\n\r\n" not in data and len(data) <= _LONGEST_HEAD:
             piece = await self._loop.sock_recv(self._client, _PIECE_BYTES)
@@ -383,7 +386,7 @@ class ProxyConnection:
         await pass_one_request(self._client, server, body, rest)
 
     async def _say(self, status: int, text: str) -> None:
-        """Answer in words; they are the reason too, which programs show when a tunnel fails."""
+        """Answer with a text, also as the reason phrase, which programs show when CONNECT fails."""
         words = "".join(letter if " " <= letter <= "~" else "?" for letter in f"skillpouch: {text}")
         lines = (
             f"HTTP/1.1 {status} {words}",
@@ -400,10 +403,10 @@ class ProxyConnection:
             await self._drop_rest()
 
     async def _drop_rest(self) -> None:
-        """Read what is still being sent.
+        """Read and drop what the client is still sending.
 
-        To close a socket with unread data resets the connection, and the answer may be lost with
-        it, RFC 9112, 9.6.
+        Closing a socket with unread data resets the connection, and the answer may be lost with it,
+        RFC 9112, 9.6.
         """
         dropped = 0
         while dropped < _LINGER_BYTES:

@@ -13,32 +13,33 @@ from skillpouch.net.hosts import Host
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 
-# For each of them; resolvers and programs themselves give up after five to thirty seconds.
+# For each lookup and each address; resolvers and programs give up after five to thirty seconds.
 _LOOK_UP_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
-_MOST_LOOK_UPS = 16  # a name server may keep each waiting, and a thread cannot be cancelled
-_MOST_ADDRESSES = 8  # that are tried one after another, each for as long as above
+_MOST_LOOK_UPS = 16  # threads: a slow name server may block each, and a thread cannot be cancelled
+_MOST_ADDRESSES = 8  # tried one after another, each for up to _CONNECT_SECONDS
 _MOST_CONNECTIONS = 512
 
 
 def most_connections() -> int:
-    """Return how many connections tools may have in all.
+    """Return how many connections all tools together may have.
 
-    Each holds two descriptors of this process; an eighth leaves three quarters to the host.
+    Each needs two descriptors of this process; an eighth of the limit leaves the host three
+    quarters.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(4, min(_MOST_CONNECTIONS, soft // 8))
 
 
 class UnreachableError(Exception):
-    """A host that was granted could not be reached."""
+    """A granted host could not be reached."""
 
 
 class Dialer:
-    """Connects to hosts that a grant covers, at addresses it has looked at itself.
+    """Connects to granted hosts, at addresses that it has checked itself.
 
-    At most `most` connections of all tools together; `resolve` and `connect` are the operating
-    system's unless others are given.
+    All tools together have at most `most` connections; `resolve` and `connect` default to those of
+    the operating system.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Dialer:
         self._threads: ThreadPoolExecutor | None = None
 
     def take_place(self) -> bool:
-        """Count one more connection; false when there are as many as may be."""
+        """Count one more connection; return False when the limit is reached."""
         if self._free <= 0:
             return False
         self._free -= 1
@@ -62,10 +63,10 @@ class Dialer:
     async def dial(
         self, host: Host, granted: Allowlist, turn: asyncio.Semaphore | None = None
     ) -> socket.socket:
-        """Return a connection to the host; names are looked up in `turn`, if there is one.
+        """Return a connection to the host; `turn` limits name lookups at a time.
 
-        What is dialled is the address that was checked, never the name again: it may lead
-        elsewhere the next time it is asked for.
+        It connects to the address that was checked and never resolves the name again: the next
+        answer could be another address.
 
         Raises:
             RefusedHostError: it was not granted, or one of its addresses may not be reached.
@@ -77,7 +78,7 @@ class Dialer:
             granted.check_address(host, address)
         assert host.port is not None
         for address in addresses[:_MOST_ADDRESSES]:
-            # A TimeoutError is an OSError too.
+            # Covers TimeoutError, which is an OSError.
             with contextlib.suppress(OSError):
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     return await self._connect(address, host.port)
@@ -116,7 +117,8 @@ async def connect_to(address: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        # What arrives is passed on at once: to wait for more would only add to both ends' delays.
+        # Data is forwarded at once: Nagle's algorithm, tcp(7), would add to the delays of both
+        # ends.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(sock, (address, port))
     except BaseException:

@@ -8,21 +8,22 @@ from skillpouch.execution.proxy.allowlist import Allowlist
 from skillpouch.execution.proxy.connection import ProxyConnection
 from skillpouch.execution.proxy.dialer import Dialer
 
-_MOST_CONNECTIONS = 32  # of one call at a time; more wait
-_MOST_LOOK_UPS = 2  # of one call at a time: a slow name server is not to keep others waiting
-_MOST_WAITING = 256  # more than wait to be accepted: namespaces.py listens with 128
-_MOST_REFUSED = 64  # that a result can name
-# A program that does nothing but connect must not keep this loop from everything else: at most so
-# many are accepted in so long, then a pause of the same length.
+_MOST_CONNECTIONS = 32  # per call at a time; further connections wait
+_MOST_LOOK_UPS = 2  # per call at a time, so that a slow name server does not block other calls
+# More than can wait to be accepted: namespaces.py listens with a backlog of 128.
+_MOST_WAITING = 256
+_MOST_REFUSED = 64  # at most this many refused hosts are reported
+# A program that only connects must not block the event loop: at most this many connections are
+# accepted within _PAUSE_SECONDS, then none for as long.
 _MOST_AT_ONCE = 100
 _PAUSE_SECONDS = 0.1
-_CROWDED_SECONDS = 0.02  # until somebody may have closed a connection
+_CROWDED_SECONDS = 0.02  # before checking again whether a connection was closed
 
 
 class ProxyListener:
     """Open while a call runs; each sandbox has its own.
 
-    The sandbox sends what to listen at when it has made its network, over a socket it is given.
+    When the sandbox has made its network, it sends the listening socket over `theirs`.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, granted: Allowlist, dialer: Dialer) -> None:
@@ -54,19 +55,19 @@ class ProxyListener:
             fds = []
         self._loop.remove_reader(self._handover.fileno())
         self._handover.close()
-        if fds:  # otherwise the sandbox has failed, and says why elsewhere
+        if fds:  # otherwise the sandbox has failed, and reports that on its own socket
             self._listener = socket.socket(fileno=fds[0])
             self._listen()
 
     def open(self) -> None:
-        """Let the call that starts now connect."""
+        """Accept connections for the call that starts now."""
         self._drain()
         self._refused = {}
         self._is_open = True
         self._listen()
 
     def shut(self) -> tuple[str, ...]:
-        """End every connection of the call; return the hosts it asked for in vain."""
+        """End every connection of the call; return the hosts that were refused."""
         self._is_open = False
         self._stop_listening()
         self._drain()
@@ -76,14 +77,14 @@ class ProxyListener:
         return tuple(self._refused)
 
     def close(self) -> None:
-        """Let go of the network for ever."""
+        """Close the listener for good."""
         self.shut()
         if self._handover.fileno() >= 0:
             self._loop.remove_reader(self._handover.fileno())
         self._close_sockets()
 
     def abandon(self) -> None:
-        """Close descriptors only: the loop is closed or, after a fork, the parent's."""
+        """Close descriptors only: the loop is closed or, after a fork, belongs to the parent."""
         for connection in self._connections.values():
             connection.close()
         self._close_sockets()
@@ -123,7 +124,7 @@ class ProxyListener:
             client, _ = self._listener.accept()
         except OSError:
             self._dialer.give_place_back()
-            self._pause(_CROWDED_SECONDS)  # nobody there after all, or no descriptors left
+            self._pause(_CROWDED_SECONDS)  # the client is gone, or no descriptors are left
             return
         self._serve(client)
 
@@ -142,7 +143,7 @@ class ProxyListener:
         task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        # One that was cancelled before it began has closed nothing.
+        # Closed here, too: a task that was cancelled before it began has closed nothing.
         self._connections.pop(task).close()
         self._dialer.give_place_back()
 
@@ -151,7 +152,7 @@ class ProxyListener:
             self._refused[host] = None
 
     def _drain(self) -> None:
-        """Drop connections that nobody accepted: no call of now has made them."""
+        """Drop connections that were not accepted: they are from an earlier call."""
         if self._listener is None:
             return
         with contextlib.suppress(OSError):
