@@ -284,7 +284,7 @@ def test_a_yes_counts_only_for_what_was_seen(make_skill: MakeSkill, grants: Gran
     seen = snapshot_of(skill.home)
     (skill.home / "scripts/run.py").write_text("print('evil')\n")
 
-    with pytest.raises(SkillChangedError, match="demo changed while it was looked at"):
+    with pytest.raises(SkillChangedError, match="demo changed while it was reviewed"):
         grants.grant(skill, [SECRET], seen=seen)
 
     assert grants.for_skill(skill) is None

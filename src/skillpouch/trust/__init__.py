@@ -1,1 +1,1 @@
-"""What a skill asks for, what the user granted it, and what changed since."""
+"""What a skill asks for, what the user granted to it, and what changed since then."""

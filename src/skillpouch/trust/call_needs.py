@@ -1,4 +1,4 @@
-"""What one tool needs beyond confinement, read from its skill and cached by content."""
+"""What one tool has to be granted, read from its skill and cached by content."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -28,10 +28,10 @@ _IN_BODY = "(## Configuration)"
 
 
 class CallNeeds:
-    """Answers per tool; a skill is read again when a byte of it has changed.
+    """Finds the needs of a tool; its skill is read again after any change of its files.
 
-    With `proposes`, where somebody can be asked, what a script imports, no file declares and this
-    Python does not have is a need, too: without it the call could only fail.
+    With `proposes`, for hosts that can ask somebody, undeclared packages are needs, too: those
+    that a script imports and this Python lacks, so that the call could only fail without them.
     """
 
     def __init__(self, *, proposes: bool = False) -> None:
@@ -40,7 +40,7 @@ class CallNeeds:
         self._packages: BoundedCache[tuple[str, str], frozenset[str]] = BoundedCache(_MOST_KNOWN)
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
-        """Return what the skill of a tool declares that this tool needs."""
+        """Return what this tool needs, as its skill declares it."""
         if isinstance(tool.runs, Function | Hosted) or not tool.home:
             return ()
         key = (tool.id, digest)
@@ -57,9 +57,9 @@ class CallNeeds:
         return (*_declared(skill, tool, DeclaredFiles(tool.home)), *proposed)
 
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
-        """Return what a grant of its skill gives to one tool.
+        """Return the part of a skill's grant that one tool gets.
 
-        That is all of it but the packages that other scripts of the skill declare for themselves.
+        That is everything except packages that only other scripts of the skill declare.
         """
         given = needs_of(grant) if grant else ()
         if not any(need.kind == "packages" for need in given):
@@ -77,7 +77,7 @@ class CallNeeds:
 
 
 def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
-    """Return the tools of a skill with what each of them asks for; stamps cover what told so."""
+    """Return the tools of a skill with their needs, and with stamps of the declaring files."""
     files = DeclaredFiles(str(skill.home))
     tools = [replace(tool, asks=_declared(skill, tool, files)) for tool in read.tools]
     stamps = dict(_stamps_of(files.seen, str(skill.home))) if read.stamps else {}
@@ -91,9 +91,9 @@ def _declared(skill: Skill, tool: Tool, files: DeclaredFiles) -> tuple[Need, ...
 
 
 def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[str, Stamp]]:
-    """Yield stamps by path inside a skill; of what is not there, that of the folder it would be in.
+    """Yield stamps by path inside a skill; for a missing file, that of the nearest existing folder.
 
-    What lies elsewhere is not looked at: it is refused, whatever it holds.
+    Paths outside the skill are left out: files there are refused anyway.
     """
     for name, stamp in seen.items():
         path, found = Path(name), stamp
@@ -107,7 +107,7 @@ def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[st
 def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
     if not isinstance(tool.runs, Script) or tool.runs.language != "python":
         return ()
-    # Here, so that a call about which nobody is asked does not load what reads imports.
+    # Imported here, so that a call that proposes no packages does not load the reader of imports.
     from skillpouch.trust.requested_packages import package_needs, propose_packages
 
     proposals = propose_packages(skill, [tool])
@@ -115,7 +115,7 @@ def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
 
 
 def _is_there(module: str) -> bool:
-    """Tell whether this Python finds a module; looked up, not loaded."""
+    """Tell whether this Python finds a module, without loading it."""
     try:
         return find_spec(module.partition(".")[0]) is not None
     except (ImportError, ValueError):
@@ -123,10 +123,10 @@ def _is_there(module: str) -> bool:
 
 
 def _is_needed(need: Need, tool: Tool) -> bool:
-    """Tell whether a tool cannot do without what its skill asks for.
+    """Tell whether a tool cannot run without a need of its skill.
 
-    What only its script reads may have a default; a setting that the instructions describe is
-    needed by the tools that read it.
+    A variable that only a script reads may have a default, so it is not needed. A setting that the
+    instructions describe is needed by the tools that read it.
     """
     if not need.declared:
         return False

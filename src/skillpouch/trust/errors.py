@@ -10,7 +10,7 @@ from skillpouch.trust.grant import pin_of
 
 
 def has_hidden(text: str) -> bool:
-    """Tell whether a text holds characters that are not seen, or that a terminal obeys."""
+    """Tell whether a text holds invisible characters, or characters that control a terminal."""
     return not text.isprintable() or any(True for _ in find_hidden(text))
 
 
@@ -25,7 +25,7 @@ _OPTIONS = {
 
 
 class UngrantedError(CallDeniedError):
-    """A call needs what its skill was not granted; the hint is the command that grants it."""
+    """A call needs something that its skill was not granted; the hint is the command for it."""
 
     code = "ungranted"
 
@@ -38,7 +38,7 @@ class UngrantedError(CallDeniedError):
 
 
 class ConsentNeededError(CallDeniedError):
-    """An approval is needed, and nobody is there to be asked."""
+    """An approval is needed, and there is no terminal on which to ask for it."""
 
     code = "consent_needed"
 
@@ -61,7 +61,7 @@ class ConsentNeededError(CallDeniedError):
 
 
 class GrantRefusedError(SkillpouchError):
-    """Something that is never granted, or that cannot be understood."""
+    """A need that is never granted, or that is not valid."""
 
     code = "grant_refused"
 
@@ -72,7 +72,7 @@ class GrantRefusedError(SkillpouchError):
 
 
 class GrantStoreError(CallDeniedError):
-    """The folder of grants cannot be believed, or cannot be used: nothing in it counts."""
+    """The folder of grants cannot be trusted or used: all grants in it are ignored."""
 
     code = "grant_store"
 
@@ -83,20 +83,20 @@ class GrantStoreError(CallDeniedError):
 
 
 class SkillChangedError(CallDeniedError):
-    """A skill is no longer what was looked at, so nothing is granted to it."""
+    """A skill changed while somebody reviewed it, so nothing is granted to it."""
 
     code = "skill_changed"
 
     def __init__(self, skill: str) -> None:
         self.skill = skill
         super().__init__(
-            f"{skill} changed while it was looked at: nothing was granted",
-            hint=f"look again: `skillpouch trust {shlex.quote(skill)}`",
+            f"{skill} changed while it was reviewed: nothing was granted",
+            hint=f"review it again: `skillpouch trust {shlex.quote(skill)}`",
         )
 
 
 class SecretUnsetError(CommandStartError):
-    """A secret that was granted has no value; an empty one is none."""
+    """A granted secret has no value, or an empty one."""
 
     code = "secret_unset"
 
@@ -130,7 +130,7 @@ def trust_command(
 
 
 def describe(need: Need) -> str:
-    """Name a need as a person would: `secret API_KEY`, `unconfined running`."""
+    """Return a need in words: `secret API_KEY`, `unconfined running`."""
     if need.kind == "unconfined":
         return "unconfined running"
     noun = {"read": "reading", "write": "writing", "packages": "package"}.get(need.kind, need.kind)
@@ -138,13 +138,13 @@ def describe(need: Need) -> str:
 
 
 class DownloadError(CommandStartError):
-    """A program could not be fetched, or is not what it should be."""
+    """A program could not be downloaded, or has the wrong content."""
 
     code = "download"
 
 
 class HashDiffersError(DownloadError):
-    """What a server sent is not what was expected; it was thrown away."""
+    """A download has another hash than expected; it was deleted."""
 
     code = "hash_differs"
 
@@ -159,7 +159,7 @@ class HashDiffersError(DownloadError):
 
 
 class PinDiffersError(HashDiffersError):
-    """A program is no longer the one that was approved."""
+    """A program has another hash than the one that was approved."""
 
     code = "pin_differs"
 
@@ -171,7 +171,7 @@ class PinDiffersError(HashDiffersError):
 
 
 class PinNeededError(CallDeniedError):
-    """Nobody said which content is right, and nobody was there to be asked."""
+    """A program has no declared hash, and there was nobody to approve the downloaded one."""
 
     code = "pin_needed"
 

@@ -14,7 +14,7 @@ from skillpouch.net.hosts import covers_host
 
 _NPM = "npm:"
 _PYTHON = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(.*)\Z", re.DOTALL)
-# A range may have blanks between its parts: `>=1 <3 || 4.x`.
+# A version range may have blanks between its parts: `>=1 <3 || 4.x`.
 _JAVASCRIPT = re.compile(
     r"npm:((?:@[\w.~-]+/)?[a-zA-Z0-9_~][\w.~-]*)(@[^\s@]+(?: [^\s@]+)*)?\Z", re.ASCII
 )
@@ -23,13 +23,13 @@ _VERSION = re.compile(rf"(?:\[[\w., -]*\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?\Z", re.
 
 
 def split_package(text: str) -> tuple[str, str]:
-    """Return name and version of a package, the name in its one spelling; "" for what is none.
+    """Return normalized name and version of a package; two empty texts if it is not valid.
 
-    A Python package as pip writes it (`PyYAML==6.0`), one for Node.js as `npm:name@version`.
+    A Python package is written as for pip (`PyYAML==6.0`), one for Node.js as `npm:name@version`.
     """
     if text.startswith(_NPM):
         found = _JAVASCRIPT.match(text)
-        # Names at npm once had capitals, and those are others than the small ones.
+        # Not lower-cased: npm has old packages whose names differ from others only in capitals.
         return (f"{_NPM}{found[1]}", found[2] or "") if found else ("", "")
     found = _PYTHON.match(text)
     if found is None or not _VERSION.match(found[2]):
@@ -38,9 +38,9 @@ def split_package(text: str) -> tuple[str, str]:
 
 
 def covers_package(granted: str, needed: str) -> bool:
-    """Tell whether a package that was granted is the needed one.
+    """Tell whether a granted package covers a needed one.
 
-    Where either names no version, every version will do; else both must name the same.
+    Both must name the same version, unless one of them names none.
     """
     name, version = split_package(needed)
     granted_name, granted_version = split_package(granted)
@@ -49,10 +49,10 @@ def covers_package(granted: str, needed: str) -> bool:
 
 
 def with_packages(packages: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
-    """Return the packages with some more; they take the place of other versions of the same.
+    """Add packages to those already granted, replacing other versions of the same packages.
 
-    Several versions of one package that are named together stay together: two scripts of a
-    skill may declare one each.
+    Several versions of one package in `new` are all kept: two scripts of a skill may declare
+    different ones.
     """
     wanted = set(new)
     names = {split_package(each)[0] for each in wanted}
@@ -61,9 +61,9 @@ def with_packages(packages: tuple[str, ...], new: Iterable[str]) -> tuple[str, .
 
 
 def real_path(path: str) -> str:
-    """Return where a path really leads, without links, `.` and `..`; "" for what is not a path.
+    """Return a path without links, `.` and `..`; "" if it is not an absolute path.
 
-    It need not exist: what is not there yet leads to where it would be.
+    It need not exist.
     """
     if not path.startswith("/"):
         return ""
@@ -74,11 +74,10 @@ def real_path(path: str) -> str:
 
 
 def covers_path(granted: str, needed: str) -> bool:
-    """Tell whether a granted path is, or is above, what is needed.
+    """Tell whether a granted path is the needed one, or a folder above it.
 
-    `granted` is as it was really found when it was granted: a link that was put in its place
-    since does not move the grant. The home, and whatever it lies in, is covered by a grant of
-    exactly that, and by nothing above it.
+    `granted` was resolved when it was granted: a link that replaced it later does not move the
+    grant. The user's home, and each folder above it, needs a grant of exactly this path.
     """
     found = real_path(needed)
     if not found or not _is_plain(granted):
@@ -89,12 +88,12 @@ def covers_path(granted: str, needed: str) -> bool:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Tell whether a plain path lies inside a folder, and is not the folder itself."""
+    """Tell whether a normalized path lies inside a folder, and is not the folder itself."""
     return path != folder and path.startswith(folder if folder == "/" else f"{folder}/")
 
 
 def holds_home(path: str) -> bool:
-    """Tell whether a plain path is the user's home, or a folder in which it lies."""
+    """Tell whether a normalized path is the user's home, or a folder above it."""
     home = home_directory()
     if home is None:
         return path == "/"
@@ -110,31 +109,31 @@ _PIN = re.compile(r"(https://[^\s#]+)#sha256=([0-9a-f]{64})\Z")
 
 
 def pin_of(url: str, sha256: str) -> str:
-    """Return the word for one content of one address."""
+    """Return a pin: an address with the hash that its content must have."""
     return f"{url.partition('#')[0]}#sha256={sha256}"
 
 
 def split_pin(pin: str) -> tuple[str, str]:
-    """Return address and hash; two empty texts when it is no such word."""
+    """Return address and hash of a pin; two empty texts if it is not valid."""
     match = _PIN.match(pin)
     return (match[1], match[2]) if match else ("", "")
 
 
 def pinned_hash(url: str, pins: Iterable[str]) -> str | None:
-    """Return the hash that an address must have, None when none was approved."""
+    """Return the approved hash of an address, None if there is none."""
     wanted = url.partition("#")[0]
     return next((found for each, found in map(split_pin, pins) if each == wanted), None)
 
 
 def with_pin(pins: tuple[str, ...], pin: str) -> tuple[str, ...]:
-    """Return pins with one more, which takes the place of another one of its address."""
+    """Add a pin, replacing another one of the same address."""
     url = split_pin(pin)[0]
     return tuple(sorted({*(each for each in pins if split_pin(each)[0] != url), pin}))
 
 
 _FORMAT = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-# More files than a person compares; the digest still covers them all.
+# The list of files is only shown to people, who compare fewer; the digest covers all files.
 _MOST_FILES = 10_000
 _LISTS = ("secrets", "hosts", "read", "write", "packages", "programs", "tools")
 _KINDS: dict[NeedKind, str] = {
@@ -151,8 +150,8 @@ _KINDS: dict[NeedKind, str] = {
 class Grant:
     """What was granted to the skill `skill` in the folder `home` with this content, and by whom.
 
-    `tools` are those that an approver lets run without being asked again. `manifest` is what the
-    folder held, to show what changed; it is empty for folders of more than 10,000 files.
+    `tools` are those that an approver allowed to run without being asked again. `manifest` lists
+    the files of the folder, to show what changed; it is empty for more than 10,000 files.
     """
 
     skill: str
@@ -189,9 +188,9 @@ class Grant:
                 return self.unconfined
 
     def with_needs(self, needs: Iterable[Need], tools: Iterable[str] = ()) -> "Grant":
-        """Return a grant that covers these, too.
+        """Return a grant that covers these needs, too.
 
-        Of one package, and of one address of a program, what is named last counts.
+        A new version of a package, or a new hash of a program, replaces the earlier one.
         """
         lists: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
         lists["tools"] = tuple(sorted({*self.tools, *tools}))
@@ -216,7 +215,7 @@ def missing(needs: Iterable[Need], grant: Grant | None) -> tuple[Need, ...]:
 
 
 def needs_of(grant: Grant) -> tuple[Need, ...]:
-    """Return what a grant gives, as needs."""
+    """Return everything that a grant covers, as needs."""
     given = [
         Need(kind=kind, value=value)
         for kind, name in _KINDS.items()
@@ -226,17 +225,17 @@ def needs_of(grant: Grant) -> tuple[Need, ...]:
 
 
 def grant_as_json(grant: Grant) -> dict[str, Any]:
-    """Return the grant as people and programs are shown it: all but the list of files."""
+    """Return the grant for people and programs: everything except the list of files."""
     names = [each.name for each in fields(Grant) if each.name != "manifest"]
     values = {name: getattr(grant, name) for name in names}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def write_grant(grant: Grant) -> bytes:
-    """Return the text that is kept."""
+    """Return the text of the file that stores a grant."""
     files = grant.manifest if len(grant.manifest) <= _MOST_FILES else {}
     manifest = {path: f"{e.kind} {e.mode:o} {e.content}" for path, e in files.items()}
-    # ASCII: a file's name need not be text, and has to come back as it was.
+    # ASCII with escapes: the name of a file need not be UTF-8, and must be restored exactly.
     text = json.dumps({"format": _FORMAT} | grant_as_json(grant) | {"files": manifest}, indent=1)
     return f"{text}\n".encode("ascii")
 

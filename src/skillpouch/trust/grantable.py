@@ -1,4 +1,4 @@
-"""Checks whether a need can be granted, and gives it its one spelling."""
+"""Checks whether a need can be granted, and normalizes it."""
 
 import re
 from dataclasses import replace
@@ -18,7 +18,7 @@ def is_variable(name: str) -> bool:
 
 
 def grantable(need: Need) -> Need:
-    """Return the need as it is kept; raise GrantRefusedError for what is never granted."""
+    """Return the need as it is stored; raise GrantRefusedError if it can never be granted."""
     match need.kind:
         case "secret":
             return _secret(need)
@@ -60,7 +60,7 @@ def _path(need: Need) -> Need:
 
 
 def _refuse_ours(need: Need, found: str) -> None:
-    """Whoever may write the grants, the policy, or what other skills run, may have anything."""
+    """Refuse Skillpouch's own folders: who can write grants or policy can do anything."""
     kept = {
         "grants are": state_directory(),
         "settings are": config_directory(),

@@ -27,10 +27,9 @@ _MOST_FILES = 2_000
 
 
 def script_of(tool: Tool) -> tuple[Script, str | None] | None:
-    """Return the script of a tool that may declare packages, and its text when it is not a file.
+    """Return the script of a tool that may declare packages, and its text if it is not a file.
 
-    Inline Python is one as if it lay in the skill's folder: that is where what it needs is
-    declared.
+    Inline Python is treated as a file in the skill's folder, where its packages are declared.
     """
     match tool.runs:
         case Script() as script if tool.home:
@@ -46,8 +45,8 @@ def script_of(tool: Tool) -> tuple[Script, str | None] | None:
 def declared_packages(tool: Tool, files: DeclaredFiles | None = None) -> tuple[Need, ...]:
     """Return the packages that the script of a tool declares, each as a need.
 
-    What cannot be understood is none: the call says so, and installs nothing. `files` are those
-    of its skill, for whoever asks about several tools or wants to know where was looked.
+    An invalid declaration yields none: the call reports it, and installs nothing. Pass `files` to
+    share them between the tools of a skill, or to see which paths were looked up.
     """
     found = script_of(tool)
     if found is None:
@@ -68,7 +67,7 @@ def declared_packages(tool: Tool, files: DeclaredFiles | None = None) -> tuple[N
 
 
 def package_needs(needs: Needs | None, where: str = "") -> Iterator[Need]:
-    """Return what a script declares, as people grant it, one package after the other."""
+    """Yield one need for each package that a script declares, in the form of a grant."""
     if isinstance(needs, NodeNeeds):
         for package in needs.manifest.fetched:
             yield Need(kind="packages", value=f"{_NPM}{package}", asked_in=where)
@@ -79,10 +78,10 @@ def package_needs(needs: Needs | None, where: str = "") -> Iterator[Need]:
 
 
 def _by_name(requirements: Iterable[Requirement]) -> dict[str, list[str]]:
-    """Return packages as they are granted, with the ways in which each is asked for.
+    """Return packages in the form of a grant, each with its requirements.
 
-    Conditions are left out: a grant is the same on every machine. A package that is asked for in
-    several ways is asked for in any version.
+    Markers are left out: a grant is the same on every machine. A package with several different
+    requirements is granted without a version.
     """
     spelt: dict[str, list[str]] = {}
     for each in requirements:
@@ -96,7 +95,7 @@ def of_one_tool(
 ) -> tuple[str, ...]:
     """Return packages of a grant without those that only other scripts of the skill declare.
 
-    `own` is what a tool declares, `declared` what any script of its skill does.
+    `own` are the needs of this tool, `declared` the packages that any script of the skill declares.
     """
     values = {need.value for need in own if need.kind == "packages"}
     return tuple(each for each in packages if each in values or each not in declared)
@@ -105,10 +104,10 @@ def of_one_tool(
 def given_packages(
     needs: Needs | None, packages: Iterable[str], script: Script, skill: str
 ) -> Needs | None:
-    """Return what may be installed for a script: what it declares, and what else it was given.
+    """Return what to install for a script: the packages it declares, and others it was granted.
 
     Raises:
-        UngrantedError: it declares what nobody granted.
+        UngrantedError: it declares a package that was not granted.
     """
     given = tuple(packages)
     asked = tuple(package_needs(needs))
@@ -123,7 +122,7 @@ def given_packages(
 
 
 def _is_declared(package: str, declared: Mapping[str, str]) -> bool:
-    """Tell whether a given package says no more than what a script declares by itself."""
+    """Tell whether the script itself declares a granted package, in the same version."""
     name, version = split_package(package)
     return name in declared and (not version or split_package(declared[name])[1] == version)
 
@@ -163,7 +162,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def declared_anywhere(home: str) -> frozenset[str]:
-    """Return every package that any script of a skill declares, as it would be granted."""
+    """Return every package that any script of a skill declares, in the form of a grant."""
     found: set[str] = set()
     for file in _declaring_files(home):
         try:
@@ -175,7 +174,7 @@ def declared_anywhere(home: str) -> frozenset[str]:
 
 
 def _declaring(file: str) -> Script:
-    """Return a script that declares what a file says: the file itself, or one beside it."""
+    """Return a script to which a file's declaration applies: the file itself, or one beside it."""
     if file.endswith(".py"):
         return Script(file=file, language="python", convention="stdin")
     beside = str(Path(file).with_name("any"))

@@ -36,8 +36,8 @@ _PAUSE_SECONDS = 0.01
 class PrivateFolder:
     """Small files below one folder, each replaced as a whole.
 
-    A folder or file that somebody else owns or may write is refused, as is a folder that
-    somebody else could put another one in the place of. Root is nobody else.
+    A folder or file is refused if another user owns it, may write it, or could replace the folder.
+    Root does not count as another user.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class PrivateFolder:
         self._believed: tuple[int, ...] = ()
 
     def exists(self) -> bool:
-        """Tell whether there is such a folder; raise GrantStoreError when it is not private."""
+        """Tell whether the folder exists; raise GrantStoreError if it is not private."""
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
@@ -59,7 +59,7 @@ class PrivateFolder:
         return True
 
     def stamp(self, name: str) -> Stamp:
-        """Return what changes when a file does; "" when it is not there."""
+        """Return the stamp of a file, which changes with it; "" if it does not exist."""
         try:
             return stamp_of(os.lstat(f"{self.path}/{name}"))
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class PrivateFolder:
             raise self._refusal(error) from None
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, None when it is not there."""
+        """Return the content of a file, None if it does not exist."""
         path = f"{self.path}/{name}"
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
@@ -89,11 +89,11 @@ class PrivateFolder:
         return sorted(os.listdir(self.path)) if self.exists() else []
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in the place of an earlier one: all of it, or nothing, also after a crash.
+        """Replace a file atomically, also if the machine crashes.
 
-        Only inside `locked`.
+        To be called only inside `locked`.
         """
-        # One name for all: only who holds the lock writes, so what is there a crash has left.
+        # A fixed name: only the holder of the lock writes it, so an existing one is from a crash.
         temporary = f"{self.path}/.new"
         try:
             with suppress(FileNotFoundError):
@@ -109,7 +109,7 @@ class PrivateFolder:
             raise self._refusal(error) from None
 
     def remove(self, name: str) -> bool:
-        """Remove a file, for good; tell whether it was there."""
+        """Remove a file, and sync the folder; tell whether the file existed."""
         try:
             os.unlink(f"{self.path}/{name}")
             self._sync()
@@ -120,17 +120,17 @@ class PrivateFolder:
         return True
 
     def set_aside(self, name: str) -> str:
-        """Move a file out of the way, where a person can look at it; return where it is now."""
+        """Rename a damaged file so that a person can look at it; return its new path."""
         aside = f"{self.path}/{name}.damaged-{time.time_ns()}"
         try:
             os.rename(f"{self.path}/{name}", aside)
         except OSError:
-            return f"{self.path}/{name}"  # it stays, and counts for nothing
+            return f"{self.path}/{name}"  # it stays where it is, and is ignored
         return aside
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder if need be, and keep everybody else from changing it meanwhile."""
+        """Create the folder if it is missing, and hold a lock on it against other writers."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -159,7 +159,7 @@ class PrivateFolder:
                 return
 
     def _sync(self) -> None:
-        # A name is on the disk only when its folder is.
+        # fsync(2) of a file does not write its entry in the folder to the disk.
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -200,7 +200,7 @@ def _owner(status: os.stat_result) -> str:
 
 
 def user_name(identity: int | None = None) -> str:
-    """Return the name of a user, of this process's unless told otherwise, as the system has it."""
+    """Return the name of a user, by default the one of this process."""
     import pwd
 
     number = os.geteuid() if identity is None else identity
@@ -215,7 +215,10 @@ CONSENT_FILE = "unconfined.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """Who said so and when. It counts on the machine where it was said: homes are shared."""
+    """Who consented to run tools unconfined, and when.
+
+    It is valid only on the `machine` where it was given: several machines may share a home.
+    """
 
     when: str
     by: str
@@ -223,12 +226,12 @@ class Consent:
 
 
 def write_consent(consent: Consent) -> bytes:
-    """Return the text that is kept."""
+    """Return the text of the file that stores a consent."""
     return json.dumps(asdict(consent)).encode()
 
 
 def read_consent(data: bytes | None) -> Consent | None:
-    """Return the consent in a text, if it is one and was given on this machine."""
+    """Return the consent in a text, if it is valid and was given on this machine."""
     try:
         value = json.loads(data or b"null")
         consent = Consent(**value) if isinstance(value, dict) else None
@@ -245,11 +248,11 @@ _MOST_KNOWN = 16_384
 
 
 class Grants:
-    """What was granted to skills, below the user's state directory and nowhere else.
+    """What was granted to skills, stored only below the user's state directory.
 
-    A grant belongs to a skill's name, the real path of its folder and the digest of all its
-    files: a copy elsewhere, another skill of the same name, a changed byte have none. One record
-    per skill is kept, the last one; a file is read again only when it changed.
+    A grant is for a skill's name, the real path of its folder and the digest of all its files. It
+    does not hold for a copy elsewhere, another skill of the same name, or changed files. Only the
+    last grant of a skill is kept; a file is read again only if it has changed.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -259,13 +262,13 @@ class Grants:
         self._reals: BoundedCache[tuple[str, int, int], str] = BoundedCache(_MOST_KNOWN)
 
     def for_skill(self, skill: Skill) -> Grant | None:
-        """Return what a skill was granted, if it still is what it was then."""
+        """Return the grant of a skill, if the skill has not changed since."""
         return self.find(skill.name, skill.home)
 
     def find(self, name: str, home: str | Path) -> Grant | None:
-        """Return what the skill of this name in this folder was granted, if nothing changed.
+        """Return the grant of the skill of this name in this folder, if no file has changed.
 
-        Every file of the folder is looked at, every time, but only when there is a record.
+        If there is a record, every file of the folder is read, every time.
         """
         last = self.last(name, home)
         if last is None or snapshot_of(home, reread=True).digest != last.digest:
@@ -273,7 +276,7 @@ class Grants:
         return last
 
     def last(self, name: str, home: str | Path) -> Grant | None:
-        """Return what the skill was granted last, also when it changed since: to show only."""
+        """Return the last grant of a skill, even if the skill changed since: only to be shown."""
         if self._folder is None or not self._folder.exists():
             return None
         return self._record(_file_of(name, self._real(str(home))))
@@ -287,11 +290,10 @@ class Grants:
         tools: Iterable[str] = (),
         seen: FolderSnapshot | None = None,
     ) -> Grant:
-        """Grant needs to a skill, beside what the same content was granted before.
+        """Grant needs to a skill, in addition to earlier grants for the same content.
 
-        `seen` is what whoever granted it was looking at: the grant is for that, and raises
-        SkillChangedError when the skill is no longer it. `tools` are ids that an approver lets
-        run from now on.
+        `seen` is the content that was reviewed: if the skill has changed since, SkillChangedError
+        is raised. `tools` are ids of tools that an approver allowed to run from now on.
         """
         allowed = [grantable(need) for need in needs]
         seen = seen or snapshot_of(skill.home)
@@ -314,30 +316,30 @@ class Grants:
         return made
 
     def revoke(self, skill: Skill) -> bool:
-        """Take everything back from a skill, whatever its content; tell whether it had anything."""
+        """Revoke all grants of a skill, whatever its content; tell whether there were any."""
         return self.forget(skill.name, os.path.realpath(skill.home))
 
     def forget(self, name: str, home: str) -> bool:
-        """Do what `revoke` does for a skill that may be gone, by the name and folder on record."""
+        """Do what `revoke` does, by name and folder, for a skill that may no longer exist."""
         if self._folder is None or not self._folder.exists():
             return False
         with self._folder.locked():
             return self._folder.remove(_file_of(name, home))
 
     def list(self) -> list[Grant]:
-        """Return every record, by name and folder, of skills that changed or are gone, too."""
+        """Return all grants, sorted by name and folder; also of skills that changed or are gone."""
         names = [] if self._folder is None else self._folder.names()
         found = [self._record(name) for name in names if _FILE.match(name)]
         return sorted((each for each in found if each), key=lambda each: (each.skill, each.home))
 
     def consent(self) -> Consent | None:
-        """Return the consent to run unconfined where this machine cannot confine, if any."""
+        """Return the consent to run unconfined if this machine has no sandbox, None without one."""
         if self._folder is None or not self._folder.exists():
             return None
         return read_consent(self._folder.read(CONSENT_FILE))
 
     def give_consent(self, *, by: str = "") -> Consent:
-        """Record that tools may run unconfined on this machine, where it cannot confine them."""
+        """Record that tools may run unconfined on this machine if it has no sandbox."""
         folder = self._writable()
         consent = Consent(when=_now(), by=by or user_name())
         with folder.locked():
@@ -345,7 +347,7 @@ class Grants:
         return consent
 
     def withdraw_consent(self) -> bool:
-        """Take that consent back; tell whether there was one."""
+        """Withdraw the consent to run unconfined; tell whether there was one."""
         if self._folder is None or not self._folder.exists():
             return False
         with self._folder.locked():
@@ -358,7 +360,7 @@ class Grants:
         return self._folder
 
     def _real(self, home: str) -> str:
-        """Return the path without links: looked up once for each folder that the path leads to."""
+        """Return the path without links; cached until the path leads to another folder."""
         try:
             status = os.stat(home)
         except OSError:
@@ -404,7 +406,7 @@ def _read_own(data: bytes, name: str) -> Grant:
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def _file_of(name: str, home: str) -> str:
-    # No path holds a NUL: no name can make one skill look like another.
+    # A path cannot contain a NUL, so two different pairs never make the same identity.
     identity = f"{home}\0{name}".encode("utf-8", "surrogatepass")
     return f"{sha256(identity).hexdigest()}.json"
 

@@ -20,10 +20,10 @@ from skillpouch.trust.package_names import (
     known_package,
 )
 
-# Bundles bring along what they need.
+# A longer script is a bundle, which contains the packages it needs.
 _LONGEST = 120_000
 _BUILT_IN = ("node:", "bun:", "deno:", "cloudflare:", "file:", "data:", "http:", "https:", "jsr:")
-_NOT_PACKAGES = ("#", "/", "@/", "~/", "$")  # what a build tool or a package itself rewrites
+_NOT_PACKAGES = ("#", "/", "@/", "~/", "$")  # a build tool or the package itself rewrites these
 
 
 def javascript_packages(text: str) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -32,7 +32,7 @@ def javascript_packages(text: str) -> tuple[dict[str, int], tuple[str, ...]]:
         return {}, ()
     packages: dict[str, int] = {}
     own = []
-    # Here, so that a call of a Python script does not load what reads JavaScript.
+    # Imported here, so that a call of a Python script does not load the reader of JavaScript.
     from skillpouch.signatures.javascript.statements import imported_modules
     from skillpouch.signatures.javascript.tokens import read_tokens
 
@@ -46,7 +46,7 @@ def javascript_packages(text: str) -> tuple[dict[str, int], tuple[str, ...]]:
 
 
 def _package(module: str) -> str:
-    """Return the package that a module belongs to; "" for what needs none."""
+    """Return the package that a module belongs to; "" if no package is needed."""
     if module.startswith((*_BUILT_IN, *_NOT_PACKAGES)) or is_part_of_node(module):
         return ""
     words = module.removeprefix("npm:").split("/")
@@ -59,7 +59,7 @@ _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseExc
 
 
 class Import(NamedTuple):
-    """One imported module; a relative one starts with dots. `names` are what `from` takes."""
+    """One imported module; a relative one starts with dots. `names` follow `from … import`."""
 
     module: str
     line: int
@@ -68,9 +68,9 @@ class Import(NamedTuple):
 
 
 def python_imports(text: str) -> list[Import]:
-    """Return the imports of a script in order; none when it is not Python.
+    """Return the imports of a script in order; none if it is not valid Python.
 
-    Optional is what is tried with `except ImportError`, or only there for type checkers.
+    An import is optional if `except ImportError` follows it, or if it is only for type checkers.
     """
     try:
         tree = parse_python(with_plain_lines(text))
@@ -100,9 +100,9 @@ def _imports(node: ast.AST, *, optional: bool) -> list[Import]:
 
 
 def _is_spared(node: ast.AST, block: str) -> bool:
-    """Tell whether a script goes on without what this part of a statement imports."""
+    """Tell whether a script can continue if the imports in this part of a statement fail."""
     if isinstance(node, ast.Try | ast.TryStar):
-        # What a handler imports instead is as optional as what could not be had.
+        # What the handler imports instead is as optional as the import that failed.
         return block != "finalbody" and any(map(_catches_imports, node.handlers))
     if isinstance(node, ast.If) and block == "body":
         test = node.test
@@ -119,7 +119,7 @@ def _catches_imports(handler: ast.ExceptHandler) -> bool:
 
 
 def _gives_up(handler: ast.ExceptHandler) -> bool:
-    """Tell whether a handler ends the script: then what it waited for is needed after all."""
+    """Tell whether a handler ends the script: then the import that failed is not optional."""
     last = handler.body[-1]
     if isinstance(last, ast.Raise):
         return True
@@ -133,15 +133,15 @@ def _is_call(node: ast.stmt) -> bool:
 
 Confidence = Literal["exact", "known", "installed", "guess"]
 _JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts")
-_MOST_FOLLOWED = 200  # files from one script
+_MOST_FOLLOWED = 200  # files that are read for one script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A package that a script seems to need.
 
-    `confidence`: `exact`, the import says it; `known`, it is in Skillpouch's table; `installed`,
-    this machine has the module from it; `guess`, nothing but the name of the import.
+    `confidence`: `exact`, the import names the package; `known`, Skillpouch's table has it;
+    `installed`, on this machine the module belongs to it; `guess`, only the name of the import.
     """
 
     package: str  # as pip writes it, or `npm:name`
@@ -160,8 +160,8 @@ def infer_packages(
 ) -> tuple[Proposal, ...]:
     """Return the packages that a script and its sibling modules import beyond what is declared.
 
-    `files` are the texts of the skill by path; `installed` says which packages this machine has
-    a module from, as `importlib.metadata.packages_distributions()` does. Reads and runs nothing.
+    `files` are the texts of the skill by path; `installed` maps modules to packages of this
+    machine, like `importlib.metadata.packages_distributions()`. Reads and runs nothing.
     """
     follow = _Following(files=files, installed=installed or {})
     if script.endswith(_JAVASCRIPT):
@@ -194,7 +194,7 @@ class _Following:
                 continue
             self._seen.add(path)
             text = self.files.get(path, "")
-            if "sys.path" in text:  # whatever it adds there is a folder of the skill
+            if "sys.path" in text:  # the script probably adds a folder of the skill to it
                 places |= {dirname(file) for file in self.files}
             for each in python_imports(text):
                 own = self._own(each, path, places)
@@ -222,9 +222,9 @@ class _Following:
             pending += [file for each in siblings for file in self._sibling(path, each)]
 
     def _own(self, imported: Import, path: str, places: set[str]) -> list[str]:
-        """Return the files of the skill that an import means; [] when it is somebody else's.
+        """Return the files of the skill that an import may load; [] if it needs a package.
 
-        A folder without `__init__.py` is a package, too, and may mean no file at all.
+        A folder without `__init__.py` is importable, too, so some of these files may not exist.
         """
         dots = len(imported.module) - len(imported.module.lstrip("."))
         parts = [part for part in imported.module[dots:].split(".") if part]
@@ -279,7 +279,7 @@ class _Following:
     def _keep(self, proposal: Proposal) -> None:
         name = split_package(proposal.package)[0]
         earlier = self.found.get(name)
-        # Needed in one place is needed.
+        # A package that is needed in one place is needed, even if it is optional in another.
         if name and (earlier is None or (earlier.optional and not proposal.optional)):
             self.found[name] = proposal
 
@@ -291,7 +291,7 @@ class _Following:
 
 
 def _modules(imported: Import) -> list[str]:
-    """Return what an import means: of a shared folder, `from google.cloud import storage`."""
+    """Return the modules of an import: `from google.cloud import storage` → google.cloud.storage."""
     if imported.module in SHARED_FOLDERS:
         return [f"{imported.module}.{name}" for name in imported.names] or [imported.module]
     return [imported.module]

@@ -2,7 +2,8 @@
 
 import sys
 
-# Those that public skills use, and the ones best known beyond. Dotted: the longest one counts.
+# The imports that public skills use, and other well-known ones. Of dotted names, the longest that
+# matches counts.
 _PYTHON = {
     "Bio": "biopython",
     "Crypto": "pycryptodome",
@@ -132,8 +133,8 @@ _PYTHON = {
     "zmq": "pyzmq",
 }
 
-# Packages that are called what they are imported as. Any other name of that kind is a guess, and
-# a guess may be a name that somebody took in the hope of being guessed.
+# Packages whose name is that of their import. For any other import this is only a guess, and an
+# attacker may have registered a package under the name in the hope of such guesses.
 _SAME = frozenset(
     {
         *("aiohttp", "altair", "anndata", "anthropic", "arviz", "boto3", "chardet", "click"),
@@ -154,10 +155,10 @@ _SAME = frozenset(
     }
 )
 
-# Folders that many packages share: without a known name below, nobody can tell which is meant.
+# Namespaces that many packages share: without a known name below them, the package is unknown.
 SHARED_FOLDERS = frozenset({"google", "google.cloud", "google.analytics", "azure", "ruamel"})
 
-# Once part of Python, or of Python 2, or of the program that a script is made for.
+# Modules of an earlier Python, of Python 2, or of the application in which a script runs.
 _NEVER_INSTALLED = frozenset(
     {
         *("__future__", "__main__", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk"),
@@ -183,13 +184,13 @@ _NODE = frozenset(
 
 
 def is_installed_by_nobody(module: str) -> bool:
-    """Tell whether an import needs no package: it is Python's own, or no package has it."""
+    """Tell whether a module is Python's own, or one that no package provides."""
     top = module.partition(".")[0]
     return top in sys.stdlib_module_names or top in _NEVER_INSTALLED
 
 
 def known_package(module: str) -> str:
-    """Return the package that an imported module is known to come from, "" when none is."""
+    """Return the package that is known to provide a module, "" if none is known."""
     parts = module.split(".")
     dotted = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     found = next((_PYTHON[name] for name in dotted if name in _PYTHON), "")
@@ -197,5 +198,5 @@ def known_package(module: str) -> str:
 
 
 def is_part_of_node(module: str) -> bool:
-    """Tell whether Node.js, or another runtime, brings a module along."""
+    """Tell whether a module is part of Node.js or another runtime."""
     return module.partition("/")[0] in _NODE

@@ -36,7 +36,7 @@ _ASSIGNED = re.compile(r"\s*(?:export\s+|set\s+)?([A-Z][A-Z0-9_]+)=")
 
 
 def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
-    """Return the variables that the section names, each with its line in the file."""
+    """Return the variables in the section `## Configuration`, each with its line in the file."""
     parts = cut(raw)
     body = parts.raw_body.decode("utf-8", "replace")
     whole = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -51,7 +51,7 @@ def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _section(body: str) -> Iterator[tuple[int, str, bool]]:
-    """Return the lines below the heading, up to the next one of its rank or above."""
+    """Return the lines below the heading, up to the next heading of the same or a higher level."""
     rank, fence = 0, ""
     for number, text in enumerate(body.split("\n")):
         edge = _FENCE.match(text)
@@ -72,14 +72,14 @@ def _section(body: str) -> Iterator[tuple[int, str, bool]]:
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")
 _NAME_KEYS = ("env", "name", "key", "variable", "var")
-# A list of credentials also names services and accounts; a variable is written like one.
+# A list of credentials also names services and accounts; only names in capitals are variables.
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}\Z")
 
 _Found = Iterator[tuple[NeedKind, str, str, YamlPath]]  # kind, value, what it is called, place
 
 
 def asks_in_frontmatter(skill: Skill) -> Iterator[Need]:
-    """Return what the frontmatter asks for, each with its line when it is known."""
+    """Return what the frontmatter asks for, each with its line if that is known."""
     found = list(_asks(skill.metadata.frontmatter))
     if not found:
         return
@@ -156,7 +156,7 @@ def _spelt(kind: NeedKind, value: str, skill: Skill) -> str:
 
 
 def _path(value: str, home: str) -> str:
-    """Return a path as a grant has it: `~` is the user's home, others begin in the skill."""
+    """Return an absolute path for a grant: `~` is the user's home, else below the skill."""
     user = home_directory()
     if user is not None and (value == "~" or value.startswith("~/")):
         value = f"{user}{value[1:]}"
@@ -176,14 +176,14 @@ def _upward(place: YamlPath) -> Iterator[YamlPath]:
         yield place[:length]
 
 
-# What every call has anyway: see `base_environment`, and what Skillpouch says about the call.
+# Variables that every call has: those of `base_environment`, and those that describe the call.
 _GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})
 _OURS = ("TOOL_ARG", "SKILL_", "SKILLPOUCH_")
 
 
 @dataclass(slots=True)
 class _Asked:
-    """Collects needs; one that is asked for in several places is one need with all of them."""
+    """Collects needs; a need that is asked for in several places becomes one, with all places."""
 
     places: dict[tuple[NeedKind, str], dict[str, None]] = field(default_factory=dict)
     declared: set[tuple[NeedKind, str]] = field(default_factory=set)
@@ -208,18 +208,17 @@ class _Asked:
 
 
 def needs_no_grant(name: str) -> bool:
-    """Tell whether a variable is there for every tool, or is done without everywhere."""
+    """Tell whether a variable is set for every tool, or is a standard one that no tool requires."""
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
 
 
 def asks_of(
     skill: Skill, tools: Iterable[Tool], *, only_declared: bool = False
 ) -> tuple[Need, ...]:
-    """Return everything that a skill and its tools ask for; packages are `package_asks`.
+    """Return everything that a skill and its tools ask for, except packages: see `package_asks`.
 
-    `declared` is what the skill says itself: in its frontmatter, in its declared tools, in its
-    section `## Configuration`. What only its scripts read is not; with `only_declared` scripts are
-    not searched for it.
+    A need is `declared` if the frontmatter, a declared tool or the section `## Configuration` names
+    it. Variables that only scripts read are not declared, and are left out with `only_declared`.
     """
     asked = _Asked()
     for need in asks_in_frontmatter(skill):
@@ -244,7 +243,7 @@ def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[
         case Http(url=url) | Binary(url=str(url)):
             _ask_for_host(url, declared_in, asked)
         case Binary(url=Mapping() as urls):
-            # All of them: what is granted to a skill is the same on every machine.
+            # The addresses of all platforms: a grant is the same on every machine.
             for url in urls.values():
                 _ask_for_host(url, declared_in, asked)
         case External():
@@ -291,4 +290,4 @@ def _text(file: str) -> bytes:
     try:
         return read_skill_text(file).data
     except CannotReadError:
-        return b""  # it was there when the skill was found
+        return b""  # it was removed after the skill was found

@@ -22,12 +22,12 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 
 
 def package_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
-    """Return the packages that the scripts of some tools need and nobody declared."""
+    """Return the undeclared packages that the scripts of some tools need."""
     return package_needs(propose_packages(skill, tools))
 
 
 def package_needs(proposals: Iterable[Proposal]) -> tuple[Need, ...]:
-    """Return proposals as needs; what can be done without is left out."""
+    """Return proposals as needs, without optional ones."""
     return tuple(
         Need(
             kind="packages",
@@ -41,7 +41,7 @@ def package_needs(proposals: Iterable[Proposal]) -> tuple[Need, ...]:
 
 
 def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...]:
-    """Return every package that the scripts of some tools import and nobody declared."""
+    """Return every undeclared package that the scripts of some tools import, optional ones, too."""
     home = str(skill.home)
     scripts = {tool.runs.file: tool.runs for tool in tools if isinstance(tool.runs, Script)}
     files = _Files(home)
@@ -59,7 +59,7 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
 
 
 class _Files(Mapping[str, str]):
-    """The program texts of a skill by path, each read when it is first looked at."""
+    """The source texts of a skill by path, each read at its first use."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -139,9 +139,9 @@ def _dependencies(text: str) -> list[str]:
 
 
 class _Installed(Mapping[str, list[str]]):
-    """Which packages this machine has a module from; looked for when a module is no part of Python.
+    """Module → packages of this machine that provide it, read at the first look-up.
 
-    That reads the metadata of every package, and most scripts import none.
+    Reading takes the metadata of every installed package, and most scripts need no look-up.
     """
 
     def __getitem__(self, module: str) -> list[str]:
@@ -154,7 +154,7 @@ class _Installed(Mapping[str, list[str]]):
         return len(_installed())
 
     def __bool__(self) -> bool:
-        return True  # without looking
+        return True  # without reading the metadata, as `__len__` would
 
 
 @cache

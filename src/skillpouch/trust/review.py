@@ -1,4 +1,4 @@
-"""All that a person should see before granting a skill something, and what changed since."""
+"""What a person should see before a grant: what a skill asks for, and what has changed in it."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ _MOST_NAMED = 3
 
 
 class PathChange(NamedTuple):
-    """One path that is not what it was. `detail` says how, where a word does not: `644 → 755`."""
+    """One path that changed; `detail` adds what `what` does not tell, such as `644 → 755`."""
 
     path: str
     what: Literal["added", "removed", "changed", "mode", "link"]
@@ -37,7 +37,7 @@ def changes_between(before: Manifest, after: Manifest) -> tuple[PathChange, ...]
 
 
 def in_short(changes: Sequence[PathChange]) -> str:
-    """Say in a few words what changed: the first files by name, the rest by number."""
+    """Return a short text about what changed: the first files by name, and how many others."""
     if not changes:
         return "its files changed since"
     named = [visible(change.path) for change in changes[:_MOST_NAMED]]
@@ -70,10 +70,10 @@ def _named(entry: DigestEntry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A skill as it is now: what it asks for, what it has, what changed since it got that.
+    """A skill as it is now: what it asks for, what was granted, and what changed since then.
 
-    `last` is also there when the skill changed, and then counts for nothing. `leads_out` are
-    links to what is not in its folder: the digest knows where they lead, not what is there.
+    `last` is the last grant, which is no longer valid if the skill has changed. `leads_out` are
+    links to the outside: the digest covers where they lead, not what is there.
     """
 
     skill: Skill
@@ -94,7 +94,7 @@ class Review:
 
     @property
     def changes(self) -> tuple[PathChange, ...]:
-        """What changed since the last grant; nothing when it was too much to be kept."""
+        """What changed since the last grant; empty if it had too many files for a list."""
         if self.last is None or not self.last.manifest:
             return ()
         return changes_between(self.last.manifest, self.seen.manifest)
@@ -106,9 +106,9 @@ def review_skill(
     grants: Grants,
     packages: Callable[[Tool], Iterable[Need]],
 ) -> Review:
-    """Look at a skill. `tools` is called after its folder was seen, so that nothing comes later.
+    """Review a skill; `packages` returns the packages that a tool declares.
 
-    `packages` tells which ones a tool declares.
+    `tools` is called after the snapshot of the folder: a change after that is detected later.
     """
     seen = snapshot_of(skill.home)
     found = list(tools())
@@ -125,7 +125,7 @@ def review_skill(
 
 
 def reason_against(need: Need) -> str:
-    """Return why a need can never be granted, "" when it can."""
+    """Return why a need can never be granted, "" if it can be."""
     try:
         grantable(need)
     except GrantRefusedError as error:
