@@ -1,1 +1,1 @@
-"""Finds skills below roots, indexes them, and watches for changes; also skills given as text."""
+"""Finds skills below roots, indexes them, and watches for changes; also skills passed as text."""

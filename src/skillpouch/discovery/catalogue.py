@@ -42,10 +42,10 @@ class PolicyView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterStages:
-    """What later stages tell about skills and tools; whoever makes a library hands them in.
+    """Later stages that a library calls; the code that makes the library passes them in.
 
-    `complete` says what the tools of a skill ask for, `disclosure` makes the tools by which an
-    agent finds its way among skills that are served.
+    `complete` adds what the tools of a skill ask for, `disclosure` makes the tools with which an
+    agent searches and reads the served skills.
     """
 
     complete: "Complete"
@@ -55,7 +55,7 @@ class LaterStages:
 
 
 class Catalogue:
-    """The skills of all roots, later ones over earlier ones. A new discovery makes a new one."""
+    """The skills of all roots; later roots override earlier ones. Replaced by each discovery."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Catalogue:
         versions: "Mapping[str, SkillVersion] | None" = None,
     ) -> None:
         self.skills: dict[str, Skill] = {}
-        self.all_skills: list[Skill] = []  # those that are shadowed, too
+        self.all_skills: list[Skill] = []  # also shadowed ones
         self.found = 0
         self.skipped = 0
         self._problems: list[Problem] = []
@@ -84,19 +84,22 @@ class Catalogue:
         self._disclosed: tuple[Tool, ...] | None = None
         self._own = own
         self._versions = versions or {}
-        self._copied: dict[str, tuple[Tool, Tool]] = {}  # by id: as it was read, as it runs
+        self._copied: dict[str, tuple[Tool, Tool]] = {}  # by id: the tool as read, and from a copy
         self._tools: dict[str, SkillTools] = {}
         self._reading = threading.Lock()
 
     def disclose(self, tools: Callable[[], Iterable[Tool]]) -> None:
-        """Say what makes the tools by which an agent finds its way among these skills."""
+        """Set the function that makes the tools with which an agent searches these skills."""
         self._disclose = tools
 
     @property
     def disclosure(self) -> tuple[Tool, ...]:
-        """These tools; they and the manager's own are registered when one is first asked for."""
+        """The tools with which an agent searches these skills.
+
+        They, and the manager's own tools, are registered at the first request.
+        """
         if self._disclosed is None:
-            with self._reading:  # once, whoever asks at the same time: they remember things
+            with self._reading:  # made once, even by several threads: these tools hold state
                 if self._disclosed is None:
                     made = tuple(self._disclose())
                     for tool in (*made, *self._own()):
@@ -105,7 +108,7 @@ class Catalogue:
         return self._disclosed
 
     def skill(self, name: str) -> Skill:
-        """Find a skill by its name, its bare name when only one has it, or as it is written."""
+        """Find a skill by its name, its bare name if that is unique, or its declared name."""
         if name in self.skills:
             return self.skills[name]
         candidates = in_any_form(self.names(), name) or []
@@ -124,11 +127,11 @@ class Catalogue:
         return names
 
     def loaded(self, name: str) -> Skill:
-        """Find a skill with its body: as it is now, or as the version has it that is served."""
+        """Find a skill with its body, as it is on disk or, if watched, in the served version."""
         skill = self.skill(name)
         if skill.file not in self._versions:
             skill = replace(skill)
-        _ = skill.body  # read when first touched, then kept
+        _ = skill.body  # the first access reads and caches it
         return skill
 
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]:
@@ -141,11 +144,11 @@ class Catalogue:
         return found
 
     def missing_for(self, skill: Skill) -> list[str]:
-        """Return what this machine lacks for a skill, as far as its frontmatter says."""
+        """Return what the frontmatter of a skill requires and this machine lacks."""
         return self._stages.machine.missing_for_skill(skill)
 
     def tool(self, name: str) -> Tool:
-        """Find a tool by id, wire name, or bare name, and say what it lacks, grants included."""
+        """Find a tool by id, wire name, or bare name; `missing` says what it lacks, also grants."""
         tool = self.find(name)
         if is_built_in(tool):
             return tool
@@ -153,13 +156,13 @@ class Catalogue:
         return ready
 
     def find(self, name: str) -> Tool:
-        """Find a tool; read no more skills than that takes."""
+        """Find a tool; read only the skills that this takes."""
         if name in BUILT_IN_NAMES:
             _ = self.disclosure
         if len(self._tools) < len(self.skills):
             self._read_for(name)
         if name not in self._registry:
-            _ = self.disclosure  # whoever hears of an unknown name is shown these, too
+            _ = self.disclosure  # registers these tools, so that the error can suggest them, too
         if name in self.skills and name not in self._registry:
             ids = [tool.id for tool in self._tools[name].tools]
             said = f"its tools: {', '.join(ids[:12])}" if ids else "it has no tools"
@@ -172,12 +175,12 @@ class Catalogue:
         if not self._registry.has_id(name):
             owners = [skill for owner, skill in self.skills.items() if name.startswith(f"{owner}.")]
             self._read(owners)
-        # What a name other than an id means is known only when every tool is.
+        # Only an id names its skill: to find any other name, all tools have to be read.
         if not self._registry.has_id(name):
             self._read(self.skills.values())
 
     def _nowhere(self) -> str:
-        """Say why there are no skills at all, where a root that was named does not exist."""
+        """Return a hint if there are no skills because a root that the user named is missing."""
         missing = [each.path for each in self._problems if each.code == "root-missing"]
         return "" if self.skills or not missing else f"there is no such folder: {missing[0]}"
 
@@ -186,7 +189,7 @@ class Catalogue:
         self._read(self.skills.values())
 
     def to_run(self, name: str) -> Tool:
-        """Find a tool as a call runs it: from a copy of its skill, where one is kept."""
+        """Find a tool for a call: it runs from a copy of its skill if there is one."""
         tool = self.find(name)
         skill = self.skills.get(tool.skill)
         version = self._versions.get(skill.file) if skill else None
@@ -212,7 +215,7 @@ class Catalogue:
         )
 
     def problems(self) -> list[Problem]:
-        """Return what was noticed: about skills, and about the tools that were asked for."""
+        """Return what was found wrong: in skills, and in tools that were already read."""
         of_tools = [problem for read in list(self._tools.values()) for problem in read.problems]
         return [*self._problems, *of_tools, *self._registry.problems()]
 
@@ -232,7 +235,7 @@ class Catalogue:
         with self._reading:
             skills = [skill for skill in skills if skill.name not in self._tools]
             if not skills:
-                return  # most often: opening the index costs more than all the rest
+                return  # the usual case, and opening the index costs more than all the rest
             served = {s.name: self._versions[s.file] for s in skills if s.file in self._versions}
             unread = [skill for skill in skills if skill.name not in served]
             found = self._reader().read(unread, self._stamps)
@@ -248,7 +251,7 @@ class Catalogue:
         self._registry.register(tool, rank=rank)
 
     def _ready(self, skill: Skill, tools: Iterable[Tool]) -> Iterator[Tool]:
-        """Yield tools of one skill as they are called, with what keeps each from being run."""
+        """Yield tools of one skill under their current names, with what each lacks to be run."""
         named = [self._registry.named(tool) for tool in tools]
         machine = self._stages.machine
         lacking = machine.missing_for_skill(skill)
@@ -270,10 +273,10 @@ _MOST_WORKSPACES = 4_096
 
 
 class SkillLibrary:
-    """Whoever asks gets one catalogue and keeps it: it never changes under a reader.
+    """Serves the current catalogue; a reader may keep it, because it is replaced, never changed.
 
-    A root of `roots` that does not exist is a problem when it was `named`. `own` are tools that
-    belong to no skill, said before anything is asked for.
+    A missing root is reported if the user `named` the roots. `own` makes tools that belong to no
+    skill; it has to be set before the first request.
     """
 
     def __init__(
@@ -288,19 +291,20 @@ class SkillLibrary:
         self.roots = tuple(map(str, roots))
         self.index = index
         self.own: Callable[[], Iterable[Tool]] = tuple
-        self.discloses = False  # whether its list begins with what finds skills
+        self.discloses = False  # whether iterating yields the tools that search skills, too
         self._caller = caller
         self._named = named
         self._stages = stages
         self._current: Catalogue | None = None
-        # Weakly: a catalogue that is no longer served goes, with its copies, when its calls end.
+        # Weak references: a catalogue that is no longer served must be freed, with its copies,
+        # when its last call ends.
         self._kept: BoundedCache[Path, tuple[weakref.ref[Catalogue], tuple[Path, ...]]]
         self._kept = BoundedCache(_MOST_WORKSPACES)
         self._watcher: SkillWatcher | None = None
 
     @cached_property
     def reader(self) -> "ToolReader":
-        """What reads the tools of skills; listing skills does without it."""
+        """Reads the tools of skills; made at first use, because listing skills does not need it."""
         from skillpouch.discovery.tool_reading import ToolReader
 
         return ToolReader(self.index, self._stages.complete)
@@ -311,11 +315,11 @@ class SkillLibrary:
 
     @property
     def version(self) -> object:
-        """What is another object when the skills may be others."""
+        """An object that is replaced whenever the skills may have changed."""
         return self.current
 
     def get(self, name: str) -> Tool:
-        """Find a tool as a call runs it."""
+        """Find a tool for a call."""
         return self.current.to_run(name)
 
     def __iter__(self) -> Iterator[Tool]:
@@ -326,10 +330,10 @@ class SkillLibrary:
         yield from catalogue.tools_of(catalogue.skills.values())
 
     def kept_in(self, workspace: Path) -> tuple[Path, ...]:
-        """Return what of the skills no tool may write inside a workspace.
+        """Return the folders and files of skills that no tool may write inside a workspace.
 
-        A root that lies in it, as a whole; of a root that is the workspace, or holds it, the
-        folder of each skill, for the rest of it is what tools work on.
+        A root inside the workspace is read-only as a whole. If a root is the workspace or a folder
+        above it, only the folders of its skills are: tools work on the rest.
         """
         catalogue = self.current
         known = self._kept.get(workspace)
@@ -345,7 +349,7 @@ class SkillLibrary:
         return tuple(kept)
 
     def discover(self) -> None:
-        """Walk the roots; where they are watched, wait until what is there is served."""
+        """Walk the roots; if they are watched, wait until the current files are served."""
         if self._watcher is not None:
             self._watcher.refresh()
         else:
@@ -360,7 +364,7 @@ class SkillLibrary:
     def catalogue(
         self, parts: Iterable[Discovered], versions: "Mapping[str, SkillVersion] | None" = None
     ) -> Catalogue:
-        """Make a catalogue of what was found, which nobody sees until it is published."""
+        """Make a catalogue of what was found; it is not served before `publish`."""
         made = Catalogue(
             parts,
             lambda: self.reader,
@@ -369,8 +373,8 @@ class SkillLibrary:
             own=self.own,
             versions=versions,
         )
-        # They ask for what is served when they are called: a catalogue whose own tools held it
-        # would stay, with the copies it serves, until the collector comes by.
+        # A function instead of `made`: tools that referred to their own catalogue would make a
+        # cycle, and keep it, with its copies, until the next garbage collection.
         made.disclose(partial(self._stages.disclosure, made.skills, lambda: self.current))
         return made
 
@@ -379,14 +383,14 @@ class SkillLibrary:
         self._current = catalogue
 
     def watched_by(self, watcher: "SkillWatcher | None") -> None:
-        """Hear who watches; raise AlreadyWatchedError when somebody does."""
+        """Set or clear the watcher; raise AlreadyWatchedError if there is another."""
         from skillpouch.discovery.watching.watcher import AlreadyWatchedError
 
         if watcher is not None and self._watcher is not None:
             raise AlreadyWatchedError
         self._watcher = watcher
         if watcher is None:
-            self._current = None  # found anew, without copies
+            self._current = None  # the next request discovers again, without copies
 
     def _load(self) -> Catalogue:
         catalogue = self._current = self.catalogue(self.discovered())

@@ -15,14 +15,14 @@ from skillpouch.skills import ScriptMetadata, Skill
 from skillpouch.untrusted_files import Stamp, folder_below, stamp_of
 
 _CHUNK = 1024 * 1024
-# Far more than any skill has; a bound against folders made to keep a reader busy for hours.
+# Far more than any skill has: a limit against folders that would keep a reader busy for hours.
 _MOST_ENTRIES = 100_000
 _MOST_BYTES = 4 * 1024**3
 _MOST_KEPT = 1_024  # skills
 
 
 class DigestEntry(NamedTuple):
-    """What counts of one file, folder or link. `content`: a hash, or where a link leads."""
+    """What the digest covers of one file, folder or link; `content`: a hash, or a link's target."""
 
     kind: Literal["file", "folder", "link", "special"]
     mode: int
@@ -44,15 +44,15 @@ class _Kept(NamedTuple):
     snapshot: FolderSnapshot
 
 
-# In memory only: a file could be written by whoever wants a changed skill to look unchanged.
+# Only in memory: an attacker could write a file to make a changed skill look unchanged.
 _kept: BoundedCache[str, _Kept] = BoundedCache(_MOST_KEPT)
 
 
 class SkillFiles:
-    """The files of skills, as a Skill asks for them: each is read when it is first needed."""
+    """Reads the files of skills for `Skill`, each at its first use."""
 
     def body(self, skill: Skill) -> str:
-        # Here and below, so that listing skills does not load what reads them.
+        # Imported here and below, so that listing skills does not load their readers.
         from skillpouch.declarations.skill_md import read_body
 
         return read_body(skill.file)
@@ -66,7 +66,7 @@ class SkillFiles:
         return detect_scripts(skill)
 
     def __reduce__(self) -> str:
-        return "SKILL_FILES"  # one is enough, in every process
+        return "SKILL_FILES"  # unpickled as the one object of the process
 
 
 SKILL_FILES = SkillFiles()
@@ -78,16 +78,17 @@ def digest_of(home: str | Path) -> str:
 
 
 def manifest_of(home: str | Path) -> Manifest:
-    """Return what the digest is made of, path by path."""
+    """Return the entries from which the digest is computed, by path."""
     return snapshot_of(home).manifest
 
 
 def snapshot_of(home: str | Path, *, reread: bool = False) -> FolderSnapshot:
-    """Look at every file of a folder, and read those that changed since they were last read.
+    """Stat every file of a folder, and read those that changed since they were last read.
 
-    Nothing is left out, not even `.git` or `__pycache__`: a script may read, and Python may run,
-    what lies there. A SKILL.md that is a link counts by what it says, too. With `reread` every file
-    is read: who holds a shared mapping of one changes its bytes and none of its times, mmap(2).
+    Nothing is left out, not even `.git` or `__pycache__`: a script may read these, and Python may
+    run them. For a SKILL.md that is a link, the content of its target is included. With `reread`
+    every file is read: a process with a shared mapping can change bytes without changing the
+    file's times, mmap(2).
     """
     folder = str(home)
     kept = _kept.get(folder)
@@ -114,7 +115,7 @@ def _is_as_kept(folder: str, kept: _Kept, *, reread: bool) -> bool:
 
 
 def _has_same_bytes(folder: str, kept: _Kept) -> bool:
-    """Tell whether files whose times are the same hold the same, too."""
+    """Tell whether files with unchanged times have unchanged content, too."""
     for path, entry in kept.snapshot.manifest.items():
         if (
             entry.kind == "file"
@@ -125,7 +126,7 @@ def _has_same_bytes(folder: str, kept: _Kept) -> bool:
 
 
 def _hash_at(path: str, stamp: Stamp) -> str:
-    """Return the hash of a file; nothing where another has taken its place."""
+    """Return the hash of a file; "" if it was replaced or changed."""
     content = sha256()
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -136,7 +137,7 @@ def _hash_at(path: str, stamp: Stamp) -> str:
         while chunk := os.read(descriptor, min(left + 1, _CHUNK)):
             left -= len(chunk)
             if left < 0:
-                return ""  # somebody goes on writing: it is not what it was
+                return ""  # it grows while it is read, so it has changed
             content.update(chunk)
     finally:
         os.close(descriptor)
@@ -147,13 +148,13 @@ def _hash_of(entries: Manifest) -> str:
     whole = sha256()
     for path in sorted(entries):
         kind, mode, content = entries[path]
-        # No name and no link can hold a NUL: nothing inside can look like the next line.
+        # Names and links cannot contain a NUL, so no entry can imitate the beginning of another.
         whole.update(os.fsencode(f"{path}\0{kind} {mode:o}\0{content}\0"))
     return whole.hexdigest()
 
 
 class _Walk:
-    """One look at a folder. A stamp that is too young to be trusted next time is kept as ""."""
+    """One walk of a folder. A stamp that is too recent to be trusted later is stored as ""."""
 
     def __init__(self, folder: str, kept: _Kept | None) -> None:
         self.entries: dict[str, DigestEntry] = {}
@@ -172,7 +173,7 @@ class _Walk:
             os.close(root)
 
     def _look(self, root: int) -> None:
-        """Look by descriptors: a tool that writes the folder may be renaming what is in it."""
+        """Walk by descriptors: a tool that can write the folder may be renaming its files."""
         pending = [""]
         while pending:
             prefix = pending.pop()
@@ -180,7 +181,7 @@ class _Walk:
                 with folder_below(root, prefix) as folder:
                     pending += self._look_in(folder, prefix)
             except OSError as error:
-                if error.filename is not None:  # ours have none
+                if error.filename is not None:  # None for errors that this class raises
                     name = "" if error.filename == "." else error.filename
                     error.filename = f"{self._folder}/{prefix}{name}".rstrip("/")
                 raise
@@ -188,7 +189,7 @@ class _Walk:
                 raise OSError(f"more than {_MOST_ENTRIES:,} files")
 
     def _look_in(self, folder: int, prefix: str) -> list[str]:
-        """Take what is in a folder; return the folders in it."""
+        """Add the entries of a folder; return the folders in it."""
         inner: list[str] = []
         with os.scandir(folder) as listing:
             for found in listing:
@@ -207,7 +208,7 @@ class _Walk:
             self.stamps[path] = stamp
             return
         self.entries[path] = self._entry(path, status, folder)
-        # Of a link to the skill's text only the link has a stamp, so the text is read every time.
+        # The stamp of a link does not change with its target, so a linked SKILL.md is always read.
         is_sure = is_settled(stamp, self._started) and not _is_linked_text(path, status)
         self.stamps[path] = stamp if is_sure else ""
 
@@ -226,7 +227,7 @@ class _Walk:
 
     def _content(self, name: str, folder: int, flags: int = 0) -> str:
         content = sha256()
-        # Not blocking: what was a file a moment ago may be a pipe now.
+        # O_NONBLOCK: what was a file when it was listed may be a FIFO now.
         flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=folder)
         with open(descriptor, "rb", buffering=0) as file:

@@ -17,21 +17,22 @@ from skillpouch.untrusted_files import CannotReadError, Stamp, stamp_of
 if TYPE_CHECKING:
     from skillpouch.declarations.skill_md import SkillFile
 
-# Tuples, not mappings: at a thousand skills their decoding is what a warm start waits for.
+# Tuples, because they are decoded faster than dicts: for a thousand skills, decoding takes most of
+# a warm start.
 
 
 Record = tuple[Any, ...]
 
 
 def pack_skill_file(file: "SkillFile") -> Record:
-    """Make a plain value of a SKILL.md that was read."""
+    """Return a SKILL.md as a plain value for the index."""
     problems = tuple(pack_problem(problem) for problem in file.problems)
     flags = (file.degraded, file.declarations_lost)
     return (file.stamp, file.name, tuple(file.metadata), *flags, problems)
 
 
 def unpack_skill(found: FoundSkill, record: Record, root: str) -> tuple[Skill, Sequence[Problem]]:
-    """Make a skill, and what was noticed about it, of a plain value."""
+    """Return a skill, and the problems in it, from a plain value of the index."""
     _, name, fields, degraded, declarations_lost, problems = record
     metadata = SkillMetadata._make(fields)
     skill = Skill(
@@ -48,21 +49,21 @@ def unpack_skill(found: FoundSkill, record: Record, root: str) -> tuple[Skill, S
 
 
 def pack_problem(problem: Problem) -> Record:
-    """Make a plain value of a problem; its path is known from where it is kept."""
+    """Return a problem as a plain value, without its path, which is the key in the index."""
     return (problem.code, problem.severity, problem.message, problem.line)
 
 
 def unpack_problem(path: str, record: Record) -> Problem:
-    """Make a problem of a plain value."""
+    """Return a problem from a plain value of the index."""
     code, severity, message, line = record
     return Problem(path=path, code=code, severity=severity, message=message, line=line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """What lies below one root: every skill that loads, shadowed or not, in order of path.
+    """What was found below one root: every skill that loads, shadowed or not, in order of path.
 
-    `stamps` tell the version of every folder and skill file that was looked at.
+    `stamps` are those of every folder and skill file when it was read.
     """
 
     skills: tuple[Skill, ...]
@@ -82,11 +83,11 @@ def _find_skills(root: str, boundaries: Sequence[str], index: Index) -> Discover
     try:
         return _search(root, boundaries, _Memory(root, index).recall())
     except _MISSHAPEN:
-        # What the index remembers is not what this version would have written: read everything.
+        # The index holds values of another form than this version writes: read all files.
         return _search(root, boundaries, _Memory(root, index))
 
 
-# What a value of the wrong shape raises wherever it is used.
+# What using a value of the wrong form may raise.
 _MISSHAPEN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
@@ -146,7 +147,7 @@ def _stamp(path: str) -> Stamp:
 
 
 class _Memory:
-    """What an earlier walk of this root left in the index, and what this one will leave."""
+    """What the index has of this root from an earlier walk, and what this walk will save."""
 
     def __init__(self, root: str, index: Index) -> None:
         self._root = root
@@ -160,7 +161,7 @@ class _Memory:
         self._read_any = False
 
     def recall(self) -> "_Memory":
-        """Take from the index what is known of this root."""
+        """Load from the index what is known of this root."""
         kept = self._index.get([self._key]).get(self._key)
         if kept is not None:
             folders = kept["folders"]
@@ -177,7 +178,7 @@ class _Memory:
                 self._fresh[found.path] = record
                 return unpack_skill(found, record, self._root)
         self._read_any = True
-        # Here, so that a start with everything in the index does without YAML.
+        # Imported here, so that a start with a complete index does not load YAML.
         from skillpouch.declarations.skill_md import read_skill_md
 
         file = read_skill_md(found.path, found.folder)
@@ -187,7 +188,7 @@ class _Memory:
         return _skill(found, file, self._root), file.problems
 
     def save(self, walk: Walk) -> None:
-        """Keep what was seen, if it differs from what was known."""
+        """Write what was found to the index, if it differs from what the index has."""
         same = walk.seen == self.folders and walk.seen_plugins == self.plugins
         if same and not self._read_any and len(self._fresh) == len(self._files):
             return

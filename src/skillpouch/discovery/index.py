@@ -1,4 +1,4 @@
-"""The index: what was read before, kept in the cache folder. Losing it costs only time."""
+"""The index: what was read before, in the cache folder. Without it everything is read again."""
 
 import marshal
 import os
@@ -17,16 +17,16 @@ import skillpouch
 from skillpouch.untrusted_files import Stamp
 
 _FORMAT = 1
-_CHUNK = 400  # keys in one SELECT; SQLite takes 999 in its oldest builds
+_CHUNK = 400  # keys in one SELECT; SQLite before 3.32 allows 999 parameters
 _MOST_ENTRIES = 100_000
-# A file changed again within one tick of the file system's clock keeps its stamp. What is
-# younger than this when read is read again next time.
+# A file that changes twice within one tick of the file system's clock has the same stamp both
+# times. A file that was changed less than this before it was read is therefore not cached.
 _TICK_NS = 50_000_000
 _COARSE_TICK_NS = 2_000_000_000
 
 
 def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:
-    """Tell whether a stamp is old enough to tell the version it was read under from the next."""
+    """Tell whether a stamp is old enough that any later change gives another one."""
     _, _, modified, changed = stamp.split()
     newest = max(int(modified), int(changed))
     tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
@@ -36,9 +36,9 @@ def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:
 class Index:
     """Keys (paths) and plain values in one SQLite file.
 
-    A damaged, foreign or unwritable file is ignored, never an error. Values are kept as Python
-    keeps its own caches: a third of the time that JSON takes. A checksum stands guard, because
-    damaged bytes must not reach `marshal`.
+    A damaged, foreign or unwritable file is ignored, and never an error. Values are stored with
+    `marshal`, as in Python's own .pyc files: it takes a third of the time that JSON takes. Each
+    has a checksum, because damaged bytes can crash `marshal`.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -46,7 +46,7 @@ class Index:
         self._broken = False
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return what is known under the keys."""
+        """Return the values of those keys that the index has."""
         wanted = sorted(map(os.fsencode, keys))
         found: dict[str, Any] = {}
         try:
@@ -59,7 +59,7 @@ class Index:
         return found
 
     def put(self, values: Mapping[str, Any]) -> None:
-        """Keep the values for next time, if that is possible."""
+        """Store the values, if the index can be written."""
         today = time.time_ns() // 86_400_000_000_000
         texts = {os.fsencode(key): marshal.dumps(values[key]) for key in values}
         rows = [(key, text, crc32(text), today) for key, text in texts.items()]
@@ -70,14 +70,14 @@ class Index:
             self._give_up(error)
 
     def _opened(self) -> AbstractContextManager[sqlite3.Connection | None]:
-        # Opened for each use, half a millisecond: nothing is held across a fork or a thread, and
-        # no file stays open behind a manager that is gone.
+        # Opened for each use, which takes half a millisecond: a connection must not be shared
+        # across a fork or by threads, and no file stays open after its manager is gone.
         if self._directory is None or self._broken:
             return nullcontext(None)
         return closing(_connect(self._directory))
 
     def _give_up(self, error: Exception) -> None:
-        """Do without the index in this process; drop the file when it is damaged."""
+        """Stop using the index in this process; delete the file if it is damaged."""
         self._broken = True
         if self._directory is not None and type(error) is sqlite3.DatabaseError:
             for suffix in ("", "-wal", "-shm"):
@@ -88,7 +88,7 @@ def _select(connection: sqlite3.Connection | None, keys: list[bytes]) -> dict[st
     if connection is None:
         return {}
     marks = ",".join("?" * len(keys))
-    # Only question marks are put into the text.
+    # No injection: only question marks are inserted into the text.
     query = f"SELECT key, value, checksum FROM entries WHERE key IN ({marks})"  # noqa: S608
     found = {}
     for key, value, checksum in connection.execute(query, keys):
@@ -116,11 +116,12 @@ def _connect(directory: Path) -> sqlite3.Connection:
     if directory.stat().st_uid != os.geteuid():
         raise PermissionError(f"{directory} belongs to somebody else")
     connection = sqlite3.connect(directory / "index.sqlite3", timeout=0.2)
-    # A root of a thousand skills is one value of half a megabyte: ten pages instead of 160.
+    # A root of a thousand skills is one value of half a megabyte: ten pages of this size, 160 of
+    # the default size.
     connection.execute("PRAGMA page_size=65536")
-    connection.execute("PRAGMA cache_size=-32768")  # KiB: the default holds 31 such pages
+    connection.execute("PRAGMA cache_size=-32768")  # in KiB; the default is 31 such pages
     connection.execute("PRAGMA journal_mode=WAL")
-    # A crash of the machine may lose the index; the index can be made again.
+    # No fsync: a crash of the machine may destroy the index, but it can be made again.
     connection.execute("PRAGMA synchronous=OFF")
     version = _version()
     if connection.execute("PRAGMA user_version").fetchone() != (version,):
@@ -137,7 +138,7 @@ def _connect(directory: Path) -> sqlite3.Connection:
 @cache
 def _version() -> int:
     text = f"{_FORMAT} {skillpouch.__version__} {sys.version} {marshal.version}"
-    if "dev" in skillpouch.__version__:  # an editable install changes without changing its version
+    if "dev" in skillpouch.__version__:  # source may change under the same version
         package = Path(skillpouch.__file__).parent
         newest = max(file.stat().st_mtime_ns for file in package.rglob("*.py"))
         text = f"{text} {newest}"

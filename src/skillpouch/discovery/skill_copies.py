@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skillpouch.tools import SkillTools
 
 
-# Far more than skills have that are edited while they run; a bound against copying a disk.
+# Far more than a skill has that is edited while it runs: a limit against copying a whole disk.
 _MOST_FILES = 5_000
 _MOST_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
@@ -33,11 +33,11 @@ _PREFIX = "skillpouch-copies-"
 
 
 class UncopyableError(OSError):
-    """A folder of which there can be no copy that a script would take for the skill."""
+    """A folder that cannot be copied so that its scripts would work the same in the copy."""
 
 
 class SkillCopy(Shared):
-    """The files of one version of a skill; they are removed when nobody has this value."""
+    """The files of one version of a skill; they are removed with the last reference to this."""
 
     __slots__ = ("__weakref__", "folder", "home")
 
@@ -46,7 +46,7 @@ class SkillCopy(Shared):
         self.folder = folder
 
     def holds(self, tool: Tool) -> Tool:
-        """Return a tool of the skill as it runs from the copy."""
+        """Return a tool of the skill, changed to run from the copy."""
         return replace(
             tool,
             home=self.folder,
@@ -70,12 +70,12 @@ class SkillCopy(Shared):
 
 
 def copies_around(folder: Path) -> Path:
-    """Return the folder in which a copy and those of other skills lie."""
+    """Return the folder that holds this copy and the copies of other skills."""
     return folder.parents[1]
 
 
 def name_originals(text: str, home: str) -> str:
-    """Return a text in which copies of a skill are called by the folder of the skill itself."""
+    """Replace paths of copies of a skill in a text with the path of the skill itself."""
     if _PREFIX not in text:
         return text
     copies = re.escape(os.path.realpath(_all_copies()))
@@ -84,7 +84,7 @@ def name_originals(text: str, home: str) -> str:
 
 
 class SkillCopies:
-    """Makes copies, in a folder of this process that is removed with it.
+    """Makes copies in a folder of this process, which is removed when the process ends.
 
     A process that was killed leaves its folder behind; the next one that starts removes it.
     """
@@ -97,16 +97,16 @@ class SkillCopies:
         self._owner = os.getpid()
         self._numbers = count(1)
         self._live: set[str] = set()
-        self._unused: deque[str] = deque()  # appended to wherever a last reference goes
+        self._unused: deque[str] = deque()  # a deque, because finalizers in any thread append to it
         self._closed = False
         atexit.register(self._remove_all)
 
     def make(self, home: str) -> SkillCopy:
-        """Copy a folder with names, modes, times and links: its digest is the same.
+        """Copy a folder with names, modes, times and links, so that its digest is the same.
 
         Raises:
-            UncopyableError: it is too large, or holds what cannot be copied.
-            OSError: it cannot be read, or there is no room.
+            UncopyableError: it is too large, or holds something that cannot be copied.
+            OSError: it cannot be read, or the disk is full.
         """
         around = f"{self._folder}/{next(self._numbers)}"
         folder = f"{around}/{os.path.basename(home)}"
@@ -118,13 +118,13 @@ class SkillCopies:
         return copy
 
     def tidy(self) -> None:
-        """Remove the copies that nobody has any more."""
+        """Remove the copies that are no longer referenced."""
         with suppress(IndexError):
             while True:
                 _remove(self._unused.popleft())
 
     def close(self) -> None:
-        """Remove what nobody has; the rest goes with the last call that runs it."""
+        """Remove unused copies now, and each of the others after its last call."""
         self._closed = True
         self._tidy_up()
 
@@ -141,7 +141,7 @@ class SkillCopies:
 
     def _remove_all(self) -> None:
         atexit.unregister(self._remove_all)
-        # A forked child leaves everything to its parent.
+        # Not in a forked child: the copies belong to its parent.
         if self._lock >= 0 and os.getpid() == self._owner:
             _remove(str(self._folder))
             os.close(self._lock)
@@ -164,7 +164,7 @@ class _Copying:
             os.close(root)
 
     def _copy_all(self, root: int, target: str) -> None:
-        """Copy by descriptors: a tool that writes the folder may be renaming what is in it."""
+        """Copy by descriptors: a tool that can write the folder may be renaming its files."""
         pending = [""]
         folders: list[tuple[str, os.stat_result]] = []
         while pending:
@@ -178,7 +178,8 @@ class _Copying:
                         pending.append(path)
                     else:
                         self._copy(folder, path, target + path)
-        # Last, and the deepest first: a folder may be read-only, and its times change with it.
+        # After all files, the deepest folder first: a folder may be read-only, and adding an entry
+        # changes its time.
         for copied, status in reversed(folders):
             os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
             os.chmod(copied, stat.S_IMODE(status.st_mode))
@@ -191,7 +192,7 @@ class _Copying:
         if stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
             self._copy_link(folder, path, target)
             return
-        # Not blocking, not followed: what was a file a moment ago may be something else now.
+        # O_NONBLOCK, O_NOFOLLOW: what was a file when it was listed may be a FIFO or a link now.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
@@ -218,9 +219,9 @@ class _Copying:
 
 
 def _all_copies() -> Path:
-    """Return where processes keep their copies, not below /tmp if that can be helped.
+    """Return the folder for the copies of all processes; /tmp only if there is no cache folder.
 
-    Calls write a /tmp of their own, all around what is shown to them there.
+    A call has a /tmp of its own, in which it could write beside a copy that is mounted there.
     """
     cache = cache_directory()
     if cache is not None:
@@ -238,10 +239,10 @@ def _remove(folder: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillVersion:
-    """A skill as it was when all its files were still. Its body has been read.
+    """A skill as it was at a moment when none of its files was changing. Its body has been read.
 
-    `noticed` is what was found about its SKILL.md. Without a `copy`, calls run what lies in the
-    folder of the skill; `uncopied` says why, if they would better not.
+    `noticed` are the problems in its SKILL.md. Without a `copy`, calls run the files in the
+    skill's own folder; `uncopied` says why there should be a copy and is none.
     """
 
     skill: Skill

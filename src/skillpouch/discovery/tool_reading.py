@@ -1,4 +1,4 @@
-"""Reads the tools of skills when they are first asked for, and keeps them while no file changes."""
+"""Reads the tools of skills at the first request, and caches them until a file changes."""
 
 import marshal
 import os
@@ -39,7 +39,7 @@ _VARIANTS: dict[str, Callable[..., Runs]] = {
     "stub": Stub,
 }
 
-# What finds a tool, and tells whether it is ready; everything else waits until it is asked for.
+# The fields that are needed to find and list a tool; all others are unpacked at first use.
 _AT_ONCE = ("id", "name", "skill", "needs", "missing", "effects", "allowed_tools")
 _LATER = tuple(
     field.name
@@ -49,7 +49,7 @@ _LATER = tuple(
 
 
 def pack_skill_tools(skill: str, read: SkillTools) -> dict[str, Any]:
-    """Make a plain value of everything that was read of one skill."""
+    """Return everything that was read of one skill as a plain value for the index."""
     return {
         "skill": skill,
         "stamps": read.stamps,
@@ -59,7 +59,7 @@ def pack_skill_tools(skill: str, read: SkillTools) -> dict[str, Any]:
 
 
 def unpack_skill_tools(record: dict[str, Any]) -> SkillTools:
-    """Make the tools of a plain value."""
+    """Return the tools from a plain value of the index."""
     return SkillTools(
         tools=tuple(map(_unpack_tool, record["tools"])),
         problems=tuple(Problem(**problem) for problem in record["problems"]),
@@ -68,9 +68,9 @@ def unpack_skill_tools(record: dict[str, Any]) -> SkillTools:
 
 
 def share_equal_parts() -> Callable[[Any], Any]:
-    """Return a function that makes equal texts one object, across all values given to it.
+    """Return a function that makes equal texts one object, across all values passed to it.
 
-    `marshal` then writes each of them once: schemas repeat the same words over and over.
+    `marshal` writes one object only once, and schemas repeat the same words many times.
     """
     seen: dict[str, str] = {}
 
@@ -87,7 +87,7 @@ def share_equal_parts() -> Callable[[Any], Any]:
 
 
 def _pack_tool(tool: Tool) -> tuple[Any, ...]:
-    """Keep what names a tool in the open, and the rest as bytes for later."""
+    """Return the fields that find a tool as they are, and all others packed into bytes."""
     runs = _fields(tool.runs)
     if isinstance(tool.runs, Script):
         runs["plan"] = tool.runs.plan and tuple(map(tuple, tool.runs.plan))
@@ -128,21 +128,21 @@ def _fields(value: Runs) -> dict[str, Any]:
 
 
 def _unpack_part(record: tuple[Any, ...]) -> FixedWord | ArgvArgument:
-    # A word is one text, an argument has several parts.
+    # A FixedWord has one field, an ArgvArgument several.
     return ArgvArgument._make(record) if len(record) > 1 else FixedWord._make(record)
 
 
-# The tools of a root are kept in this many values: few enough that all of them are had in a
-# moment, many enough that one skill's tools do not bring everybody's along.
+# The tools of a root are stored in this many values: few, so that reading all of them is fast;
+# but several, so that reading one skill does not read the tools of all.
 _SHARDS = 16
 
 Complete = Callable[[Skill, SkillTools], SkillTools]
 
 
 class ToolReader:
-    """Reads the tools of skills, or has them from the index where nothing has changed.
+    """Reads the tools of skills, or takes them from the index if no file has changed.
 
-    `complete` adds what a later stage reads in the same files: what each tool asks for.
+    `complete` adds what a later stage finds in the same files: what each tool asks for.
     """
 
     def __init__(self, index: Index, complete: Complete) -> None:
@@ -154,7 +154,7 @@ class ToolReader:
     ) -> dict[str, SkillTools]:
         """Return name → tools for every skill.
 
-        `stamps` are those that discovery has just seen: these files are not asked for again.
+        `stamps` are those that discovery has just read: these files need no stat again.
         """
         return _Reading(self._index, stamps, self._complete).run(list(skills))
 
@@ -192,7 +192,7 @@ class _Reading:
         return found
 
     def _kept(self, skill: Skill, record: Any) -> SkillTools | None:
-        """Return what the index knows, if every file it was read from is still the same."""
+        """Return the tools in the index, if none of the files they were read from has changed."""
         if record is None:
             return None
         home = os.path.dirname(skill.file)
@@ -205,10 +205,10 @@ class _Reading:
                     return None
             return unpack_skill_tools(record)
         except (OSError, KeyError, TypeError, ValueError, AttributeError):
-            return None  # a file has gone, or the record is not ours: read again
+            return None  # a file is gone, or the record has another form: read the files
 
     def _read(self, skill: Skill) -> SkillTools:
-        # Here, so that a start with everything in the index loads nothing that reads files.
+        # Imported here, so that a start with a complete index does not load the readers.
         from skillpouch.declarations.skill_tools import read_skill_tools
 
         try:
@@ -226,6 +226,6 @@ def _shard(skill: Skill) -> str:
 
 
 def _tidy(records: dict[str, Any]) -> dict[str, Any]:
-    """Drop what belongs to skills that are gone."""
+    """Remove the records of skills that no longer exist."""
     share = share_equal_parts()
     return {file: share(record) for file, record in records.items() if os.path.exists(file)}

@@ -1,4 +1,4 @@
-"""Walks a root for skill files and plugin names: bounded, without loops, never outside."""
+"""Walks a root for skill files and plugin names: with limits, no loops, never outside the roots."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Plugin(NamedTuple):
-    """A plugin's name, "" when there is none, and the stamp it was read under, if it was."""
+    """The name of a plugin and the stamp of its file; both are "" if there is none."""
 
     stamp: Stamp
     name: str
@@ -44,7 +44,7 @@ def read_plugin(folder: str) -> tuple[Plugin, list[Problem]]:
 
 
 def plugin_stamp(folder: str) -> Stamp:
-    """Return the stamp of a plugin's file now, "" when it is not there."""
+    """Return the current stamp of a plugin's file, "" if there is none."""
     try:
         return stamp_of(os.stat(_path(folder)))
     except OSError:
@@ -66,20 +66,20 @@ def _name(raw: bytes) -> str:
     return name
 
 
-# Deep enough for plugin caches inside home directories; a bound against trees made to trap.
+# Deep enough for plugin caches inside home directories; limits against hostile trees.
 MAX_DEPTH = 24
 MAX_FOLDERS = 200_000
 _CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"}
 _OTHERS = {".git", ".hg", ".svn", "node_modules", ".venv", "venv"}
-# `.skillpouch` holds drafts of skills, and those that were removed.
+# `.skillpouch` holds drafts of skills, and skills that were removed.
 _SKIPPED = {".skillpouch", PLUGIN_FOLDER, *_OTHERS, *_CACHES}
 _SKILL_FILE = "SKILL.md"
 
 
 class Folder(NamedTuple):
-    """What matters of one folder's listing. `links` are resolved anew on every walk.
+    """The entries of one folder that matter. `links` are resolved again on every walk.
 
-    A named tuple, because it is made for every folder at every start.
+    A named tuple, which is cheap to make: every start makes one for every folder.
     """
 
     stamp: Stamp
@@ -181,7 +181,7 @@ class Walk:
         if plugin is None or plugin.stamp != plugin_stamp(path):
             plugin, problems = read_plugin(path)
             self.problems += problems
-        # One that cannot be read is looked at again next time, to say so again.
+        # A plugin file that cannot be read is not cached, so that every walk reports it.
         if plugin.stamp:
             self.seen_plugins[path] = plugin
         return plugin.name
@@ -226,7 +226,7 @@ class Walk:
 
 
 def is_skipped_folder(name: str) -> bool:
-    """Tell whether a folder of this name never holds anything of a skill."""
+    """Tell whether a folder of this name is never searched for files of a skill."""
     return name in _SKIPPED
 
 
@@ -237,7 +237,7 @@ def skill_file_in(home: str) -> str:
     except OSError:
         return ""
     paths = [f"{home}/{name}" for name in names if os.path.isfile(f"{home}/{name}")]
-    # As in `_scan`: exact spelling wins, then what is not a link.
+    # As in `_scan`: the exact spelling comes first, then files that are not links.
     paths.sort(key=lambda path: (not path.endswith(_SKILL_FILE), os.path.islink(path), path))
     return paths[0] if paths else ""
 
@@ -258,7 +258,7 @@ def _scan(path: str, stamp: Stamp) -> Folder:
                 is_plugin = True
             elif name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
                 folders.append(name)
-    # Exact spelling wins, also when it is a link, which is followed later.
+    # The exact spelling wins, even if it is a link; links are followed later.
     if _SKILL_FILE in skill_files:
         skill_file = _SKILL_FILE
     else:

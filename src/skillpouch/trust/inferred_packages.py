@@ -291,7 +291,7 @@ class _Following:
 
 
 def _modules(imported: Import) -> list[str]:
-    """Return the modules of an import: `from google.cloud import storage` → google.cloud.storage."""
+    """Return the modules of an import; `from google.cloud import x` imports google.cloud.x."""
     if imported.module in SHARED_FOLDERS:
         return [f"{imported.module}.{name}" for name in imported.names] or [imported.module]
     return [imported.module]

@@ -1,1 +1,1 @@
-"""Skills given as text: written into folders, read, and removed with their last user."""
+"""Skills passed as text: written into folders, read, and removed with their last user."""

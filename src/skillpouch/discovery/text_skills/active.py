@@ -1,4 +1,4 @@
-"""ActiveSkills: the skills given as text that somebody uses, and their tools."""
+"""ActiveSkills: the skills that were passed as text and are in use, and their tools."""
 
 import re
 import threading
@@ -29,13 +29,13 @@ from skillpouch.tools import SkillTools, Tool
 from skillpouch.untrusted_files import SKILL_FILE_BYTES, CannotReadError
 
 _NAME = re.compile(r"(?:[\w-]{1,64}:)?[\w-]{1,64}\Z")
-# What is said of a folder that its author never saw.
+# Problems of the folder's name, which the author of the text did not choose.
 _OF_THE_FOLDER = frozenset(("name-differs",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSkill:
-    """A skill and its tools, and everything worth saying about both."""
+    """A skill, its tools, and the problems in both."""
 
     skill: Skill
     read: SkillTools
@@ -43,7 +43,7 @@ class TextSkill:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a skill in its one form; raise SkillNameError when it cannot be one."""
+    """Return the normalized name of a skill; raise SkillNameError if it is not allowed."""
     composed = normalize("NFC", name)
     if not _NAME.match(composed):
         raise SkillNameError(name)
@@ -51,7 +51,7 @@ def check_name(name: str) -> str:
 
 
 def check_text(name: str, text: str) -> str:
-    """Return a text that can be written down; raise SkillTextError when it cannot."""
+    """Return the text; raise SkillTextError if it is too long or cannot be encoded as UTF-8."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -62,7 +62,7 @@ def check_text(name: str, text: str) -> str:
 
 
 def name_in(text: str, used_as: str = "") -> str:
-    """Return the name that a SKILL.md gives itself; `used_as` is what its user calls it."""
+    """Return the `name` of a SKILL.md; `used_as` is its name in errors."""
     raw = check_text(used_as, text).encode()
     written = read_frontmatter("SKILL.md", raw, cut(raw)).values.get("name")
     if not isinstance(written, str) or not written.strip():
@@ -70,17 +70,18 @@ def name_in(text: str, used_as: str = "") -> str:
     return check_name(written.strip())
 
 
-# Many sessions use the same text. A folder is made of its content, so what was read stays true.
+# Cached, because many sessions use the same text. The name of the folder is a hash of its content,
+# so what was read never becomes wrong.
 @lru_cache(maxsize=256)
 def read_text_skill(home: Path, name: str) -> TextSkill:
-    """Read a skill whose folder is made of its content; what was read once is read no more."""
+    """Read a skill whose folder is named by a hash of its content; the result is cached."""
     return read_skill_in(home, name)
 
 
 def read_skill_in(home: Path, name: str) -> TextSkill:
-    """Read the skill in a folder; raise SkillTextError when nothing of it can be used."""
+    """Read the skill in a folder; raise SkillTextError if none of its tools can be read."""
     path = f"{home}/SKILL.md"
-    # Here, so that an executor without texts does not load what reads them.
+    # Imported here, so that an executor without texts does not load their readers.
     from skillpouch.declarations.skill_md import read_skill_md
     from skillpouch.declarations.skill_tools import read_skill_tools
 
@@ -114,7 +115,7 @@ def _differing(path: str, name: str, written: str) -> list[Problem]:
     return [Problem(path=path, code="name-differs", severity="warning", message=message)]
 
 
-_MOST_TRIES = 8  # to find a tool whose skill is changed all the time
+_MOST_TRIES = 8  # to find a tool while other threads replace its skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,9 @@ class _Active:
 
 
 class ActiveSkills:
-    """Skills by name, each of them adding its tools to those of one executor.
+    """Skills by name that add their tools to those of one executor.
 
-    `forget` hears the home of a skill that nobody in this process uses any more.
+    `forget` is called with the home of a skill when this process no longer uses it.
     """
 
     def __init__(self, added: ToolOverlay, forget: Forget = lambda _: None) -> None:
@@ -134,17 +135,17 @@ class ActiveSkills:
         self._forget = forget
         self._active: dict[str, _Active] = {}
         self._changing = threading.RLock()
-        # Not a method: what lets the folders go must not keep their user alive.
+        # Not a method: a finalizer that referred to this object would keep it alive.
         self._finalizer = weakref.finalize(self, _let_all_go, self._active, forget)
 
     def use(self, name: str, text: str) -> list[str]:
         """Add the tools of a SKILL.md under a name; return their wire names.
 
-        The same text again changes nothing; another text takes the place of the earlier one.
+        Adding the same text again changes nothing; another text replaces the earlier one.
         """
         # Here and below, so that an executor without texts does not load what reads them.
 
-        name_in(text, used_as=name)  # a text that is no SKILL.md raises, whatever it is called
+        name_in(text, used_as=name)  # raises for a text without a name of its own
         return self.use_files(name, {"SKILL.md": text})
 
     def use_files(self, name: str, files: Files) -> list[str]:
@@ -167,7 +168,7 @@ class ActiveSkills:
         return names
 
     def remove(self, name: str) -> list[str]:
-        """Take a skill and its tools out; return the names that are gone."""
+        """Remove a skill and its tools; return the names that were removed."""
         with self._changing:
             active = self._active.pop(name, None)
             names = self.added.drop(name) if active is not None else []
@@ -175,7 +176,7 @@ class ActiveSkills:
         return names
 
     def remove_tools(self, names: Iterable[str]) -> list[str]:
-        """Take single tools out, by any of their names; return the names they had."""
+        """Remove single tools, by any of their names; return the wire names they had."""
         removed = []
         for name in names:
             with self._changing:
@@ -188,24 +189,25 @@ class ActiveSkills:
         return removed
 
     def hold(self, name: str, tool: Tool) -> tuple[Tool, TextSkillFolder | None]:
-        """Keep what a tool runs where it is, until `let_go` is told that the call is over.
+        """Keep the folder of a tool until `let_go` is called at the end of the call.
 
-        `tool` is what was found by the name; what is returned may be another, or need no keeping.
+        `tool` was found by `name`; if its folder is already gone, the name is looked up again and
+        may return another tool. Without a folder of a text, nothing has to be kept: None.
         """
         for _ in range(_MOST_TRIES):
             kept = hold(tool.home) if is_text_home(tool.home) else None
             if kept is not None or not is_text_home(tool.home):
                 return tool, kept
-            # Removed since it was found: the name now means another tool, or none.
+            # Its folder was removed after the look-up: now another tool may have the name, or none.
             tool = self.added.get(name)
         return tool, None
 
     def let_go(self, kept: TextSkillFolder) -> None:
-        """Hear that a call of what `hold` returned is over."""
+        """Release what `hold` returned, at the end of the call."""
         let_go(kept, self._forget)
 
     def key_of(self, name: str) -> str:
-        """Return what changes when the text of a skill does; "" when it is not used."""
+        """Return a key that changes with the text of a skill; "" if the skill is not in use."""
         active = self._active.get(name)
         return active.kept.key if active is not None else ""
 
@@ -214,13 +216,13 @@ class ActiveSkills:
         return list(self._active)
 
     def problems(self, name: str | None = None) -> list[Problem]:
-        """Return what was noticed about the skills that are used, or about one of them."""
+        """Return the problems in all skills that are in use, or in one of them."""
         active = dict(self._active)
         chosen = active.values() if name is None else filter(None, [active.get(name)])
         return [problem for each in chosen for problem in each.text.problems]
 
     def close(self) -> None:
-        """Take everything out."""
+        """Remove all skills."""
         for name in self.names():
             self.remove(name)
 

@@ -22,7 +22,7 @@ from skillpouch.runtime.removal import remove_tree
 
 
 class SkillTextError(SkillpouchError):
-    """A text that is not a skill; `problems` are all that is wrong with it."""
+    """A text that is not a skill; `problems` lists everything that is wrong with it."""
 
     code = "skill_text"
 
@@ -53,7 +53,7 @@ class SkillNameError(SkillpouchError):
 
 
 class SkillFolderError(SkillpouchError):
-    """The folder for skills that come as text cannot be used."""
+    """The folder for skills that are passed as text cannot be used."""
 
     code = "skill_folder"
 
@@ -69,7 +69,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Lease:
-    """This process, as others see it: a file that is locked for as long as it lives."""
+    """A file that is locked while this process lives, which other processes can check."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,13 +79,13 @@ class Lease:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Stop being there."""
+        """Remove and unlock the file: to other processes, this one has ended."""
         (self._folder / self.name).unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def lives(folder: Path, name: str) -> bool:
-    """Tell whether a holder still lives; the file of a dead one is removed."""
+    """Tell whether the process of a lease still lives; remove the file of one that ended."""
     path = folder / name
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ def lives(folder: Path, name: str) -> bool:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep every other process, and thread, from changing a folder for the moment."""
+    """Hold a lock against other processes and threads that change a folder."""
     descriptor = os.open(folder / ".lock", _FLAGS, 0o600)
     try:
         _wait_for(descriptor, folder)
@@ -132,13 +132,13 @@ _KEY = re.compile(r"[0-9a-f]{40}\Z")
 TEXT_HOME = re.compile(r".*/texts/[0-9a-f]{40}/[^/]+\Z", re.DOTALL)
 _ABOVE = re.compile(r".*/texts/[0-9a-f]{40}/", re.DOTALL)
 
-Files = Mapping[str, str]  # by path below the skill's folder; every path is ours
+Files = Mapping[str, str]  # path below the skill's folder → text; Skillpouch chooses the paths
 Forget = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSkillFolder:
-    """A skill that lies in a folder until it is let go."""
+    """The folder of a skill, which exists until `let_go`."""
 
     home: Path
     key: str
@@ -146,10 +146,10 @@ class TextSkillFolder:
 
 
 class _Users:
-    """How often this process uses each folder. A forked child starts without any."""
+    """Counts the uses of each folder by this process. A forked child starts without any."""
 
     def __init__(self) -> None:
-        # Entered again when, inside, garbage is collected that lets folders go.
+        # Reentrant: a garbage collection while it is held may run finalizers that take it again.
         self.lock = threading.RLock()
         self.counts: dict[tuple[Path, str], int] = {}
         self.holders: dict[Path, Lease] = {}
@@ -157,7 +157,7 @@ class _Users:
 
     @contextmanager
     def alone(self, base: Path) -> Iterator[None]:
-        """Keep all other processes and threads out."""
+        """Hold the lock against all other processes and threads."""
         with self.lock:
             if base in self._inside:
                 yield
@@ -170,7 +170,7 @@ class _Users:
                     self._inside.discard(base)
 
     def count(self, place: tuple[Path, str], step: int) -> int:
-        """Change how often a folder is used; return how often it was."""
+        """Change the number of uses of a folder; return the number before."""
         with self.lock:
             before = self.counts.get(place, 0)
             self.counts[place] = before + step
@@ -195,7 +195,7 @@ _users = _Users()
 
 
 def _after_fork() -> None:
-    # The locks stay those of the parent: nothing is closed here.
+    # Nothing is closed or unlocked: the locks still belong to the parent.
     global _users  # noqa: PLW0603 - another process
     _users = _Users()
 
@@ -204,10 +204,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def keep(files: Files, name: str) -> TextSkillFolder:
-    """Write a skill's files into a folder that only its user can enter; equal ones share it."""
+    """Write a skill's files into a folder that only this user can enter; equal skills share it."""
     base = _base()
     key = _key(files, name)
-    # The names in it come from a text: only a plain one is used for a folder.
+    # The name comes from a text: only one without special characters may name a folder.
     home = base / key / (name if _PLAIN.match(name) else "skill")
     users = _users
     try:
@@ -224,17 +224,17 @@ def keep(files: Files, name: str) -> TextSkillFolder:
 
 
 def is_text_home(home: str) -> bool:
-    """Tell whether a skill's folder is one of these, and not its author's."""
+    """Tell whether a skill's folder was written here, from a text."""
     return TEXT_HOME.match(home) is not None
 
 
 def path_in_text(path: str) -> str:
-    """Return a path as the author of a text would say it: the name of the skill, then the file."""
+    """Return a path without the folders above the skill's, which the author does not know."""
     return _ABOVE.sub("", path, count=1)
 
 
 def hold(home: str) -> TextSkillFolder | None:
-    """Keep a folder that is in use for one more user; None when it is no longer there."""
+    """Add one more use of a folder; None if this process no longer uses it."""
     place = Path(home)
     kept = TextSkillFolder(home=place, key=place.parent.name, base=place.parent.parent)
     users = _users
@@ -246,9 +246,9 @@ def hold(home: str) -> TextSkillFolder | None:
 
 
 def let_go(kept: TextSkillFolder, forget: Forget = lambda _: None) -> None:
-    """Say that a skill is no longer used; the last user removes its folder.
+    """End one use of a skill; the last one of all processes removes its folder.
 
-    `forget` hears its home when nobody in this process uses it any more.
+    `forget` is called with the skill's home at the last use in this process.
     """
     users = _users
     place = (kept.base, kept.key)
@@ -256,7 +256,7 @@ def let_go(kept: TextSkillFolder, forget: Forget = lambda _: None) -> None:
         if place not in users.counts or users.count(place, -1) > 1:
             return
         forget(str(kept.home))
-        # What cannot be removed now, the next process removes.
+        # If it cannot be removed now, the next process removes it.
         with suppress(OSError, SkillFolderError), users.alone(kept.base):
             user = users.holders[kept.base].name
             (kept.base / kept.key / _USERS / user).unlink(missing_ok=True)
@@ -292,7 +292,7 @@ def _key(files: Files, name: str) -> str:
 
 
 def _holds(home: Path, files: Files) -> bool:
-    """Tell whether a folder is there as it was written: somebody may have had a hand in it."""
+    """Tell whether a folder still has exactly these files: another program may have changed it."""
     try:
         there = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
         return there == set(files) and all(
@@ -310,7 +310,7 @@ def _write(base: Path, key: str, home: Path, files: Files) -> None:
             file = draft / home.name / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8", newline="")
-        if (base / key).exists():  # damaged; its users go on with what is written now
+        if (base / key).exists():  # damaged: its users continue with the new files
             for user in _names(base / key / _USERS):
                 (draft / _USERS / user).touch()
             remove_tree(base / key)
@@ -320,7 +320,7 @@ def _write(base: Path, key: str, home: Path, files: Files) -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what processes left that were killed."""
+    """Remove what killed processes left behind."""
     for name in _names(base):
         if name.startswith(".draft-"):
             _remove(base / name)

@@ -24,10 +24,10 @@ class ChangedNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What one batch of edits changed. False when nothing did.
+    """What one batch of edits changed; false if nothing did.
 
-    A tool has changed when any file of its skill has. `problems` are all that keep the newest
-    files from being served, until that is corrected.
+    A tool has changed if any file of its skill has. `problems` are the reasons why the newest
+    files are not served yet.
     """
 
     added: ChangedNames = field(default_factory=ChangedNames)
@@ -44,7 +44,7 @@ def changes_between(
     after: Mapping[str, SkillVersion],
     problems: tuple[Problem, ...] = (),
 ) -> Changes:
-    """Compare what was served with what is, skill by skill."""
+    """Compare the versions served before and after, skill by skill."""
     differing = {name for name in before.keys() & after.keys() if before[name] is not after[name]}
     old = _tools(before, before.keys() - after.keys() | differing)
     new = _tools(after, after.keys() - before.keys() | differing)
@@ -61,7 +61,7 @@ def _names(skills: list[str], tools: list[str]) -> ChangedNames:
 
 
 def _tools(versions: Mapping[str, SkillVersion], names: set[str]) -> dict[str, None]:
-    """Return the ids of the tools of some skills, in order and quickly found."""
+    """Return the ids of the tools of some skills: a dict, for order and fast look-up."""
     chosen = (version for name, version in versions.items() if name in names)
     return {tool.id: None for version in chosen for tool in version.tools.tools}
 
@@ -69,11 +69,11 @@ def _tools(versions: Mapping[str, SkillVersion], names: set[str]) -> dict[str, N
 OnChange = Callable[[Changes], Awaitable[None] | None]
 
 _log = logging.getLogger(__name__)
-_Batches = asyncio.Queue[Changes | None]  # None: there will be no more
+_Batches = asyncio.Queue[Changes | None]  # None: the watcher has stopped
 
 
 class Listeners:
-    """Tells everybody, in order. What a listener raises is logged."""
+    """Calls all listeners, in order. An exception of a listener is logged."""
 
     def __init__(self) -> None:
         self._functions: list[OnChange] = []
@@ -85,14 +85,14 @@ class Listeners:
         self._functions.append(on_change)
 
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell on this loop from now on."""
+        """Call listeners on this event loop from now on."""
         self._loop = loop
         self._telling = loop.create_task(self._tell_all())
 
     def tell(self, changes: Changes | None) -> None:
-        """Tell of a batch, from any thread."""
+        """Pass a batch to all listeners; may be called from any thread."""
         if self._loop is not None:
-            # A loop that was closed meanwhile has nobody left who listens.
+            # RuntimeError: the loop was closed meanwhile, so nobody is listening.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._put, changes)
         elif changes is not None:
@@ -100,11 +100,11 @@ class Listeners:
                 _call(function, changes)
 
     def close(self) -> None:
-        """Say that there will be no more."""
+        """End the batches: the watcher has stopped."""
         self.tell(None)
 
     async def finish(self) -> None:
-        """Wait until everybody has heard of everything."""
+        """Wait until all listeners have received all batches."""
         if self._telling is not None:
             await self._telling
             self._telling = self._loop = None

@@ -1,4 +1,4 @@
-"""Reads one version of a skill, with a copy of all its files as of one moment."""
+"""Reads one version of a skill, with a copy of all its files at one moment."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,10 +18,10 @@ _NOTHING = ""
 
 
 def look(roots: Iterable[str]) -> dict[str, Stamp]:
-    """Stamp every file, folder and link below the roots, which need not be there.
+    """Return the stamps of every file, folder and link below the roots; a root may be missing.
 
-    Links are not followed: they lead into one of the roots, or are not followed by anybody. What
-    discovery skips is skipped, but inside a skill everything counts.
+    Links are not followed: discovery only follows those that lead into a root, which is walked
+    anyway. Folders that discovery skips are left out, except inside a skill.
     """
     found: dict[str, Stamp] = {}
     for root in roots:
@@ -34,7 +34,7 @@ def look(roots: Iterable[str]) -> dict[str, Stamp]:
 
 
 def look_at_skill(home: str) -> dict[str, Stamp]:
-    """Stamp everything in the folder of one skill."""
+    """Return the stamps of everything in the folder of one skill."""
     real = os.path.realpath(home)
     found = {real: _stamp(real)}
     _look_below(real, found, inside=True)
@@ -42,7 +42,7 @@ def look_at_skill(home: str) -> dict[str, Stamp]:
 
 
 def touched(before: Stamps, after: Stamps) -> Iterator[str]:
-    """Yield the paths that came, went or changed."""
+    """Yield the paths that were added, removed or changed."""
     yield from (path for path, stamp in after.items() if before.get(path) != stamp)
     yield from (path for path in before if path not in after)
 
@@ -64,7 +64,7 @@ def _look_below(top: str, found: dict[str, Stamp], *, inside: bool = False) -> N
             with os.scandir(folder) as listing:
                 entries = list(listing)
         except OSError:
-            continue  # removed a moment ago, or not for us: discovery says so
+            continue  # just removed, or not readable, which discovery reports
         inside = inside or any(entry.name.lower() == "skill.md" for entry in entries)
         for entry in entries:
             _take(entry, found)
@@ -88,7 +88,7 @@ class ChangingError(Exception):
 
 
 class VersionReader:
-    """Reads versions; `copies` is where their files are kept."""
+    """Reads versions of skills; `copies` makes the copies of their files."""
 
     def __init__(self, reader: ToolReader, copies: SkillCopies) -> None:
         self._reader = reader
@@ -96,7 +96,7 @@ class VersionReader:
         self._prepared: dict[str, SkillTools] = {}  # by the path of a SKILL.md
 
     def prepare(self, skills: Iterable[Skill]) -> None:
-        """Read the tools of skills that will be read next: many at once cost less."""
+        """Read the tools of skills whose versions are read next: many at once are faster."""
         by_name = {skill.name: skill for skill in skills}
         read = self._reader.read(by_name.values())
         self._prepared = {by_name[name].file: tools for name, tools in read.items()}
@@ -114,13 +114,13 @@ class VersionReader:
             copy=copy,
             uncopied=uncopied,
         )
-        # A file that has gone has changed its folder.
+        # Only existing paths are compared: a removed file has changed the stamp of its folder.
         if any(stamps.get(path) != stamp for path, stamp in look_at_skill(home).items()):
             raise ChangingError(home)
         return version
 
     def read_changing(self, skill: Skill, noticed: tuple[Problem, ...]) -> SkillVersion:
-        """Read a skill whose files do not keep still: its calls run whatever is there."""
+        """Read a skill whose files never stop changing: its calls run the files in place."""
         return SkillVersion(
             skill=skill,
             tools=self._tools(skill),
@@ -130,7 +130,7 @@ class VersionReader:
         )
 
     def tidy(self) -> None:
-        """Remove copies that nobody needs any more."""
+        """Remove copies that are no longer used."""
         self._copies.tidy()
 
     def _tools(self, skill: Skill) -> SkillTools:
@@ -150,7 +150,7 @@ def _run_files(tools: SkillTools) -> bool:
 
 def _digest(skill: Skill, copy: SkillCopy | None) -> str:
     try:
-        _ = skill.body  # read when first touched, then kept
+        _ = skill.body  # the first access reads and caches it
         return digest_of(copy.folder if copy else skill.home)
     except SkillUnreadableError as error:
         raise ChangingError(error.path) from None

@@ -18,14 +18,14 @@ from skillpouch.problems import Problem
 from skillpouch.skills import Skill
 from skillpouch.tools import Script
 
-# Besides errors: what the beginning of a SKILL.md or of a plugin.json looks like.
+# Problems that a half-written SKILL.md or plugin.json has, besides errors.
 _SIGNS = {"frontmatter-missing", "frontmatter-unclosed", "description-missing", "plugin-invalid"}
 
 
 def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:
-    """Return what is wrong with a new version and was not with the one before; [] if it is whole.
+    """Return the problems of a new version that the earlier one did not have.
 
-    The old version is served until that is corrected, even where it was meant.
+    Until they are corrected the old version is served, even if the change was intended.
     """
     known = {(problem.path, problem.code) for problem in before.problems}
     lost = [each for each in after.problems if _is_sign(each) and _key(each) not in known]
@@ -33,7 +33,10 @@ def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:
 
 
 def has_lost_scripts(before: SkillVersion, after: SkillVersion) -> bool:
-    """Tell whether tools are gone because their scripts are: for good, or while they are saved."""
+    """Tell whether tools are gone because their scripts were removed, perhaps only for a moment.
+
+    Some programs save a file by deleting it first.
+    """
     there = {tool.id for tool in after.tools.tools}
     gone = [tool.runs for tool in before.tools.tools if tool.id not in there]
     return any(isinstance(runs, Script) and not runs.path.exists() for runs in gone)
@@ -48,7 +51,7 @@ def _is_sign(problem: Problem) -> bool:
 
 
 def _broken_scripts(before: SkillVersion, after: SkillVersion) -> list[Problem]:
-    """Look at the scripts of tools: those that are empty or no Python now, and were not before."""
+    """Return problems of scripts that are now empty or not valid Python, and were not before."""
     was_broken = {
         _in_skill(script, before) for script in _scripts(before) if _fault(script, before)
     }
@@ -74,7 +77,7 @@ def _fault(script: Script, version: SkillVersion) -> Problem | None:
     try:
         data = Path(folder, _in_skill(script, version)).read_bytes()
     except OSError:
-        return None  # reading the tools has said so
+        return None  # already reported when the tools were read
     if not data.strip():
         message = "the script is empty"
         return Problem(path=script.file, code="script-empty", severity="error", message=message)
@@ -106,7 +109,7 @@ _PATIENCE_SECONDS = 3.0
 
 
 class Serving(Protocol):
-    """Whose skills are reloaded."""
+    """The library whose skills are reloaded."""
 
     @property
     def roots(self) -> Sequence[str]: ...
@@ -122,7 +125,7 @@ class Serving(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What lies at the place of a skill: nothing, something unreadable, or a skill."""
+    """What was found at the path of a skill: a skill, or None if it is missing or unreadable."""
 
     file: str
     skill: Skill | None
@@ -131,10 +134,10 @@ class _Found:
 
 
 class Reloading:
-    """Knows which version of every skill is served, by the path of its SKILL.md.
+    """Decides which version of every skill is served, by the path of its SKILL.md.
 
-    Belongs to one thread at a time. `missing_seconds` is how long a skill must have been gone
-    before it is: some programs save a file by deleting it first.
+    Only one thread may use it at a time. A skill is removed when it has been missing for
+    `missing_seconds`: some programs save a file by deleting it first.
     """
 
     def __init__(self, serving: Serving, reader: VersionReader, *, missing_seconds: float) -> None:
@@ -146,24 +149,24 @@ class Reloading:
         self._served: dict[str, SkillVersion] = {}  # by the name of the skill
         self._held: dict[str, tuple[Problem, ...]] = {}  # why a newer version is not served
         self._missing: dict[str, float] = {}
-        self._changing: dict[str, float] = {}  # since when
+        self._changing: dict[str, float] = {}  # SKILL.md → time when the skill began to change
         self._were_changing: dict[str, float] = {}
         self._restless: set[str] = set()  # files of skills that never stop changing
         self._problems: tuple[Problem, ...] = ()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether time alone may change what is served."""
+        """Whether `reload` has to be called again later, even if no file changes."""
         return bool(self._missing or self._changing)
 
     def is_current(self, stamps: Stamps) -> bool:
-        """Tell whether everything is as it was when it was last read."""
+        """Tell whether nothing has changed since the last reading."""
         return stamps == self._stamps
 
     def reload(self, stamps: Stamps) -> Changes | None:
-        """Read what changed, publish what is whole; None when it is what was served already.
+        """Read changed skills and publish complete ones; None if nothing new is served.
 
-        `stamps` were taken a moment ago; whatever changed since is noticed by the next ones.
+        `stamps` were taken just before; a later change is found with the next ones.
         """
         homes = self._touched_homes(stamps)
         self._stamps = stamps
@@ -190,7 +193,7 @@ class Reloading:
         return changes if is_news else None
 
     def _touched_homes(self, stamps: Stamps) -> set[str]:
-        """Return every folder with a change somewhere below it, or in it."""
+        """Return every folder with a change in it, at any depth."""
         found: set[str] = set()
         for path in touched(self._stamps, stamps):
             folder = path
@@ -200,7 +203,7 @@ class Reloading:
         return found
 
     def _settled(self, root: str, part: Discovered, homes: set[str]) -> Discovered:
-        """Replace what is half-written in one root by what was whole."""
+        """Replace half-written skills of one root with their last complete versions."""
         skills = {skill.file: skill for skill in part.skills}
         known = [file for file, each in self._versions.items() if each.skill.source == root]
         problems = _Problems(part.problems)
@@ -216,7 +219,7 @@ class Reloading:
                 chosen.append(version.skill)
         said = [*part.problems, *self._held_in(chosen)]
         said += filter(None, (self._versions[skill.file].uncopied for skill in chosen))
-        # What keeps a SKILL.md from being served was found by discovery, too.
+        # Without duplicates: discovery reports some of the same problems.
         return replace(part, skills=tuple(chosen), problems=tuple(dict.fromkeys(said)))
 
     def _look_at(
@@ -232,13 +235,14 @@ class Reloading:
 
     def _is_as_before(self, found: _Found) -> bool:
         served = self._versions.get(found.file)
-        # Held perhaps by a file elsewhere, as that of its plugin, which renames it, too.
+        # A skill that is held back is read again: the cause may be in a file elsewhere, such as the
+        # plugin.json, which also changes its name.
         if served is None or found.is_touched or found.file in self._held:
             return False
         return found.skill is not None and served.skill.name == found.skill.name
 
     def _version(self, found: _Found) -> SkillVersion | None:
-        """Return the version to serve of one skill, None when there is none."""
+        """Return the version of one skill to serve, None if there is none."""
         served = self._versions.get(found.file)
         if found.skill is None:
             return self._without(found, served)
@@ -260,7 +264,7 @@ class Reloading:
         return bool(lost) or (has_lost_scripts(served, read) and self._may_return(file))
 
     def _read(self, skill: Skill, noticed: tuple[Problem, ...]) -> SkillVersion | None:
-        """Read a skill, unless it is changing; but one that always does is taken as it comes."""
+        """Read a skill; None while it is changing, unless it never stops."""
         try:
             read = self._reader.read(skill, noticed, self._stamps)
         except ChangingError:
@@ -285,7 +289,10 @@ class Reloading:
         return [problem for skill in skills for problem in self._held.get(skill.file, ())]
 
     def _without(self, found: _Found, served: SkillVersion | None) -> SkillVersion | None:
-        """Decide about a skill that cannot be read: half-written, gone for a moment, or gone."""
+        """Return the version to serve of a skill that is unreadable or missing.
+
+        A half-written one, or one that is missing for a moment, keeps its last version.
+        """
         if served is None:
             return None
         if os.path.lexists(found.file):
@@ -298,7 +305,7 @@ class Reloading:
         return None
 
     def _may_return(self, file: str) -> bool:
-        """Tell whether what is missing of a skill has not been so for long."""
+        """Tell whether files of a skill are missing only for a short time yet."""
         now = time.monotonic()
         return now - self._missing.setdefault(file, now) < self._missing_seconds
 
@@ -316,7 +323,7 @@ class Reloading:
 
 
 class _Problems:
-    """What discovery noticed, by what it is about."""
+    """The problems that discovery found, by file and plugin."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self._of_files: dict[str, list[Problem]] = {}
@@ -327,7 +334,7 @@ class _Problems:
                 self._of_plugins.append(problem)
 
     def about(self, file: str) -> tuple[Problem, ...]:
-        """Return what was noticed about a SKILL.md, and about the plugin that it belongs to."""
+        """Return the problems of a SKILL.md, and of the plugin that it belongs to."""
         of_plugin = [each for each in self._of_plugins if file.startswith(_plugin_folder(each))]
         return (*self._of_files.get(file, ()), *of_plugin)
 
@@ -342,7 +349,7 @@ def _is_same(served: SkillVersion, read: SkillVersion) -> bool:
 
 
 def _in_place(found: list[str], known: list[str]) -> list[str]:
-    """Return what is there in its order, with what is not after what it came after before."""
+    """Return the found files in order, and each missing one after its earlier predecessor."""
     order = list(found)
     places = set(found)
     for number, file in enumerate(known):

@@ -1,4 +1,4 @@
-"""SkillWatcher: a thread that keeps the served skills as they are on disk."""
+"""SkillWatcher: a thread that reloads skills when their files change."""
 
 import asyncio
 import logging
@@ -19,23 +19,24 @@ from skillpouch.errors import SkillpouchError
 from skillpouch.runtime.extras import has_extra, require_extra
 
 _log = logging.getLogger(__name__)
-_WORK = 0.25  # of the time may be spent on looking
-_LONGEST_SECONDS = 5.0  # between two looks
-# Network file systems tell nothing of what others write, and a queue of events can overflow.
+_WORK = 0.25  # the largest share of time that polling may take
+_LONGEST_SECONDS = 5.0  # between two polls
+# Polls even with events: network file systems do not report what other machines write, and the
+# queue of events can overflow, inotify(7).
 _ANYWAY_SECONDS = 10.0
-_ROOTS_MS = 250  # between looks at the roots themselves: one may appear, or be another folder
+_ROOTS_MS = 250  # between checks of the roots themselves: one may appear or be replaced
 _BURST_MS = 50
 _STEP_MS = 10
 
 
 def wake_by_polling(stop: threading.Event, pause: Callable[[], float]) -> Iterator[None]:
-    """Yield after every `pause`, which may change from one to the next, until `stop` is set."""
+    """Yield after every `pause`, which may return another time each time, until `stop` is set."""
     while not stop.wait(pause()):
         yield
 
 
 def pause_after(look_seconds: float, least: float) -> float:
-    """Return how long to pause after a look that took so long: most of the time nothing is done."""
+    """Return the pause after a poll that took `look_seconds`, so that polling stays cheap."""
     return max(least, min(_LONGEST_SECONDS, look_seconds / _WORK))
 
 
@@ -46,8 +47,8 @@ def wake_by_events(
     while not stop.is_set():
         try:
             yield from _while_the_same(roots, stop)
-        # No more watches, or none on this file system; or no more instances of inotify, of which
-        # a user has 128 (inotify(7)), and which watchfiles calls an internal RuntimeError.
+        # OSError: no watches left, or the file system has none. RuntimeError, from watchfiles: no
+        # inotify instances left, of which a user has 128 by default, inotify(7).
         except (OSError, RuntimeError) as error:
             _log.warning("cannot be notified of changes, polling instead: %s", error)
             yield from wake_by_polling(stop, pause)
@@ -58,7 +59,7 @@ def _while_the_same(roots: Sequence[str], stop: threading.Event) -> Iterator[Non
     from watchfiles import watch
 
     folders = _folders(roots)
-    looked = -_ANYWAY_SECONDS  # at once: who knows what happened before there was a watch
+    looked = -_ANYWAY_SECONDS  # poll at once: files may have changed before the watch began
     for changes in watch(
         *[path for path, identity in folders.items() if identity],
         watch_filter=None,
@@ -79,7 +80,7 @@ def _while_the_same(roots: Sequence[str], stop: threading.Event) -> Iterator[Non
 
 
 def _folders(roots: Sequence[str]) -> dict[str, tuple[int, int] | None]:
-    """Return which folder each root leads to now."""
+    """Return the real path of each root, with its current device and inode."""
     return {os.path.realpath(root): _identity(root) for root in roots}
 
 
@@ -91,7 +92,7 @@ def _identity(root: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_LONGEST_BURST = 10  # looks, until what keeps still is read although the rest does not
+_LONGEST_BURST = 10  # polls, before skills are read although files of others still change
 
 
 class AlreadyWatchedError(SkillpouchError):
@@ -108,7 +109,7 @@ class AlreadyWatchedError(SkillpouchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long to wait: for the next look, for quiet after a change, for what is gone to return."""
+    """How long to wait: between polls, for quiet after a change, for a removed file to return."""
 
     poll_seconds: float = 0.2
     settle_seconds: float = 0.05
@@ -116,21 +117,21 @@ class Timing:
 
 
 class Served(Serving, Protocol):
-    """Whose skills are watched."""
+    """The library whose skills are watched."""
 
     @property
     def reader(self) -> ToolReader: ...
 
     def watched_by(self, watcher: "SkillWatcher | None") -> None:
-        """Hear who watches; raise AlreadyWatchedError when somebody does."""
+        """Set or clear the watcher; raise AlreadyWatchedError if there is another."""
 
 
 class SkillWatcher:
-    """Reloads while it is entered, with `with` or with `async with`.
+    """Reloads changed skills inside `with` or `async with`.
 
-    Listeners hear of one batch after the other: in `async with` on the loop that entered, where
-    they may be coroutine functions; otherwise on the thread of the watcher. What one raises is
-    logged and harms nobody. `async for changes in watcher` waits for the next batch.
+    Listeners are called with one batch after the other: with `async with` on its event loop, where
+    they may be coroutine functions; otherwise on the thread of the watcher. If one raises, this is
+    logged, and the others are still called. `async for changes in watcher` waits for a batch.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class SkillWatcher:
         self._timing = timing or Timing()
         self._listeners = Listeners()
         self._stop = threading.Event()
-        self._turn = threading.RLock()  # a listener may ask for a refresh
+        self._turn = threading.RLock()  # reentrant: a listener may call `refresh`
         self._look_seconds = 0.0
         self._copies: SkillCopies | None = None
         self._reloading: Reloading | None = None
@@ -158,7 +159,7 @@ class SkillWatcher:
         self._listeners.add(on_change)
 
     def refresh(self) -> None:
-        """Look now, and return when what is on disk is served."""
+        """Poll now, and return when the current files are served."""
         with self._turn:
             if self._reloading is not None:
                 self._catch_up(self._reloading, self._look())
@@ -186,7 +187,7 @@ class SkillWatcher:
         reader = VersionReader(self._served.reader, self._copies)
         seconds = self._timing.missing_seconds
         self._reloading = Reloading(self._served, reader, missing_seconds=seconds)
-        self._reloading.reload(self._settled(self._look()))  # what is there is no news
+        self._reloading.reload(self._settled(self._look()))  # not reported to listeners
 
     def __exit__(
         self,
@@ -257,7 +258,7 @@ class SkillWatcher:
         return pause_after(self._look_seconds, self._timing.poll_seconds)
 
     def _catch_up(self, reloading: Reloading, stamps: Stamps) -> None:
-        """Reload until what is served is what is there; tell of each step."""
+        """Reload until the current files are served; report each batch to the listeners."""
         while True:
             changes = reloading.reload(self._settled(stamps))
             if changes is not None:
@@ -267,7 +268,7 @@ class SkillWatcher:
             stamps = self._look()
 
     def _settled(self, before: Stamps) -> Stamps:
-        """Return when two looks are alike: half of a `git checkout` is nobody's version."""
+        """Wait until two polls are equal: half of a `git checkout` must not be served."""
         for _ in range(_LONGEST_BURST):
             if self._stop.wait(self._timing.settle_seconds):
                 break
