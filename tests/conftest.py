@@ -1,4 +1,9 @@
+import gc
+import itertools
+import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,17 +14,55 @@ from skillpouch.runtime.loop_thread import run_blocking
 
 WriteSkill = Callable[..., Path]
 
+_ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
+
 # A shell starts what it runs in the background with Ctrl-C ignored, and every process that a test
 # starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# If it were set, every process that a test starts would compile all that it imports anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Until all tests are collected: nothing of what that makes is garbage.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what stays until the end out of every collection: a million objects, half a second."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file of slow tests to leave them all out: some load whole frameworks."""
+    if collection_path.suffix != ".py" or "not slow" not in config.option.markexpr.split(" and "):
+        return None
+    return True if _ALL_SLOW.search(collection_path.read_text()) else None
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder of its own, as pytest makes it, without listing those of all tests before it."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}_{next(_numbers)}"
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
 
 @pytest.fixture(autouse=True)
-def own_directories(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the person running it."""
-    home = tmp_path_factory.mktemp("home")
+    home = homes / str(next(_numbers))
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

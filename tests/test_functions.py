@@ -204,6 +204,7 @@ def test_functions_that_call_functions_do_not_wait_for_each_other_forever(tmp_pa
     assert [result.structured for result in results] == list(range(40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_function_that_exits_does_not_take_the_host_with_it(kind: str, tmp_path: Path) -> None:
     code = (

@@ -50,6 +50,7 @@ def below(root: Path, words: list[str]) -> list[str | Path]:
     return [*words, root] if words[0] == "check" else [*words, "--root", root]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("read-1")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_reading_starts_no_process_and_imports_nothing_of_a_skill(
@@ -74,6 +75,7 @@ def test_reading_starts_no_process_and_imports_nothing_of_a_skill(
     assert not [path for event, path in events if event == "import" and str(home) in path]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("read-2")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_nothing_in_a_skill_leads_outside_its_root(
@@ -148,6 +150,7 @@ def test_what_is_not_a_bounded_regular_file_is_not_read(write_skill: WriteSkill)
     assert "skill-too-large" in codes
 
 
+@pytest.mark.slow
 @pytest.mark.promise("read-5")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_reading_a_skill_asks_nothing_of_a_network(

@@ -278,6 +278,7 @@ def _text(name: str) -> str:
     return (REPOSITORY / name).read_text()
 
 
+@pytest.mark.slow
 def test_calling_a_script_loads_no_more_than_it_uses(tmp_path: Path) -> None:
     scripts = tmp_path / "skills/demo/scripts"
     scripts.mkdir(parents=True)

@@ -89,6 +89,7 @@ def test_every_format_character_of_unicode_is_removed_when_it_stands_alone() -> 
     assert kept <= DRAWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "left"),
     [

@@ -82,6 +82,7 @@ def test_what_typesetting_leaves_behind_is_only_worth_knowing(text: str, severit
     assert [problem.severity for problem in find_hidden_text("a", text)] == [severity]
 
 
+@pytest.mark.slow
 def test_past_a_hundred_lines_one_problem_counts_the_rest() -> None:
     problems = find_hidden_text("a", "x\u200b\n" * 250_000)
 

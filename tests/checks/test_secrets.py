@@ -166,6 +166,7 @@ def test_a_dotted_capital_i_does_not_move_what_is_found() -> None:
     assert (problem.line, problem.message[:25]) == (2, "hard-coded credential (Qm")
 
 
+@pytest.mark.slow
 def test_nothing_in_the_standard_library_looks_like_a_secret() -> None:
     sources = Path(sysconfig.get_path("stdlib")).glob("*.py")
 
@@ -174,6 +175,7 @@ def test_nothing_in_the_standard_library_looks_like_a_secret() -> None:
     assert problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -91,6 +91,7 @@ def watched(root: Path, tmp_path: Path) -> tuple[list[str], list[str], list[Any]
     return names, ids, by_discovery, by_tools
 
 
+@pytest.mark.slow
 def test_a_second_discovery_opens_and_lists_nothing(root: Path, tmp_path: Path) -> None:
     settle(root)
     first = watched(root, tmp_path)
@@ -103,6 +104,7 @@ def test_a_second_discovery_opens_and_lists_nothing(root: Path, tmp_path: Path) 
     assert second[2:] == ([], [])
 
 
+@pytest.mark.slow
 def test_after_one_change_only_what_changed_is_read(root: Path, tmp_path: Path) -> None:
     settle(root)
     watched(root, tmp_path)

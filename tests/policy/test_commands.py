@@ -177,6 +177,7 @@ def test_letters_of_options_are_minded_in_any_order(text: str) -> None:
 _SOME = st.text(alphabet="rmx '\"\\;&|$(){}`*\n<>=#/", max_size=14)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(_SOME)
 def test_what_is_permitted_is_one_command_of_these_words_to_bash(text: str) -> None:

@@ -49,6 +49,7 @@ def run_without(module: str, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("use", "module", "extra"), USES, ids=[use for use, _, _ in USES])
 def test_what_is_missing_is_named_with_its_version(use: str, module: str, extra: str) -> None:
     ran = run_without(module, use)

@@ -43,6 +43,7 @@ def test_names_that_a_call_has_taken_first_keep_nothing(tmp_path: Path, remove: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remove", [remove_tree, remove_folder])
 def test_no_depth_is_too_deep(tmp_path: Path, remove: object) -> None:
     assert callable(remove)
@@ -147,6 +148,7 @@ def test_a_folder_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
     os.close(lock)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("limit-7")
 def test_large_arguments_of_a_killed_host_are_removed_by_the_next(tmp_path: Path) -> None:
     program = (

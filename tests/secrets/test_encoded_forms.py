@@ -182,6 +182,7 @@ def pieces_left(secret: str, written: str, redacted: str) -> set[str]:
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.promise("sec-1")
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("program", PROGRAMS)

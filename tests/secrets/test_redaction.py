@@ -55,10 +55,11 @@ def test_a_secret_is_replaced_by_its_name(form: str) -> None:
     assert redactor.value({written: [written, 1]}) == {"[redacted KEY]": ["[redacted KEY]", 1]}
 
 
+@pytest.mark.slow
 @pytest.mark.promise("sec-1")
 @pytest.mark.parametrize("form", FORMS)
 @given(secret=SECRETS, before=TEXTS, after=TEXTS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_no_secret_survives(form: str, secret: str, before: str, after: str) -> None:
     written = FORMS[form](secret.strip())
 
@@ -68,9 +69,10 @@ def test_no_secret_survives(form: str, secret: str, before: str, after: str) -> 
     assert "[redacted KEY]" in redacted
 
 
+@pytest.mark.slow
 @pytest.mark.promise("sec-1")
 @given(secret=SECRETS, before=st.binary(max_size=10), after=st.binary(max_size=10))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_no_secret_survives_inside_longer_base64(secret: str, before: bytes, after: bytes) -> None:
     raw = secret.strip().encode()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -105,6 +107,7 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redactor.value([text]) == [text]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("sec-1")
 @given(
     parts=st.lists(
@@ -114,7 +117,7 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
     ),
     cuts=st.lists(st.integers(0, 100), max_size=20),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_pieces_together_are_what_the_whole_would_be(parts: list[bytes], cuts: list[int]) -> None:
     secrets = {"A": "hunter2", "B": "hunter22", "C": "pin7", "D": "aaaaaa", "E": "2hunter2x"}
     redactor = Redactor(secrets)
@@ -233,8 +236,9 @@ def test_a_redactor_does_not_show_what_it_hides() -> None:
     assert repr(Redactor({"KEY": "hunter2", "PIN": "1234"})) == "Redactor(KEY, PIN)"
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=50), secret=st.text(max_size=12))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_any_text_and_any_secret_give_text(text: str, secret: str) -> None:
     assume(secret.strip())
 

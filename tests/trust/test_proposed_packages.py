@@ -33,6 +33,7 @@ def test_an_approver_is_shown_packages_that_nobody_declared(root: Path, tmp_path
     assert asked[0].needs[0].kind == "packages"
 
 
+@pytest.mark.slow
 def test_where_nobody_can_be_asked_the_failed_call_names_the_command(
     root: Path, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def shown(manager: SkillManager, path: str) -> str:
         return str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("ctx-2")
 @given(path=st.text(st.sampled_from("./ab~\\\0é"), max_size=24))
 @settings(
