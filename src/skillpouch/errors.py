@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from skillpouch.problems import Problem
 
-# Commands that look for skills, and so need `--root`. Not `trust --unconfined`: that consent is
-# for the machine, not for a skill.
+# Commands that look for skills, so they need `--root`; `trust --unconfined` is about the machine.
 _LOOKS_FOR_SKILLS = re.compile(
     r"`(skillpouch (?:call|check|list|show|trust)(?! --unconfined)(?: (?!--root )[^ `]+)*)`"
 )
