@@ -26,7 +26,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if "_pb2" not in path.name)
 PAGE = [
     name
     for line in (
-        "problems errors needs limits skills environment text untrusted_files json_values runtime",
+        "problems errors needs limits skills environment runtime text untrusted_files json_values",
         "results secrets signatures tools calls arguments templates workspace net",
         "declarations execution functions registry scripts discovery trust policy provision",
         "backends journal controls checks builtins executor manager",

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillpouch.errors import OutsideWorkspaceError, PortableError, ToolFaultError
+from skillpouch.runtime.memoize import BoundedCache
 
 # "inode size mtime_ns ctime_ns": text, because thousands of them are kept and compared.
 Stamp = str
@@ -38,7 +39,7 @@ _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # needs no permission to read t
 
 
 _MOST_TRUSTED = 10_000
-_trusted_links: dict[str, str] = {}
+_trusted_links: BoundedCache[str, str] = BoundedCache(_MOST_TRUSTED)
 
 
 class CannotReadError(PortableError, OSError):
@@ -85,8 +86,6 @@ def read_skill_text(path: str) -> FileContent:
 
 def trust_link(path: str, target: str) -> None:
     """Remember the target of a SKILL.md that is a link, after discovery saw it inside the roots."""
-    if len(_trusted_links) >= _MOST_TRUSTED:
-        _trusted_links.clear()
     _trusted_links[path] = target
 
 

@@ -28,6 +28,7 @@ from skillpouch.policy.approval import Answer, Approver, Question, ask
 from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
 from skillpouch.policy.rules import Decision, Request
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.secrets.sources import Secrets, SecretValues, environment_secrets
 from skillpouch.tools import (
@@ -142,7 +143,7 @@ class PermitCache:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...] | None, Permit] = {}
+        self._known: BoundedCache[tuple[Any, ...] | None, Permit] = BoundedCache(_MOST_KNOWN)
 
     def of(self, call: ToolCall) -> Permit | None:
         """Return the permit that stands for a call, None when it has to be decided."""
@@ -153,8 +154,6 @@ class PermitCache:
         key = _key(call)
         if key is None:
             return
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
         self._known[key] = permit
 
 

@@ -1,9 +1,7 @@
 """What all built-in workspace tools share: definitions, answers, sessions, confinement."""
 
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +13,7 @@ from skillpouch.calls import Terms, ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.limits import USUAL_SECONDS
 from skillpouch.results import Attachment, ChangedFile
-from skillpouch.runtime.memoize import Shared
+from skillpouch.runtime.memoize import BoundedCache, Shared
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Effect, Tool
 from skillpouch.workspace.files import Stamp, WorkspaceFiles
@@ -91,8 +89,7 @@ class WorkspaceSession(Shared):
 
     def __init__(self, *, most_jobs: int = 8, job_seconds: float = 3600.0) -> None:
         self._folders: dict[Path, str] = {}
-        self._seen: OrderedDict[tuple[Path, str], Stamp] = OrderedDict()
-        self._lock = threading.Lock()
+        self._seen: BoundedCache[tuple[Path, str], Stamp] = BoundedCache(_MOST_SEEN)
         self.jobs = Jobs(most=most_jobs, seconds=job_seconds)
 
     def folder(self, workspace: Path) -> str:
@@ -104,11 +101,7 @@ class WorkspaceSession(Shared):
 
     def saw(self, workspace: Path, path: str, stamp: Stamp) -> None:
         """Remember the state of a file that the caller has now seen."""
-        with self._lock:  # tools that read and write files run in threads
-            self._seen[workspace, path] = stamp
-            self._seen.move_to_end((workspace, path))
-            while len(self._seen) > _MOST_SEEN:
-                self._seen.popitem(last=False)
+        self._seen[workspace, path] = stamp
 
     def seen(self, workspace: Path, path: str) -> Stamp | None:
         """Return the state of a file when it was last read or written here, or None."""
