@@ -11,7 +11,7 @@ import sys
 
 
 def main(names: str, limits: str, *program: str) -> None:
-    """Become `program`; `limits` are `number=most` pairs, `names` its variables, parted by `=`."""
+    """Execute `program` with these limits, `number=value`, and only the variables in `names`."""
     for pair in filter(None, limits.split(",")):
         number, most = map(int, pair.split("="))
         hard = resource.getrlimit(number)[1]

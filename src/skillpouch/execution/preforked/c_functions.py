@@ -1,4 +1,4 @@
-"""Calls functions of the C library without `import ctypes`, which every child would carry."""
+"""Calls functions of the C library without `import ctypes`, to save memory in every child."""
 
 from __future__ import annotations
 

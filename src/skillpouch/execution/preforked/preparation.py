@@ -33,7 +33,7 @@ _ENTRIES = ("main", "handler")
 
 
 def imports_of(files: list[str], folders: list[str]) -> list[Import]:
-    """Return what `files`, and the modules of the skill that they import, import from elsewhere."""
+    """Return what `files`, and the skill's modules that they import, import from outside."""
     reader = _Reader(folders)
     for file in files:
         reader.read(file)
@@ -251,7 +251,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _shadowed(folders: list[str], fresh: frozenset[str]) -> int:
-    """Tell whether the skill has a file that a fresh Python would find instead of a loaded one."""
+    """Return SHADOWED if a file of the skill would take the place of a loaded module, else 0."""
     ours = ("skillpouch",)
     loaded = {name.partition(".")[0] for name in sys.modules if name not in fresh}
     loaded -= {*ours, *sys.builtin_module_names}

@@ -62,7 +62,8 @@ class Unchanged:
             del sys.modules[name]
         sys.modules["__main__"] = self._modules["__main__"]
         os.chdir(self._folder)
-        return isinstance(error, Exception)  # an import has changed what is tried here
+        # An import has changed something, so that the trial fails.
+        return isinstance(error, Exception)
 
 
 def warm_up_call(child: Child, program: MainProgram, runner: str) -> None:

@@ -8,10 +8,10 @@ from skillpouch.execution.zygote import signals
 
 
 def child_alarm() -> int:
-    """Return the descriptor; each process needs its own, so call it again after a fork.
+    """Return the descriptor; each process needs its own: call this again after a fork.
 
-    A pipe that the interpreter's handler writes to, not a signalfd(2): that would need SIGCHLD
-    blocked, and a blocked signal stays blocked in every program that is started, signal(7).
+    It is a pipe that the interpreter's signal handler writes to. A signalfd(2) would need SIGCHLD
+    to be blocked, and a blocked signal stays blocked in every program that is started, signal(7).
     """
     read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signals.wake_on(signals.CHILD, write_end)
@@ -20,6 +20,6 @@ def child_alarm() -> int:
 
 def clear(fd: int) -> None:
     try:
-        os.read(fd, 4096)  # a byte per signal; if more are left, it is simply readable again
+        os.read(fd, 4096)  # one byte per signal; if some are left, the descriptor is readable again
     except BlockingIOError:
         return

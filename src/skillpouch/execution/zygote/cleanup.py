@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Priorities:
-    """How the kernel treats a sandbox; what it starts inherits that.
+    """The scheduling priorities of a sandbox, which its programs inherit.
 
-    A sandbox that was slowed down ends: without privileges it could not set most of it back.
+    A sandbox with changed priorities ends: without privileges it could not restore most of them.
     """
 
     def __init__(self) -> None:
@@ -32,14 +32,15 @@ class Priorities:
         return nice, policy, os.sched_getaffinity(0), kernel.io_priority()
 
 
-_SETTLED_NS = 20_000_000  # two ticks of the slowest clock by which a kernel stamps files
+# Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
+_SETTLED_NS = 20_000_000
 
 
 class _OwnFolder:
-    """One of them. Most calls leave it alone, and its times say so.
+    """One of these folders. Most calls do not change it, which its times show.
 
-    Whatever is made, renamed or removed in a folder, and its mode, owner, flags and attributes,
-    changes its ctime, which nobody can set: inode(7).
+    The ctime changes when anything in a folder is made, renamed or removed, and with the folder's
+    mode, owner, flags and attributes. No program can set it, inode(7).
     """
 
     def __init__(self, path: str) -> None:
@@ -47,7 +48,7 @@ class _OwnFolder:
         self._at_start = namespaces.look_at(path)
         status = os.stat(path)
         self._times = (status.st_atime_ns, status.st_mtime_ns)
-        # Its times, once they are old enough for any change to give it others.
+        # Its times, once they are so old that any change would give it different ones.
         self._known: tuple[int, int] | None = None
 
     def is_as_it_was(self) -> bool:
@@ -57,9 +58,10 @@ class _OwnFolder:
             return True
         if namespaces.look_at(self._path) != self._at_start:
             return False
-        status = os.stat(self._path)  # being listed counts as being read
+        status = os.stat(self._path)  # again, because listing the folder has changed its atime
         if (status.st_atime_ns, status.st_mtime_ns) != self._times:
-            # Files that came and went have changed them, and a call can choose them.
+            # Files that were made and removed have changed these times, and a call can set them:
+            # the next call must not find a message there.
             os.utime(self._path, ns=self._times)
             status = os.stat(self._path)
         is_settled = status.st_ctime_ns < started_ns - _SETTLED_NS
@@ -70,8 +72,8 @@ class _OwnFolder:
 class OwnFolders:
     """Folders mounted for this sandbox alone.
 
-    A sandbox in which anything was left ends, and its folders with it, so that nothing is ever
-    deleted by walking a tree that may have a workspace inside.
+    If a call left anything there, the sandbox ends, and its folders with it. So nothing is deleted
+    by walking a tree that may contain a workspace.
     """
 
     def __init__(self, granted: list[str]) -> None:
@@ -82,10 +84,10 @@ class OwnFolders:
         try:
             return all(folder.is_as_it_was() for folder in self._folders)
         except OSError:
-            return False  # it may not be listed any more
+            return False  # the call may have made it unreadable
 
     def remove(self) -> None:
-        """Nothing to do: they go with the last process that sees them."""
+        """Nothing to do: the mounts go with the last process of their namespace."""
 
 
 class SharedFolder:
@@ -108,7 +110,7 @@ class SharedFolder:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a sandbox's folder, as far as it lets itself be removed."""
+    """Remove a sandbox's folder, as far as that is possible."""
     try:
         _empty_folder(path)
         os.rmdir(path)
@@ -119,9 +121,8 @@ def remove_folder(path: str) -> None:
 def _empty_folder(path: str) -> None:
     """Delete everything in a folder, never through a symbolic link, whatever its depth.
 
-    As skillpouch.runtime.removal does it, which is out of reach here: folders inside folders
-    are first moved to the top. Nothing of the call is alive, so what a name was a moment ago it
-    still is.
+    Like skillpouch.runtime.removal, which cannot be imported here: folders inside folders are first
+    moved to the top. No process of the call is alive, so no name can change meanwhile.
     """
     top = _open_folder(path, None)
     numbers = itertools.count()
@@ -141,7 +142,7 @@ def _remove(name: str, top: int, numbers: Iterator[int]) -> None:
     try:
         for inner in os.listdir(folder):
             if _is_folder(inner, folder):
-                # Whoever moves a folder must be able to write it, rename(2).
+                # Moving a folder needs the right to write to it, rename(2).
                 os.chmod(inner, 0o700, dir_fd=folder)
                 _move_up(inner, folder, top, numbers)
             else:
@@ -152,7 +153,7 @@ def _remove(name: str, top: int, numbers: Iterator[int]) -> None:
 
 
 def _move_up(name: str, folder: int, top: int, numbers: Iterator[int]) -> None:
-    """Move a folder to the top, under a name that the call has not taken before."""
+    """Move a folder to the top, under a name that the call has not used."""
     for number in numbers:
         try:
             moved = ".removed-%d-%d" % (os.getpid(), number)

@@ -6,7 +6,7 @@ import ctypes
 import os
 import struct
 
-# None is the C library that this interpreter already uses: no file has to be found.
+# None: the C library that this interpreter has already loaded, dlopen(3).
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -26,14 +26,14 @@ _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 28, 36, 38
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 1, 4, 0x40
 _MNT_DETACH = 2
-_LAST_CAPABILITY = 63  # the last that the two words of a set can hold, capget(2)
-# SECBIT_NOROOT and SECBIT_NOROOT_LOCKED, capabilities(7): user 0 gains nothing by an exec.
+_LAST_CAPABILITY = 63  # the highest number that fits the two words of a set, capget(2)
+# SECBIT_NOROOT and SECBIT_NOROOT_LOCKED, capabilities(7): user 0 gains no capabilities by an exec.
 _NOROOT_AND_LOCKED = 3
 _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3, since Linux 2.6.26
 
-# Calls since Linux 5.1 have one number on every architecture we know. open_tree and move_mount came
-# with Linux 5.2, mount_setattr with 5.12: without them the trial of namespaces fails, and the host
-# plans without this layer.
+# System calls since Linux 5.1 have the same number on every architecture supported here. open_tree
+# and move_mount came with Linux 5.2, mount_setattr with 5.12: without them the trial of namespaces
+# fails, and the host plans without this layer.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
@@ -65,28 +65,28 @@ def _prctl(option: int, value: int) -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends.
 
-    Only for children of a single-threaded parent: the signal follows the thread that forked,
-    PR_SET_PDEATHSIG in prctl(2).
+    Only for children of a single-threaded parent: the signal comes when the thread that forked
+    ends, PR_SET_PDEATHSIG in prctl(2).
     """
     _prctl(_PR_SET_PDEATHSIG, 9)  # SIGKILL
 
 
 def hide_from_peers() -> None:
-    """Make this process untraceable and its /proc entries root's.
+    """Make this process untraceable, and its /proc entries owned by root.
 
-    After the user map is written, never before: the map is one of those entries. PR_SET_DUMPABLE
-    in prctl(2); an exec sets it back, so programs are not affected.
+    PR_SET_DUMPABLE in prctl(2). Call it after the user map is written: the map is one of those
+    entries. An exec resets it, so programs are not affected.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends: without this, process 1 would."""
+    """Become the parent of orphaned descendants, in place of process 1: PR_SET_CHILD_SUBREAPER."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def forbid_new_privileges() -> None:
-    """Let no exec give more rights; Landlock and seccomp ask for this of whoever is not root."""
+    """Let no exec give more rights; without privileges, Landlock and seccomp require this."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -94,16 +94,16 @@ def drop_capabilities() -> None:
     """Give up every capability, also those a later exec as uid 0 would bring back."""
     zero = ctypes.c_ulong(0)
     for capability in range(_LAST_CAPABILITY + 1):
-        # Refused past this kernel's last capability, or when none was held: both are fine.
+        # Fails after this kernel's last capability, and without CAP_SETPCAP: both are fine.
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero)
     try:
         _prctl(_PR_SET_SECUREBITS, _NOROOT_AND_LOCKED)
     except PermissionError:
-        # Without CAP_SETPCAP nothing was held, and no_new_privs keeps it so.
+        # Without CAP_SETPCAP this process had no capabilities, and no_new_privs keeps it so.
         if os.geteuid() == 0 and _effective_capabilities():
             raise
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0), 8)
-    # Two times effective, permitted and inheritable, 32 bits each: all zero.
+    # Two times effective, permitted and inheritable, 32 bits each, all zero: capset(2).
     _check(_libc.capset(header, ctypes.create_string_buffer(24)), "capset")
 
 
@@ -124,24 +124,24 @@ def setns(fd: int, kind: int) -> None:
 
 
 def enter_cgroup(procs: int) -> None:
-    """Move the calling process, its later children with it, by an open `cgroup.procs`."""
-    os.write(procs, b"0")  # whoever writes this, cgroups(7)
+    """Move the calling process and its later children by an open `cgroup.procs`."""
+    os.write(procs, b"0")  # 0 stands for the process that writes it, cgroups(7)
     os.close(procs)
 
 
 def control(fd: int, request: int, argument: bytes) -> None:
-    # ctypes is loaded by now; the module fcntl may lie where this process can no longer look.
+    # By ctypes, which is already loaded: the file of the module fcntl may be invisible by now.
     _check(_libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument), f"ioctl {request:#x}")
 
 
 def io_priority() -> int:
-    """Return how this process's reads and writes are queued; 0 where the call is not known."""
+    """Return the I/O priority of this process; 0 if the system call is not available."""
     number = _IOPRIO_GET.get(os.uname().machine)
     return 0 if number is None else syscall(number, _IOPRIO_PROCESS, 0)
 
 
 def file_flags(folder: str) -> int:
-    """Return the flags that chattr(1) shows, such as `nodump`; 0 where there are none."""
+    """Return the flags that lsattr(1) shows, such as `nodump`; 0 if the file system has none."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         flags = ctypes.c_ulong(0)
@@ -160,13 +160,13 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def clone_tree(path: str) -> int:
-    """Copy the mounts at and below `path`; the descriptor outlives whatever later covers it."""
+    """Copy the mounts at and below `path`; the descriptor stays valid when `path` is covered."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 
 def clone_tree_of(fd: int) -> int:
-    """Copy the mounts at and below what is open as `fd`, in this mount namespace."""
+    """Copy the mounts at and below the file or folder `fd`, in this mount namespace."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | _AT_EMPTY_PATH | os.O_CLOEXEC
     return syscall(_OPEN_TREE, fd, b"", flags)
 
@@ -182,7 +182,8 @@ def set_attributes_at(path: str, attributes: int) -> None:
 
 
 def _mount_setattr(fd: int, path: bytes, flags: int, attributes: int) -> None:
-    # struct mount_attr: to set, to clear, propagation, a user namespace. 32 is its first size.
+    # struct mount_attr: flags to set, to clear, propagation, user namespace; MOUNT_ATTR_SIZE_VER0
+    # is 32 bytes, mount_setattr(2).
     value = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, 0), 32)
     syscall(_MOUNT_SETATTR, fd, path, flags, value, 32)
 
@@ -192,15 +193,15 @@ def attach_tree(fd: int, target: str) -> None:
 
 
 def attach_tree_on(fd: int, target: int) -> None:
-    """Attach a tree on what is open as `target`: a name could lead elsewhere by now."""
+    """Attach a tree on the open `target`: its name could lead elsewhere by now."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     syscall(_MOVE_MOUNT, fd, b"", target, b"", flags)
 
 
 def enter_root(folder: str) -> None:
-    """Make `folder` the root and let go of the old one."""
+    """Make `folder` the root and detach the old one."""
     os.chdir(folder)
-    # The old root is stacked on the new one and detached from there: no folder is needed for it,
+    # This stacks the old root on the new one, and then detaches it, so no folder for it is needed:
     # pivot_root(2), "pivot_root(\".\", \".\")". MNT_DETACH, because it is still in use.
     syscall(_PIVOT_ROOT[os.uname().machine], b".", b".")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount old root")

@@ -1,4 +1,4 @@
-"""Landlock: which files and ports a process and all it starts may touch, enforced by the kernel."""
+"""Landlock: the kernel enforces which files and ports a process and all it starts may use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 
 READ = READ_FILE | READ_DIR
 RUN = READ | EXECUTE
-# Everything but device files, which no tool makes, and device ioctls.
+# Everything except making device files and device ioctls, which tools do not need.
 WRITE = (_FIRST_ABI | REFER | TRUNCATE) & ~(_MAKE_CHAR | _MAKE_BLOCK)
 DEVICE = READ_FILE | WRITE_FILE
 
@@ -41,7 +41,7 @@ def version() -> int:
 
 
 def handled(abi: int) -> tuple[int, int, int]:
-    """Return what this ABI can deny: (files, network, scopes).
+    """Return the rights that this ABI can deny: (files, network, scopes).
 
     ABI 1 came with Linux 5.13, 2 with 5.19, 3 with 6.2, 4 with 6.7, 5 with 6.10, 6 with 6.12.
     """
@@ -57,14 +57,14 @@ def handled(abi: int) -> tuple[int, int, int]:
 def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: int = 0) -> int:
     """Build a ruleset; its descriptor survives fork and is applied by `restrict`.
 
-    A path is a name or what is open already; `port` is the one that may be connected to, where
-    there is one.
+    A path is a name or an open descriptor; `port` is the only one that may be connected to, 0 for
+    none.
     """
     files, ports, scopes = handled(abi)
     if network == "host":
         ports = 0
-    # The kernel refuses a structure with non-zero fields it does not know (E2BIG), and it grew with
-    # ABI 4 and 6: cut it to the ABI.
+    # The structure grew with ABI 4 and 6, and a kernel refuses unknown fields that are not zero
+    # (E2BIG): it is cut to the size of the ABI.
     size = 8 if abi < 4 else 16 if abi < 6 else 24  # noqa: PLR2004
     attributes = ctypes.create_string_buffer(struct.pack("QQQ", files, ports, scopes), 24)
     fd = _moved_up(kernel.syscall(_CREATE, attributes, size, 0))
@@ -81,7 +81,7 @@ def ruleset(abi: int, paths: list[tuple[str | int, str]], network: str, port: in
 
 
 def _moved_up(fd: int) -> int:
-    """Move a descriptor out of the way: a program's own streams are put at the lowest numbers."""
+    """Move a descriptor to a higher number: a program's streams get the lowest ones."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
     os.close(fd)
     return moved
@@ -99,14 +99,14 @@ def _allow_named(ruleset_fd: int, path: str, rights: int) -> None:
 
 
 def _allow(ruleset_fd: int, fd: int, rights: int) -> None:
-    """Allow what is below an open file or folder: a rule is about it, not about its name."""
+    """Allow rights below an open file or folder: rules refer to inodes, not to names."""
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
-        rights &= _FOR_FILES  # EINVAL for a right that only a folder can have
-    # The structure is packed: 12 bytes, with nothing behind the descriptor.
+        rights &= _FOR_FILES  # the kernel answers EINVAL to a right that only folders can have
+    # struct landlock_path_beneath_attr is packed: 12 bytes, no padding after the descriptor.
     rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
     kernel.syscall(_ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)
 
 
 def restrict(ruleset_fd: int) -> None:
-    """Put this process under the ruleset, for ever; needs no_new_privs."""
+    """Restrict this process for good; needs no_new_privs."""
     kernel.syscall(_RESTRICT, ruleset_fd, 0)

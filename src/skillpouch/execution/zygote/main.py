@@ -1,15 +1,15 @@
-"""Starts a zygote, or the trials: makes their folder importable without importing skillpouch."""
+"""Starts a zygote or the trials; makes their folder importable without importing skillpouch."""
 
 import sys
 import types
 from _socket import socket
 
-_CONTROL = 3  # where the host puts its socket: the first number after the standard streams
+_CONTROL = 3  # the socket to the host: the first number after the standard streams
 
 
 def _import_only_this_folder() -> None:
-    # Empty packages in place of the real ones: to import skillpouch itself would load modules that
-    # every sandbox would carry, and the zygote starts with -I, so it would not even find it.
+    # Empty packages in place of the real ones: importing skillpouch would load modules into the
+    # memory of every sandbox, and with -I the zygote would not even find it.
     here = __file__.rpartition("/")[0]
     for name, folder in (
         ("skillpouch", ""),

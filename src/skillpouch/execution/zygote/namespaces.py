@@ -13,22 +13,22 @@ from skillpouch.execution.zygote import kernel, wire
 from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
 
 _PLAIN = kernel.MS_NOSUID | kernel.MS_NODEV
-# What shows secrets of the machine, or acts on it, and is open to user 0 even without capabilities.
-# Container runtimes mask much the same files.
+# Files in /proc that reveal secrets of the machine or control it, and that user 0 may open even
+# without capabilities. Container runtimes mask almost the same files.
 _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "timer_list")
-# RESERVED_PIDS of the kernel: after a wrap it gives out no smaller process id, and pid_max must be
-# larger. So from here on, a maximum of 300 + N leaves N numbers, and N processes.
+# RESERVED_PIDS of the kernel (kernel/pid.c): after a wrap it assigns no smaller process id, and
+# pid_max must be larger. So when ids start at 300, a pid_max of 300 + N allows N processes.
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
-_EVERYBODYS = 0o1777  # as on any machine: everybody writes, only an owner removes
+_EVERYBODYS = 0o1777  # as on any machine: everybody may write, only owners may remove
 _PAGE = 4096
 
 
 def mount_processes(limit: int | None) -> None:
-    """Mount /proc for this process table, in which a tool sees only what it may trace: its own.
+    """Mount a /proc in which a tool sees only the processes that it may trace: its own.
 
-    `hidepid=ptraceable` is there since Linux 5.8, a `pid_max` of each namespace since 6.14. The
-    trial finds out whether both hold; `limit` is None where the second does not.
+    `hidepid=ptraceable` exists since Linux 5.8, a `pid_max` per namespace since 6.14. The trial
+    finds out whether both work; `limit` is None where the second does not.
     """
     quiet = _PLAIN | kernel.MS_NOEXEC
     kernel.mount("proc", "/proc", "proc", quiet, "hidepid=ptraceable")
@@ -37,12 +37,12 @@ def mount_processes(limit: int | None) -> None:
         _write("/proc/sys/kernel/pid_max", str(_RESERVED_PIDS + limit))
     for name in _MASKED:
         _mask("/proc/" + name)
-    # Last, for the two numbers above are files of it.
+    # Read-only at the end, because the two files above are in it.
     kernel.set_attributes_at("/proc", kernel.ATTR_RDONLY)
 
 
 def hide_processes() -> None:
-    """Cover /proc where a machine lets nobody mount a new one."""
+    """Cover /proc on machines where a new one cannot be mounted."""
     kernel.mount("tmpfs", "/proc", "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,mode=555")
 
 
@@ -59,10 +59,10 @@ def _mask(path: str) -> None:
 
 
 def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> None:
-    """Mount an empty folder over each temporary one, and what was granted below it back on top.
+    """Mount an empty folder over each temporary one, and put granted paths below it back.
 
-    Whatever is above that is mounted too, read-only: a call that could move it would decide what
-    the next one finds at a path.
+    The folders above granted paths are mounts, too, and read-only: a call that could move them
+    would decide what the next call finds at a path.
     """
     for target in TEMPORARY:
         if target in granted:
@@ -70,7 +70,8 @@ def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> Non
         below = [path for path in granted if path.startswith(target + "/")]
         inside = {link: links[link] for link in links if link.startswith(target + "/")}
         trees = [(path, kernel.clone_tree(path), os.path.isdir(path)) for path in below]
-        # As many files as pages, tmpfs(5): each takes memory of the kernel's, however empty it is.
+        # As many inodes as pages, tmpfs(5): even an empty file takes kernel memory, which `size`
+        # does not count.
         options = "size=%d,nr_inodes=%d,mode=%o" % (size, size // _PAGE + 1, _EVERYBODYS)
         kernel.mount("tmpfs", target, "tmpfs", _PLAIN, options)
         holders = _mount_holders(target, [*below, *inside])
@@ -85,7 +86,7 @@ def mount_temporary(granted: list[str], links: dict[str, str], size: int) -> Non
 
 
 def _mount_holders(target: str, paths: list[str]) -> list[str]:
-    """Mount a folder for all that lies deeper than right below the target; return which."""
+    """Mount a folder over each child of `target` that contains granted paths; return these."""
     holders = set()
     for path in paths:
         first, _, deeper = path[len(target) + 1 :].partition("/")
@@ -114,9 +115,9 @@ def make_link(path: str, target: str) -> None:
 
 
 def look_at(folder: str) -> tuple[object, ...]:
-    """Return what a temporary folder is and which things are in it, right below.
+    """Return the properties of a temporary folder and its direct entries.
 
-    Deeper there is nothing of its own: what is mounted in it is read-only, or granted.
+    Deeper entries do not matter: all mounts in it are read-only or granted.
     """
     status = os.stat(folder)
     rights = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
@@ -132,15 +133,15 @@ _ATTRIBUTES = {
     "read": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC,
     "run": ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV,
     "write": ATTR_NOSUID | ATTR_NODEV,
-    # Read-only: its mode and times are the machine's. What is written goes to the driver all the
-    # same, for that is no change to the file.
+    # Read-only, because the mode and times are those of the machine's device. Writing still works:
+    # data goes to the driver and does not change the file.
     "device": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
 }
-# Where the new root is put together: any folder will do, for all that is granted is open by then.
+# Where the new root is built: any folder will do, because all granted paths are already open.
 _BASE = "/dev"
-_MOST_LINKS = 40  # as the kernel, path_resolution(7)
+_MOST_LINKS = 40  # the limit of the kernel, path_resolution(7)
 _ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OUT_OF_THE_WAY = 64  # a prefork server puts its own descriptors at the lowest numbers
+_OUT_OF_THE_WAY = 64  # above the numbers that a prefork server uses for its own descriptors
 _STANDARD_STREAMS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -152,7 +153,7 @@ _STANDARD_STREAMS = (
 def leave(user: bool, network: str) -> None:
     """Move into namespaces of our own; the next child is process 1 of a new process table.
 
-    All in one call: of several flags CLONE_NEWUSER is done first, and gives the rights that the
+    All in one call: the kernel makes the user namespace first, and it gives the rights that the
     others need, user_namespaces(7).
     """
     uid, gid = os.getuid(), os.getgid()
@@ -161,8 +162,8 @@ def leave(user: bool, network: str) -> None:
     flags |= kernel.NEWNET if network != "host" else 0
     kernel.unshare(flags)
     if user:
-        # Without privileges only one's own user and group can be mapped, and the group only after
-        # setgroups(2) was given up for good (since Linux 3.19), user_namespaces(7).
+        # Without privileges, a process can map only its own user and group, and the group only
+        # after setgroups(2) is disabled for good (since Linux 3.19), user_namespaces(7).
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", "%d %d 1" % (uid, uid))
         _write("/proc/self/gid_map", "%d %d 1" % (gid, gid))
@@ -170,15 +171,15 @@ def leave(user: bool, network: str) -> None:
 
 
 def _limit_watches() -> None:
-    """Leave most of what the user may watch to others: namespaces(7), /proc/sys/user.
+    """Leave most of the user's inotify instances to others: namespaces(7), /proc/sys/user.
 
-    What is used here counts for the user outside, too, who has 128 instances by default.
+    Those used here also count for the user outside, who has 128 by default.
     """
     for name, most in (("instances", 16), ("watches", 8192)):
         try:
             _write("/proc/sys/user/max_inotify_" + name, str(most))
         except OSError:
-            return  # a kernel before 4.13, or a container whose settings are read-only
+            return  # a kernel before Linux 4.13, or a container with read-only settings
 
 
 def _write(path: str, text: str) -> None:
@@ -190,20 +191,21 @@ def _write(path: str, text: str) -> None:
 
 
 class NewRoot:
-    """A root folder holding the granted paths and nothing else.
+    """A root folder with the granted paths and nothing else.
 
-    Everything is opened first and attached last, because what is mounted in between (the new
-    root, an empty /tmp) may cover a workspace or an interpreter that lives below it.
+    Everything is opened first and attached last, because mounts made in between (the new root, an
+    empty /tmp) may cover a workspace or an interpreter below them.
     """
 
     def __init__(self, links: dict[str, str]) -> None:
         self._trees: list[tuple[str, int, bool]] = []
-        self.links = links  # symbolic links that lead to what is in it
-        self.paths: list[str] = []  # what is in it, without what is inside another of them
-        self.opened: list[tuple[int, str]] = []  # what the host has checked, and the right to it
+        self.links = links  # symbolic links to paths in it
+        self.paths: list[str] = []  # the paths in it, except those inside another path
+        # Descriptors of the paths that the host has checked, and their rights.
+        self.opened: list[tuple[int, str]] = []
 
     def open_named(self, path: str, right: str) -> None:
-        """Clone the mounts at a path of the system, if it is there, through links if need be."""
+        """Clone the mounts at a path of the system, if it exists; links are followed."""
         try:
             real = self._resolve(path)
             fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -217,11 +219,11 @@ class NewRoot:
             os.close(fd)
 
     def open_given(self, path: str, right: str, given: int) -> None:
-        """Clone the mounts at a path that the host has opened as `given`.
+        """Clone the mounts at a path whose descriptor, opened by the host, is `given`.
 
-        A descriptor of the host's belongs to the host's mounts, of which nobody may clone any
-        from here (open_tree(2): EINVAL). So the path is walked once more, without following
-        links, and must lead to the very same file or folder.
+        The host's descriptor belongs to the host's mount namespace, whose mounts cannot be cloned
+        from here (open_tree(2): EINVAL). So the path is opened again, without following links, and
+        must lead to the same file or folder.
         """
         fd = _open_plain(path)
         try:
@@ -253,14 +255,16 @@ class NewRoot:
         return real
 
     def enter(self, base: str) -> None:
-        # The old process table stays below every sandbox's own: in a user namespace a kernel mounts
-        # a new one only where one can already be seen whole (mount_too_revealing, fs/namespace.c).
+        # The old /proc stays mounted below that of every sandbox: in a user namespace, the kernel
+        # mounts a new one only if a complete one is already visible (mount_too_revealing,
+        # fs/namespace.c).
         self._trees.append(("/proc", kernel.clone_tree("/proc"), True))
         kernel.mount("tmpfs", base, "tmpfs", _PLAIN, "size=1m,mode=755")
         for target in TEMPORARY:
             os.makedirs(base + target)
         root = os.open(base, _ENTER)
-        for real, tree, folder in sorted(self._trees):  # a folder before what is inside it
+        # Sorted: a folder comes before the paths inside it.
+        for real, tree, folder in sorted(self._trees):
             _attach(root, real, tree, folder)
             if not any(real.startswith(path + "/") for path in self.paths):
                 self.paths.append(real)
@@ -274,7 +278,7 @@ class NewRoot:
 
 
 def _open_plain(path: str) -> int:
-    """Open a path without following a link anywhere in it, as the host does (untrusted_files)."""
+    """Open a path without following any link in it, as the host does (untrusted_files)."""
     fd = os.open("/", _ENTER)
     *above, name = path.strip("/").split("/")
     try:
@@ -285,7 +289,7 @@ def _open_plain(path: str) -> int:
         raise replaced(path) from None
     finally:
         os.close(fd)
-    return found  # a link itself is not what the host has opened
+    return found  # if it is a link, the caller sees another inode than the host's
 
 
 def _attach(root: int, path: str, tree: int, folder: bool) -> None:
@@ -301,7 +305,7 @@ def _attach(root: int, path: str, tree: int, folder: bool) -> None:
     try:
         kernel.attach_tree_on(tree, point)
     except FileNotFoundError:
-        raise replaced(path) from None  # removed since it was opened
+        raise replaced(path) from None  # the path was removed after it was opened
     finally:
         os.close(point)
         os.close(tree)
@@ -330,7 +334,7 @@ def _enter_all(root: int, names: list[str]) -> int:
 
 
 def _enter(folder: int, name: str) -> int:
-    """Open a folder in a folder, made if it is not there; a link is not followed."""
+    """Open a folder in a folder, made if it is missing; a link is not followed."""
     try:
         return os.open(name, _ENTER, dir_fd=folder)
     except FileNotFoundError:
@@ -360,8 +364,8 @@ def replaced(path: str) -> OSError:
 def enter_new_root(
     named: list[tuple[str, str]], given: list[tuple[str, str, int]], links: dict[str, str]
 ) -> NewRoot:
-    """Enter a root of paths of the system (path, right) and of what the host has opened."""
-    # Otherwise, as root, what is mounted here would appear on the machine, mount_namespaces(7), and
+    """Enter a new root with paths of the system (path, right) and those the host has opened."""
+    # Without this, if root, mounts made here would appear on the machine, mount_namespaces(7), and
     # pivot_root(2) would fail.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     root = NewRoot(links)
@@ -375,14 +379,15 @@ def enter_new_root(
 
 _SET_FLAGS = 0x8914  # SIOCSIFFLAGS, netdevice(7)
 _UP = 1  # IFF_UP
-_MOST_WAITING = 128  # connections that nobody has accepted yet
+_MOST_WAITING = 128  # the backlog: connections that are not accepted yet
 
 
 def enter(listener_fd: int, port: int) -> None:
-    """Move into a network of our own, and send what listens there to the host.
+    """Move into a new network, and send a socket that listens there to the host.
 
-    A socket stays in the network it was made in, whoever holds it: the host accepts from it
-    itself. One network for each sandbox, so that no call ever shares a network with another.
+    A socket stays in the network namespace it was made in, network_namespaces(7): so the host
+    itself can accept connections from it. Each sandbox has its own network, so that no two calls
+    share one.
     """
     kernel.unshare(kernel.NEWNET)
     _raise_loopback()
@@ -397,7 +402,7 @@ def enter(listener_fd: int, port: int) -> None:
 
 
 def _raise_loopback() -> None:
-    """Switch the loopback interface on: in a new network namespace it is there, and down."""
+    """Switch the loopback interface on: in a new network namespace it exists, but is down."""
     any_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     # struct ifreq: 16 bytes of name, then a union of 24 that begins with the flags.
     kernel.control(any_socket.fileno(), _SET_FLAGS, struct.pack("16sH22x", b"lo", _UP))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillpouch.execution.zygote.wire import Fields
 
 
-# How long a prefork server may take to say how a call ended that is known to be dead.
+# How long a prefork server may take to report the end of a call that was killed.
 _PATIENCE_MS = 2000
 _MOST_NUMBERS = 4  # exit code, microseconds in user and system mode, peak memory
 _CRASHED = 9  # CRASHED of preforked/protocol.py, which is not imported here
@@ -36,10 +36,10 @@ _DO_NOT_WAIT = 0x40  # MSG_DONTWAIT
 
 
 class WarmSandboxProcess:
-    """Ends what a call has started, and answers only when nothing of it is alive.
+    """Ends the processes of each call, and answers only when none of them is alive.
 
-    What the prefork server says is not trusted: it is a number or nothing, and concerns its own
-    skill's call alone.
+    Messages of the prefork server are not trusted: they are parsed as numbers, and can affect only
+    the calls of its own skill.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WarmSandboxProcess:
         self._control = control
         self._leftovers = leftovers
         self._tree = NamespaceTree()
-        self._call = 1  # the one that runs, or will
+        self._call = 1  # the number of the current or next call
         self._ready = False
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
@@ -59,7 +59,7 @@ class WarmSandboxProcess:
     def serve(self) -> None:
         serving = True
         while serving:
-            # What has ended comes before what the host wants done about it.
+            # Ended processes come first, then the orders of the host about them.
             ready = {fd for fd, _ in self._poll.poll()}
             if self._alarm in ready:
                 alarm.clear(self._alarm)
@@ -71,14 +71,14 @@ class WarmSandboxProcess:
         self._leftovers.remove()
 
     def _hear(self) -> bool:
-        """Take one word of the prefork server; whether this sandbox goes on."""
+        """Handle one message of the prefork server; return whether this sandbox goes on."""
         kind, numbers = self._receive()
         if not self._ready:
             return self._begin(kind, numbers)
         if kind == wire.ENDED and len(numbers) == _MOST_NUMBERS:
             return self._finish(numbers)
-        # It cannot serve this call after all, as a child that was given it has seen; or it is
-        # gone, and what it forked was handed to us; or it talks nonsense.
+        # Either it cannot serve this call after all, as a child has found out; or it is gone, and
+        # its children are now ours; or its message is invalid.
         self._end_tree()
         if kind == wire.INELIGIBLE:
             self._say(wire.INELIGIBLE, numbers)
@@ -87,7 +87,7 @@ class WarmSandboxProcess:
         return False
 
     def _receive(self) -> tuple[bytes, list[int]]:
-        """Return a letter and numbers, no letter when that is not what came."""
+        """Return the kind and the numbers of a message, b"" as the kind if it is not valid."""
         message = wire.receive(self._control)
         if message is None:
             return b"", []
@@ -109,26 +109,26 @@ class WarmSandboxProcess:
         return False
 
     def _finish(self, numbers: list[int]) -> bool:
-        """End what is left of the call and answer; whether another may come after it."""
+        """End what is left of the call and answer; return whether another call may follow."""
         clean = self._end_tree() and self._leftovers.clean()
-        # A child that a signal ended may have been waiting only: another must not take its call
-        # before the host has seen that.
+        # A child that was ended by a signal may have been still waiting: no other child may take
+        # its call before the host knows.
         clean = clean and numbers[0] >= 0
-        now = time.monotonic_ns() // 1000  # a host may be long in hearing of it
+        now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
         self._say(wire.ENDED, [self._call, *numbers, int(clean), now])
         self._call += 1
         return clean and self._ask_for_next()
 
     def _ask_for_next(self) -> bool:
         try:
-            # A prefork server that does not listen must not hold up its sandbox.
+            # Without blocking: a prefork server that does not read must not block its sandbox.
             self._control.send(wire.NEXT, _DO_NOT_WAIT)
         except OSError:
             return False
         return True
 
     def _end_tree(self) -> bool:
-        """Kill and reap; whether nothing is left, even of what the prefork server has to reap."""
+        """Kill and reap; return whether nothing is left, not even zombies of the prefork server."""
         self._tree.end()
         return not self._tree.signal(signals.KILL)
 
@@ -136,24 +136,24 @@ class WarmSandboxProcess:
         try:
             self._sock.send(kind + b"".join(b" %d" % number for number in numbers))
         except OSError:
-            return  # the host is gone; the next receive says so
+            return  # the host is gone, as the next receive will show
 
     def _obey(self) -> bool:
-        """Do what the host asks about the running call; whether there still is a host."""
+        """Carry out an order for the running call; return whether the host still exists."""
         message = wire.receive(self._sock)
         if message is None:
             return False
         if int(message.body) != self._call:
-            return True  # it has just ended: late, not wrong
+            return True  # the order came too late: that call has just ended
         if message.kind == wire.TERMINATE:
-            # A process that is stopped acts on a signal only when it continues.
+            # A stopped process handles SIGTERM only after SIGCONT, signal(7).
             reached = self._tree.signal(signals.TERMINATE)
             self._tree.signal(signals.CONTINUE)
             return reached or self._give_up()
         return self._kill()
 
     def _kill(self) -> bool:
-        """Kill the call, and a prefork server that has not begun it or does not tell its end."""
+        """Kill the call; also a prefork server that has not begun it or does not report its end."""
         if not self._tree.signal(signals.KILL):
             return self._give_up()
         waiting = select.poll()
@@ -162,7 +162,7 @@ class WarmSandboxProcess:
             return self._give_up()
         call = self._call
         going_on = self._hear()
-        # A word about something else may mean that it begins the call only now.
+        # If the message was about something else, the server may begin the call only now.
         return self._give_up() if going_on and self._call == call else going_on
 
     def _give_up(self) -> bool:
@@ -172,7 +172,7 @@ class WarmSandboxProcess:
 
 
 class SandboxProcess:
-    """Starts a program, watches over it, and answers only when nothing of it is alive."""
+    """Starts a program, waits for it, and answers only when no process of it is alive."""
 
     def __init__(
         self,
@@ -182,9 +182,9 @@ class SandboxProcess:
         leftovers: OwnFolders | SharedFolder,
         cpu_seconds: int | None,
     ) -> None:
-        # RLIMIT_CPU counts for each process by itself, and a sandbox that is sealed like its
-        # programs uses up its own, a little with every call. At half of it the sandbox ends, long
-        # before the kernel would end it during a call.
+        # RLIMIT_CPU counts per process, getrlimit(2), and a sandbox that is sealed like its
+        # programs uses a little of its own limit with every call. At half of the limit the sandbox
+        # ends, long before the kernel would kill it during a call.
         self._worn_after = float("inf") if cpu_seconds is None else cpu_seconds / 2
         self._sock = sock
         self._starter = starter
@@ -204,11 +204,11 @@ class SandboxProcess:
                 serving = False
             elif message.kind == wire.RUN:
                 serving = self._run(message)
-            # Anything else is a signal for a call that has just ended: late, not wrong.
+            # Anything else is an order for a call that has just ended: it came too late.
         self._leftovers.remove()
 
     def _run(self, message: wire.Message) -> bool:
-        """Run one program; whether this sandbox is as good as new afterwards."""
+        """Run one program; return whether this sandbox is as good as new afterwards."""
         call, argv, env, cwd, feeds = message.value()
         try:
             if not feeds:
@@ -241,7 +241,7 @@ class SandboxProcess:
         try:
             self._sock.send(packet)
         except OSError:
-            # The host is gone; the next receive says so.
+            # The host is gone, as the next receive will show.
             return
 
     def _attend(self, call: int, pid: int) -> tuple[int, struct_rusage] | None:
@@ -257,7 +257,7 @@ class SandboxProcess:
                     return None
 
     def _obey(self, call: int) -> bool:
-        """Do what the host asks about the running call; whether there still is a host."""
+        """Carry out an order for the running call; return whether the host still exists."""
         message = wire.receive(self._sock)
         if message is None:
             return False
@@ -265,14 +265,14 @@ class SandboxProcess:
             if message.kind == wire.KILL:
                 self._tree.signal(signals.KILL)
             elif message.kind == wire.TERMINATE:
-                # A process that is stopped acts on a signal only when it continues.
+                # A stopped process handles SIGTERM only after SIGCONT, signal(7).
                 self._tree.signal(signals.TERMINATE)
                 self._tree.signal(signals.CONTINUE)
         return True
 
 
 def _reap_until(pid: int) -> tuple[int, struct_rusage] | None:
-    """Reap what has ended; the exit code and usage of `pid` if it was among them."""
+    """Reap ended processes; return the exit code and usage of `pid` if it is one of them."""
     while True:
         try:
             ended, status, usage = os.wait4(-1, os.WNOHANG)
@@ -284,7 +284,7 @@ def _reap_until(pid: int) -> tuple[int, struct_rusage] | None:
             return os.waitstatus_to_exitcode(status), usage
 
 
-_FIRST_PROCESS = 1  # this process, as its namespace numbers it
+_FIRST_PROCESS = 1  # the id of this process in its own PID namespace
 
 
 def make_sandbox(
@@ -298,8 +298,9 @@ def make_sandbox(
 def _in_namespace(
     sock: _socket.socket, config: Fields, limits: Fields, root: NewRoot
 ) -> SandboxProcess:
-    # In this order: mounts need capabilities that the seal takes away; Landlock rules are made of
-    # descriptors that are closed before anything runs; only then is /proc/self no longer needed.
+    # The order matters: mounts need capabilities that the seal drops; the seal's Landlock rules
+    # need the descriptors, which are closed before anything runs; and after `hide_from_peers`,
+    # /proc/self belongs to root.
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
     leftovers = _mount_view(config, limits, root)
@@ -316,18 +317,19 @@ def make_warm_sandbox(
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
     names = ("mnt", "net") if config["proxy_port"] else ("mnt",)
-    own = tuple(map(_open_namespace, names))  # /proc may be covered next
+    own = tuple(map(_open_namespace, names))  # opened now, because `_mount_view` may cover /proc
     leftovers = _mount_view(config, limits, root)
     try:
         wire.send(control, wire.READY, own)
     except OSError:
-        # The prefork server is gone before it began: the call is lost, and nothing of it is alive.
+        # The prefork server ended before it began: the call is lost, and no process of it is alive.
         wire.send(sock, wire.LOST + b" 1")
         os._exit(0)
     for fd in own:
         os.close(fd)
-    # Outside Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, and
-    # the calls that this one ends live in the prefork server's. It runs nothing itself.
+    # Without Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, but
+    # the calls that this process ends are in the domain of the prefork server. This process runs no
+    # program itself.
     Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
     return WarmSandboxProcess(sock, control, leftovers)
@@ -338,7 +340,7 @@ def _open_namespace(name: str) -> int:
 
 
 def _enter_network(config: Fields, limits: Fields) -> None:
-    """Take a network of this sandbox's own where a call may reach hosts; all others have none."""
+    """Enter a network of this sandbox's own, if its calls may reach hosts; others have none."""
     if config["proxy_port"]:
         namespaces.enter(limits["listener_fd"], config["proxy_port"])
 
@@ -365,6 +367,6 @@ def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> Sandbox
 
 
 def _close_opened(config: Fields) -> None:
-    """Close what the rules were made of: no tool may ever get at a folder by its descriptor."""
+    """Close the descriptors of the rules: no tool may reach a folder through them."""
     for fd, _ in config["opened"]:
         os.close(fd)

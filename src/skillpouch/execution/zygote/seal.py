@@ -1,4 +1,4 @@
-"""Seal: limits, privileges, Landlock and seccomp; prepared once, applied for good."""
+"""Seal: limits, privileges, Landlock and seccomp; prepared once, applied irrevocably."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from skillpouch.execution.zygote.wire import Fields
 
-# getrlimit(2). RLIMIT_DATA and not RLIMIT_AS: since Linux 4.7 it counts private writable mappings,
-# which is what programs use, and not the address space that Node or Go merely reserve.
+# getrlimit(2). RLIMIT_DATA instead of RLIMIT_AS: since Linux 4.7 it counts private writable
+# mappings, which programs really use, and not the address space that Node or Go only reserve.
 _RLIMITS = (
     ("memory_bytes", resource.RLIMIT_DATA),
     ("open_files", resource.RLIMIT_NOFILE),
@@ -26,7 +26,7 @@ _SHARED_PART = 8
 
 
 class Seal:
-    """What a tool is held by, whatever it runs."""
+    """The restrictions of a tool and of everything that it starts."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Seal:
     def apply(self) -> None:
         """Apply all of it to this process; what it starts inherits it.
 
-        no_new_privs comes before Landlock and seccomp, which demand it of whoever has no privileges
+        no_new_privs comes before Landlock and seccomp, which require it without privileges
         (landlock_restrict_self(2), seccomp(2)). The filter comes last, so that it need not allow
-        what the other steps do.
+        the system calls of the other steps.
         """
-        # A core file would put the memory of a call, secrets included, into its workspace.
+        # A core file would write the memory of a call, with its secrets, into the workspace.
         _limit(resource.RLIMIT_CORE, 0)
         for name, which in _RLIMITS:
             if self._limits.get(name) is not None:
@@ -86,4 +86,5 @@ def _limit(which: int, value: int) -> None:
     hard = resource.getrlimit(which)[1]
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
-    resource.setrlimit(which, (value, value))  # the hard limit too: nobody inside can raise it
+    # The hard limit, too, so that no process inside can raise it.
+    resource.setrlimit(which, (value, value))

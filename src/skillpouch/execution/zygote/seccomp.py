@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     Instruction = tuple[int, int, int, int]
 
 
-# AUDIT_ARCH_…, linux/audit.h: a filter must check it, for numbers differ between architectures.
+# AUDIT_ARCH_…, linux/audit.h: a filter must check it, because numbers differ between architectures.
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Since Linux 5.1 one number on every architecture.
+# System calls since Linux 5.1 have the same number on every architecture.
 _COMMON = {
     "pidfd_send_signal": 424,
     "io_uring_setup": 425,
@@ -80,7 +80,7 @@ NUMBERS = {
     "x86_64": {
         **_COMMON,
         **dict(zip(_NAMES, _X86_64)),
-        # What other architectures never had.
+        # System calls that newer architectures do not have.
         "iopl": 172,
         "ioperm": 173,
         "modify_ldt": 154,
@@ -94,7 +94,7 @@ NUMBERS = {
     "aarch64": {**_COMMON, **dict(zip(_NAMES, _AARCH64))},
 }
 
-# Refused whatever their arguments. The last row would leave memory behind after the call.
+# Refused whatever their arguments. Those of the last row would leave memory behind after the call.
 DENIED = (
     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
     "mount umount2 pivot_root chroot unshare setns open_tree open_tree_attr move_mount fsopen "
@@ -113,8 +113,8 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 # SECCOMP_RET_ALLOW, _KILL_PROCESS (since Linux 4.14) and _ERRNO, seccomp(2).
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _SET_MODE_FILTER = 1
-# Calls of the x32 ABI have the same AUDIT_ARCH and this bit in their numbers: without a check they
-# would pass by every rule, seccomp(2).
+# Calls of the x32 ABI have the same AUDIT_ARCH, and this bit in their numbers: without a check they
+# would match no rule, seccomp(2).
 _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
@@ -124,11 +124,12 @@ _PACKETS = (5, 0x805, 0x80005, 0x80805)
 _TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
-_CLONE_PARENT = 0x8000  # a child beside the call, which the call's end would not be told of
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into a terminal for somebody else, ioctl_tty(2)
+# The child would become a sibling of the call, which the sandbox does not track, clone(2).
+_CLONE_PARENT = 0x8000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # insert input into a terminal, ioctl_tty(2)
 _PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1
 _ONESELF = (0,)
-# Set-user-ID and set-group-ID: who runs such a file has the rights of its owner.
+# Set-user-ID and set-group-ID: such a file runs with the rights of its owner.
 _MARKS = 0o6000
 _MODE_PLACES = {
     "chmod": 1,
@@ -142,18 +143,20 @@ _MODE_PLACES = {
     "mknodat": 2,
 }
 _MAP_SHARED, _MAP_ANONYMOUS = 1, 0x20
-_CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them there is no mode
+_CREATES = 0o100 | 0o20000000  # O_CREAT and __O_TMPFILE: without them the mode is not used, open(2)
 _EVERYBODY = 0xFFFFFFFF  # kill(-1)
-# F_SETLEASE, and F_SETDELEG of Linux 6.19: whoever opens such a file waits for its holder, up to
-# /proc/sys/fs/lease-break-time. A file can be leased that can only be read, fcntl(2).
+# F_SETLEASE, and F_SETDELEG of Linux 6.19: another process that opens the file must wait for the
+# lease holder, up to /proc/sys/fs/lease-break-time. The right to read a file is enough for a lease,
+# fcntl(2).
 _LEASES = (1024, 1040)
 _SET_OWNER = (8, 15)  # F_SETOWN and F_SETOWN_EX
 _SET_SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
 
 
 def _argument(index: int) -> int:
-    # struct seccomp_data: number, architecture, instruction pointer, arguments from byte 16 on. The
-    # low half of a 64-bit argument, little endian: nearly every value compared is an int.
+    # struct seccomp_data: number, architecture, instruction pointer, arguments from byte 16 on.
+    # This loads the low half of a 64-bit argument (little endian): nearly every compared value is
+    # an int.
     return 16 + 8 * index
 
 
@@ -162,11 +165,11 @@ def _refuse(code: int) -> list[Instruction]:
 
 
 def _only(code: int, *choices: tuple[int, ...]) -> list[Instruction]:
-    """Allow the call when each argument, from the first on, is one of its choices."""
+    """Allow the call if each argument, from the first on, is one of its choices."""
     body: list[Instruction] = []
     for index, values in enumerate(choices):
         body.append((_LOAD, 0, 0, _argument(index)))
-        # A match jumps over the other choices and the refusal behind them.
+        # A match jumps over the other choices and the refusal after them.
         body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
         body += _refuse(code)
     return [*body, (_RETURN, 0, 0, _ALLOW)]
@@ -186,7 +189,7 @@ def _without(index: int, bits: int, code: int) -> list[Instruction]:
 
 
 def _made_without(flags: int, mode: int) -> list[Instruction]:
-    """Refuse to open a file that is made with marks, whose flags and mode are these arguments."""
+    """Refuse to create a file with set-ID bits; `flags` and `mode` are argument numbers."""
     return [
         (_LOAD, 0, 0, _argument(flags)),
         (_ANY_BIT, 1, 0, _CREATES),
@@ -195,7 +198,7 @@ def _made_without(flags: int, mode: int) -> list[Instruction]:
     ]
 
 
-# Which sockets may be made: the family, the type, the protocol.
+# Which sockets may be made: allowed families, types, protocols.
 _SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
     "none": ((),),
     "hosts": ((AF_INET, AF_INET6), _STREAMS, _TCP),
@@ -204,23 +207,24 @@ _SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def _for_files() -> dict[str, list[Instruction]]:
-    """Return what is done about calls that make files, the most frequent first.
+    """Return the rules for system calls that make files, the most frequent first.
 
-    As systemd's RestrictSUIDSGID, and for files without a name too.
+    Like systemd's RestrictSUIDSGID=, but also for files without a name (O_TMPFILE).
     """
     table = {"openat": _made_without(2, 3), "open": _made_without(1, 2)}
     for name, place in _MODE_PLACES.items():
         table[name] = _without(place, _MARKS, errno.EPERM)
-    # Its mode is behind a pointer; who asks for it knows older kernels, too.
+    # A filter cannot read its mode, which is behind a pointer. ENOSYS makes programs fall back to
+    # openat, as on kernels before 5.6.
     table["openat2"] = _refuse(errno.ENOSYS)
     return table
 
 
 def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
-    """Refuse memory that RLIMIT_DATA does not count, getrlimit(2): it belongs to no process.
+    """Refuse memory that RLIMIT_DATA does not count, getrlimit(2), because no process owns it.
 
-    A file in memory has no limit of its own; who asks for one falls back to a file. Of shared
-    mappings without a file, each has at most `most_shared` bytes.
+    memfd_create has no limit of its own; with ENOSYS, programs fall back to a temporary file. Each
+    anonymous shared mapping may have at most `most_shared` bytes.
     """
     table = {"memfd_create": _refuse(errno.ENOSYS)}
     if most_shared is not None:
@@ -229,7 +233,7 @@ def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
             (_LOAD, 0, 0, _argument(3)),
             (_ANY_BIT, 0, 6, _MAP_ANONYMOUS),
             (_ANY_BIT, 0, 5, _MAP_SHARED),
-            (_LOAD, 0, 0, size + 4),  # the high half: anything in it is too much
+            (_LOAD, 0, 0, size + 4),  # the high half of the size: any bit in it is too much
             (_ANY_BIT, 2, 0, 0xFFFFFFFF),
             (_LOAD, 0, 0, size),
             (_AT_LEAST, 0, 1, min(most_shared, 0xFFFFFFFE) + 1),
@@ -240,9 +244,9 @@ def _for_memory(most_shared: int | None) -> dict[str, list[Instruction]]:
 
 
 def _for_priorities() -> dict[str, list[Instruction]]:
-    """Let a process change its own priorities, limits and processors, and nobody else's.
+    """Let a process change only its own priorities, limits and processors.
 
-    A sandbox that a call has slowed down would be slow for the next one, too.
+    A call could otherwise slow down its sandbox, and with it the next call.
     """
     table = {"setpriority": _only(errno.EPERM, (_PRIO_PROCESS,), _ONESELF)}
     table["ioprio_set"] = _only(errno.EPERM, (_IOPRIO_PROCESS,), _ONESELF)
@@ -259,30 +263,35 @@ def arms(
     shared_user: bool = False,
     most_shared: int | None = None,
 ) -> dict[str, list[Instruction]]:
-    """Return what is done about each system call by name.
+    """Return the rules of the filter: the instructions for each system call, by name.
 
-    With `shared_pids` a tool could name `guarded` processes, or everybody, as the target of a
-    signal; with `shared_user` it would count as its user. `most_shared` bounds shared memory.
+    With `shared_pids` the tool shares the machine's PID namespace, so signals to `guarded`
+    processes and to all are refused; with `shared_user` its resources count for the host's user.
+    `most_shared` limits shared memory.
     """
     table = {**_for_files(), **_for_memory(most_shared)}
     if shared_user:
-        # A user has 128 of them, and nobody who has none left can watch a file.
+        # A user has 128 inotify instances by default; without a free one, no program can watch
+        # files.
         for name in ("inotify_init", "inotify_init1"):
             table[name] = _refuse(errno.EMFILE)
     table.update({name: _refuse(errno.EPERM) for name in DENIED})
     table.update(_for_priorities())
     table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
-    # Both are connected for good. A datagram could be sent to whoever has a name in sight.
+    # Sockets of these types stay connected to each other. A datagram socket could send to any
+    # socket whose name is visible.
     table["socketpair"] = _only(errno.EACCES, (AF_UNIX,), (*_STREAMS, *_PACKETS))
     if network == "hosts":
         table["listen"] = _refuse(errno.EACCES)
-    # Its flags are behind a pointer; ENOSYS makes every C library fall back to clone.
+    # A filter cannot read its flags, which are behind a pointer; ENOSYS makes every C library fall
+    # back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
     table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
     table["fcntl"] = _never(1, _LEASES, errno.EPERM)
     if shared_pids:
-        # Whom the kernel signals about a descriptor, F_SETSIG says with what: SIGKILL, too.
+        # These choose the process that the kernel signals about a descriptor, and F_SETSIG chooses
+        # the signal, even SIGKILL, fcntl(2).
         table["fcntl"] = _never(1, (*_LEASES, *_SET_OWNER), errno.EPERM)
         table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX, *_SET_SOCKET_OWNER), errno.EPERM)
     if shared_pids and guarded is not None:
@@ -310,9 +319,9 @@ def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
 
 
 def install(machine: str, program: bytes) -> None:
-    """Put this process under the filter, for ever; needs no_new_privs."""
+    """Install the filter in this process for good; needs no_new_privs."""
     code = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: how many instructions of eight bytes, and where they are.
+    # struct sock_fprog: the number of instructions, eight bytes each, and their address.
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     kernel.syscall(
         NUMBERS[machine]["seccomp"], _SET_MODE_FILTER, 0, ctypes.create_string_buffer(header, 16)

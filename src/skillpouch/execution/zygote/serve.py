@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _socket
-import fcntl  # here: where prefork servers are made, this interpreter may be out of sight
+import fcntl  # imported now: later, the files of this interpreter may be invisible
 import gc
 import os
 import select
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from skillpouch.execution.zygote.wire import Fields
 
 
-# The program finds its jobs, its sandbox and what it prints at 3, 4 and 5; all else is closed.
-_FIRST_SPARE = 32  # descriptors are moved here first, out of the way of their final places
+# The program expects its jobs, its sandbox and its own output at 3, 4 and 5
+# (preforked/protocol.py).
+# Descriptors are first moved to this number or above, away from their final places.
+_FIRST_SPARE = 32
 
 
 def start_preforked(
     control: _socket.socket, jobs: int, table: int, config: Fields, limits: Fields
 ) -> None:
-    """Become the prefork server; what it forks is born into the process table `table`.
+    """Become the prefork server; its children start in the PID namespace `table`.
 
     setns(2) with CLONE_NEWPID moves only later children, never the caller: the server itself stays
-    outside, where no call can see or signal it.
+    outside, where no call can see or signal it, pid_namespaces(7).
     """
     kernel.die_with_parent()
     os.setsid()
@@ -40,18 +42,19 @@ def start_preforked(
     os.chdir(prefork["cwd"])
     _arrange((jobs, control.fileno()))
     # Sandboxes of this zygote have process ids here and run as the same user, so the filter refuses
-    # whatever changes another process. What is left, a signal, ends calls of its own skill.
+    # system calls that change other processes. Signals are left: they can only end calls of its own
+    # skill.
     seal = Seal(config, limits, None, list(namespaces.TEMPORARY))
-    # An ignored signal stays ignored through an exec, signal(7), and an interpreter looks at them
-    # when it starts.
+    # An ignored signal stays ignored through an exec, signal(7), and the interpreter reads these
+    # settings at its start.
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
-    seal.apply()  # last: it refuses the setns above
+    seal.apply()  # last, because it forbids the setns above
     os.execve(prefork["argv"][0], prefork["argv"], prefork["env"])  # noqa: S606
 
 
 def _enter_view(control: _socket.socket) -> None:
-    """Join the mounts and the network of the sandbox, which sends them when they are made."""
+    """Join the mounts and the network of the sandbox, which sends them when they are ready."""
     message = wire.receive(control)
     if message is None:
         os._exit(1)
@@ -61,9 +64,10 @@ def _enter_view(control: _socket.socket) -> None:
 
 
 def _arrange(given: tuple[int, int]) -> None:
-    """Put descriptors where the program expects them, its standard streams on pipes.
+    """Put descriptors where the program expects them; its standard streams become pipes.
 
-    Pipes, because an interpreter looks at its streams once: those of a call are pipes too.
+    Pipes, because the interpreter examines its streams once, at its start, and those of a call are
+    pipes, too.
     """
     idle_read, idle_write = os.pipe()
     printed, output = os.pipe()
@@ -80,8 +84,8 @@ def _move_up(fd: int) -> int:
 
 
 def serve(control: _socket.socket) -> None:
-    # The interpreter's own handler would let a tool interrupt its sandbox: from inside its
-    # namespace process 1 gets only signals that it has a handler for, pid_namespaces(7).
+    # With the interpreter's SIGINT handler, a tool could interrupt its sandbox: from inside its
+    # namespace, process 1 gets only signals that it has a handler for, pid_namespaces(7).
     signals.leave_to_kernel(signals.INTERRUPT)
     keep_only((0, 1, 2, control.fileno()))
     message = wire.receive(control)
@@ -92,11 +96,12 @@ def serve(control: _socket.socket) -> None:
     except OSError as error:
         wire.send_failure(control, error)
         return
-    # What is frozen is never visited by the collector, which would write to its page, and so copy
-    # it, in every process that is forked.
+    # The collector does not visit frozen objects. Otherwise it would write to their pages, and so
+    # copy them, in every forked process.
     gc.collect()
     gc.freeze()
-    # Outside, only its end proves that everything in its process table is dead.
+    # The host gets a pidfd: only the end of this process proves that everything in its PID
+    # namespace is dead.
     own_end = os.pidfd_open(os.getpid())
     wire.send(control, wire.READY, (own_end,))
     os.close(own_end)
@@ -110,11 +115,11 @@ def keep_only(wanted: tuple[int, ...]) -> None:
             try:
                 os.close(int(name))
             except OSError:
-                continue  # the one that was reading the list
+                continue  # the descriptor of the listing itself is already closed
 
 
 def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteServer:
-    """Enter the namespaces; `fds` are the paths that the host has checked, opened."""
+    """Enter the namespaces; `fds` are the opened paths that the host has checked."""
     if not config["namespaces"]:
         kernel.adopt_orphans()
         config["opened"] = [(fd, right) for fd, (_, right) in zip(fds, config["given"])]
@@ -122,7 +127,7 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()  # the child is process 1: unshare(2) with CLONE_NEWPID does not move the caller
     if pid:
-        # The process table lives as long as its first process; this one only waits to be reaped.
+        # The PID namespace lives as long as its first process; this one only waits for that.
         control.close()
         _close(fds)
         os.waitpid(pid, 0)
@@ -130,7 +135,7 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
     kernel.die_with_parent()
     given = [(path, right, fd) for fd, (path, right) in zip(fds, config["given"])]
     root = namespaces.enter_new_root(config["named"], given, config["links"])
-    _close(fds)  # they lead to the whole machine; what they stand for is open in the new root
+    _close(fds)  # they lead into the machine's own mounts; the new root has its own descriptors
     config["opened"] = root.opened
     return ZygoteServer(control, config, root)
 
@@ -141,15 +146,15 @@ def _close(fds: list[int]) -> None:
 
 
 class ZygoteServer:
-    """Makes sandboxes. It never reads a job and never runs anything itself."""
+    """Makes sandboxes. It never reads a call and never runs a program itself."""
 
     def __init__(self, control: _socket.socket, config: Fields, root: namespaces.NewRoot) -> None:
         self._control = control
         self._config = config
         self._root = root
         self._opened = tuple(fd for fd, _ in config["opened"])
-        self._sandboxes: dict[int, str | None] = {}  # and the folder it has to itself, if any
-        # Process ids, by a descriptor that hangs up when their sandbox ends.
+        self._sandboxes: dict[int, str | None] = {}  # process id → its own temporary folder, if any
+        # A pipe that hangs up when a sandbox ends → the process id of its prefork server.
         self._prefork_servers: dict[int, int] = {}
         self._poll = select.poll()
         self._own_table = -1
@@ -186,13 +191,13 @@ class ZygoteServer:
     def _bury(self, pid: int) -> None:
         folder = self._sandboxes.pop(pid, None)
         if folder is not None:
-            remove_folder(folder)  # it is still there if the sandbox was killed
+            remove_folder(folder)  # the folder still exists if the sandbox was killed
         for alive_fd, prefork in self._prefork_servers.items():
             if prefork == pid:
-                self._prefork_servers[alive_fd] = 0  # its number may soon be another's
+                self._prefork_servers[alive_fd] = 0  # its process id may be reused soon
 
     def _end_preforked(self, alive_fd: int) -> None:
-        """Kill the prefork server whose sandbox has let go: only then can the sandbox end."""
+        """Kill the prefork server of a sandbox that has closed its pipe: only then can it end."""
         prefork = self._prefork_servers.pop(alive_fd)
         if prefork:
             spawn.send(prefork, signals.KILL)
@@ -200,16 +205,16 @@ class ZygoteServer:
         os.close(alive_fd)
 
     def _kill_strays(self) -> None:
-        """Kill what a sandbox that was itself killed left behind: it was handed to us."""
+        """Kill the processes that a killed sandbox left behind: we are their parent now."""
         for child in spawn.children(os.getpid()):
             if child not in self._sandboxes:
                 for pid in (child, *spawn.descendants(child)):
                     spawn.send(pid, signals.KILL)
 
     def _outlive_sandboxes(self) -> None:
-        """Stay until the sandboxes have ended; they see the same end of file.
+        """Stay until the sandboxes have ended, which see the end of the host, too.
 
-        With a process namespace there is nothing to wait for: it ends with this process.
+        With a PID namespace there is nothing to wait for: it ends with this process.
         """
         if self._own_table >= 0:
             return
@@ -219,7 +224,7 @@ class ZygoteServer:
         spawn.AdoptedTree().end()
 
     def _take_order(self) -> bool:
-        """Make one sandbox; whether there still is a host."""
+        """Make one sandbox; return whether the host still exists."""
         message = wire.receive(self._control)
         if message is None:
             return False
@@ -246,21 +251,22 @@ class ZygoteServer:
         self._sandboxes[sandbox] = limits["temporary"]
 
     def _fork_with_preforked(self, sock: _socket.socket, jobs: int, limits: Fields) -> None:
-        """Fork a sandbox in a new table, and a prefork server outside that forks into it."""
+        """Fork a sandbox in a new PID namespace, and a prefork server that forks into it."""
         control, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         alive_fd, held = os.pipe2(os.O_CLOEXEC)
         with self._new_table():
             sandbox = self._fork(
                 sock, limits["cgroup"], lambda: self._warm_sandbox(sock, control, held, limits)
             )
-            # Since Linux 4.12; it leads nowhere before the first child is there, namespaces(7).
+            # Exists since Linux 4.12, and is valid only after the first child was made,
+            # namespaces(7).
             table = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
         os.close(held)
         control.close()
         self._sandboxes[sandbox] = None
         pid = self._fork(end, limits["cgroup"], lambda: self._prefork(end, jobs, table, limits))
         self._prefork_servers[alive_fd] = pid
-        self._poll.register(alive_fd, 0)  # a hang-up is reported without being asked for, poll(2)
+        self._poll.register(alive_fd, 0)  # no events: POLLHUP is always reported, poll(2)
         os.close(table)
         end.close()
 
@@ -268,7 +274,7 @@ class ZygoteServer:
         return PidNamespace(self._own_table)
 
     def _fork(self, tell: _socket.socket, cgroup: int, become: Callable[[], None]) -> int:
-        """Fork a child that never returns here; a failure is told to whom it concerns."""
+        """Fork a child that never returns; report its failure to `tell`."""
         pid = os.fork()
         if pid:
             return pid
@@ -293,7 +299,8 @@ class ZygoteServer:
         try:
             sandbox.serve()
         except OSError:
-            # Perhaps its prefork server limited it. Calls are lost; confinement is not to blame.
+            # Its prefork server may have changed or used up one of its limits. The call is lost,
+            # but confinement has not failed.
             return
 
     def _prefork(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
@@ -302,7 +309,7 @@ class ZygoteServer:
 
 
 class PidNamespace:
-    """Inside, children are forked into a process table of their own; -1 does nothing."""
+    """Inside this block, children are forked into a new PID namespace; -1 does nothing."""
 
     def __init__(self, own_table: int) -> None:
         self._own_table = own_table
@@ -312,6 +319,7 @@ class PidNamespace:
             kernel.unshare(kernel.NEWPID)
 
     def __exit__(self, *_: object) -> None:
-        # Back to its own: a process whose children go elsewhere may not unshare again (EINVAL).
+        # Back to its own: a process whose children go to another namespace cannot unshare again
+        # (EINVAL).
         if self._own_table >= 0:
             kernel.setns(self._own_table, kernel.NEWPID)

@@ -1,4 +1,4 @@
-"""Signals from the C module `_signal`: `import signal` would load enum and functools."""
+"""Signals by the C module `_signal`, because `import signal` would load enum and functools."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def leave_to_kernel(number: int) -> None:
 
 
 def wake_on(number: int, fd: int) -> None:
-    """Write to `fd` whenever the signal comes."""
+    """Write a byte to `fd` whenever the signal arrives."""
     _signal.signal(number, _nothing)
     _signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
 
 
 def _nothing(_number: int, _frame: object) -> None:
-    """Exist: without a handler the interpreter would not write to the descriptor."""
+    """Do nothing: the interpreter writes to the descriptor only if there is a handler."""
 
 
 def wait_for_ever() -> None:

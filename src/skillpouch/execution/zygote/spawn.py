@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skillpouch.execution.zygote.seal import Seal
 
 
-# The interpreter ignores these two; a program must find them as a shell leaves them.
+# The interpreter ignores these two; a program expects their default action, as from a shell.
 _IGNORED_HERE = (signals.PIPE, signals.FILE_TOO_LARGE)
 
 
@@ -25,10 +25,10 @@ class SpawnRequest:
 
 
 class SpawnSealed:
-    """The sandbox itself is sealed, so a program costs one posix_spawn and inherits everything.
+    """Starts programs by posix_spawn from a sealed sandbox, whose restrictions they inherit.
 
-    The C library makes it of a clone that shares memory until the exec: no page table is copied, as
-    a fork would. The session of its own keeps a program from the terminal of the host.
+    posix_spawn(3) shares memory until the exec, so that no page tables are copied, as by a fork. A
+    new session keeps a program away from the terminal of the host.
     """
 
     def start(self, job: SpawnRequest, streams: list[int]) -> int:
@@ -44,13 +44,14 @@ class SpawnSealed:
 
 
 class ForkThenSeal:
-    """The sandbox stays outside the seal, where it can see and end what the program starts."""
+    """Seals only the program: the sandbox stays outside, where it can see and end processes."""
 
     def __init__(self, seal: Seal) -> None:
         self._seal = seal
 
     def start(self, job: SpawnRequest, streams: list[int]) -> int:
-        # Closed by the exec when it succeeds: end of file means that the program has started.
+        # O_CLOEXEC closes it when the exec succeeds: end of file means that the program has
+        # started.
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -67,7 +68,7 @@ class ForkThenSeal:
         return pid
 
     def _become(self, job: SpawnRequest, streams: list[int], report: int) -> None:
-        """Turn into the program, or report the number of the error that prevents it."""
+        """Execute the program, or report the number of the error that prevents it."""
         try:
             os.setsid()
             os.chdir(job.cwd)
@@ -87,13 +88,14 @@ class ForkThenSeal:
 
 
 class NamespaceTree:
-    """The whole tree is this process table; we are its process 1, whom nobody inside can end."""
+    """All processes of this PID namespace; we are its process 1, which none of them can kill."""
 
     def signal(self, number: int) -> bool:
-        """Signal all of it; whether there was anything."""
+        """Signal all of them; return whether there were any."""
         try:
-            # Everything in this namespace but the caller, kill(2). One call, atomic with regard to
-            # fork: a process that is forking right now is interrupted, or its child gets it, too.
+            # -1: everything in this namespace except the caller, kill(2). One call is atomic with
+            # regard to fork: a process that is forking is interrupted, or its child gets the
+            # signal, too.
             os.kill(-1, number)
         except ProcessLookupError:
             return False
@@ -107,9 +109,9 @@ class NamespaceTree:
 
 
 class AdoptedTree:
-    """The tree below this process, where there is no process namespace.
+    """The processes below this one, where there is no PID namespace.
 
-    Orphans are handed to us, so killing until no child is left reaches all of it.
+    Orphans become our children, so killing until no child is left reaches all of them.
     """
 
     def signal(self, number: int) -> None:
@@ -119,14 +121,14 @@ class AdoptedTree:
     def end(self) -> None:
         """Kill and reap until nothing is left."""
         while reap_ended():
-            # Stopped first: a stopped process cannot fork away from the kill.
+            # Stopped first: a stopped process cannot fork before it is killed.
             self.signal(signals.STOP)
             self.signal(signals.KILL)
             os.wait()
 
 
 def reap_ended() -> bool:
-    """Reap what has ended; whether children are left."""
+    """Reap ended processes; return whether children are left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
@@ -153,10 +155,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children that a process has at this moment.
+    """Return the current children of a process.
 
-    The list may miss some while processes come and go, proc_tid_children(5): whoever must reach all
-    of them asks again until none is left.
+    The list may miss some while processes start and end, proc_tid_children(5): a caller that must
+    reach all of them repeats until none is left.
     """
     found: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""Tries each layer of protection in a throw-away child, and reports whether it really denies."""
+"""Tries each layer of protection in a throw-away child; reports whether it really denies access."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FORBIDDEN = "/etc/passwd"  # on every machine, readable by everybody, and not granted below
+# Exists on every machine, is readable by everybody, and is not granted below.
+_FORBIDDEN = "/etc/passwd"
 _GRANTED = [("/usr", "run"), ("/dev/null", "device")]
-_MEMORY_BYTES = 256 << 20  # more than an interpreter needs, and than the small cgroup holds
-_FEW_PROCESSES, _MORE_PROCESSES = 4, 20  # the limit that is tried, and how many try to pass it
+_MEMORY_BYTES = 256 << 20  # more than an interpreter needs, and more than the small cgroup allows
+_FEW_PROCESSES, _MORE_PROCESSES = 4, 20  # the limit to try, and how many processes try to exceed it
 
 
 def report(control: _socket.socket) -> None:
-    """Send one line per layer: its name, what it gives (0 is nothing), why not."""
+    """Send one line per layer: its name, its value (0: not available), the reason."""
     message = wire.receive(control)
-    # All at once, each in a child of its own: none needs the answer of another.
+    # All at once, each in its own child: no trial needs the result of another.
     under_way = [
         begin("user_namespaces", lambda: try_namespaces(user=True)),
         begin("landlock", try_landlock),
@@ -45,7 +46,7 @@ def report(control: _socket.socket) -> None:
     lines = [finish(*trial) for trial in under_way]
     if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
         lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
-    control.send("\n".join(lines).encode(errors="replace")[:4000])  # one packet
+    control.send("\n".join(lines).encode(errors="replace")[:4000])  # fits one packet
 
 
 def attempt(name: str, trial: Callable[[], int]) -> str:
@@ -53,7 +54,7 @@ def attempt(name: str, trial: Callable[[], int]) -> str:
 
 
 def begin(name: str, trial: Callable[[], int]) -> tuple[str, int, int]:
-    """Try in a child; return the name, the child and where it answers."""
+    """Start a trial in a child; return its name, process id and result pipe."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -75,7 +76,7 @@ def finish(name: str, pid: int, read_end: int) -> str:
 
 
 class NotEnforcedError(Exception):
-    """A layer was accepted by the kernel and denied nothing."""
+    """The kernel accepted a layer, but it denied nothing."""
 
 
 def must_deny(action: Callable[[], object], *codes: int) -> None:
@@ -121,7 +122,7 @@ def try_memory() -> int:
 
 
 def try_cgroup(procs: int) -> int:
-    """Prove that the small cgroup kills who fills it, and counts who forks in it."""
+    """Prove that the small cgroup limits memory and the number of processes."""
     if not _ends_in_cgroup(procs, _fill_memory, by_signal=signals.KILL):
         raise NotEnforcedError("a process in it may use more memory than it holds")
     if not _ends_in_cgroup(procs, _fork_more, by_signal=0):
@@ -137,24 +138,25 @@ def _ends_in_cgroup(procs: int, action: Callable[[], object], by_signal: int) ->
             kernel.enter_cgroup(procs)
             action()
         except BlockingIOError:
-            status = 0  # EAGAIN: there are too many, fork(2)
+            status = 0  # EAGAIN: too many processes, fork(2)
         finally:
             os._exit(status)
     return os.waitpid(pid, 0)[1] == by_signal
 
 
 def _fill_memory() -> None:
-    bytearray(b"\1") * _MEMORY_BYTES  # written, not only asked for
+    # Written to, because memory that is only reserved does not count.
+    bytearray(b"\1") * _MEMORY_BYTES
 
 
 def _fork_more() -> None:
     for _ in range(_MORE_PROCESSES):
         if os.fork() == 0:
-            os._exit(0)  # it counts until somebody waits for it
+            os._exit(0)  # a zombie counts until it is reaped
 
 
 def try_adoption() -> int:
-    """Prove that an orphan is handed to us, and that we can see it."""
+    """Prove that an orphan becomes our child, and that we can see it."""
     kernel.adopt_orphans()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -171,7 +173,7 @@ def try_adoption() -> int:
 
 
 def try_namespaces(user: bool) -> int:
-    """Return 1, with 2 added for a /proc of one's own and 4 for a limit on processes."""
+    """Return 1, plus 2 if a new /proc can be mounted, plus 4 if processes can be limited."""
     namespaces.leave(user, "none")
     return _in_child(_try_new_root)
 

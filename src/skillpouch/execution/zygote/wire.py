@@ -1,4 +1,4 @@
-"""Messages between host and zygote: their fields, and descriptors that travel with them."""
+"""Messages between host and zygote: their fields, and the descriptors sent with them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ if TYPE_CHECKING:
 
 # Host to zygote.
 CONFIGURE, NEW_SANDBOX = b"C", b"S"
-# Host to sandbox, or to what a prefork server has forked.
+# Host to sandbox; RUN also to the child of a prefork server.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
 # Host to prefork server; sandbox to prefork server.
 PREPARE, NEXT = b"P", b"G"
-# Back to the host; a prefork server's come through its sandbox.
+# Back to the host; those of a prefork server come through its sandbox.
 READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
-# How a failure begins that no protection is to blame for: a path is not what the host opened.
+# Prefix of a failure that is not one of confinement: a path is no longer what the host opened.
 REPLACED = "replaced: "
 
 # Sockets are SOCK_SEQPACKET: a packet arrives whole or not at all, unix(7), and must fit the send
-# buffer (net.core.wmem_default, 208 KiB unless lowered). A longer value travels in a memory file
+# buffer (net.core.wmem_default, 208 KiB unless lowered). A longer value is sent in a memory file,
 # whose descriptor comes last.
 _INLINE_BYTES = 60_000
 _IN_FILE = b"+"
-MOST_DESCRIPTORS = 240  # of 253 (SCM_MAX_FD) that a kernel passes with one packet, unix(7)
-_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * (MOST_DESCRIPTORS + 1))  # and a memory file
-_received = bytearray(65_536)  # one packet at a time, and more than _INLINE_BYTES
-_CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC: a spawned tool must not inherit what came in
-# marshal, because it is built in and loads nothing. Format 2 is read by every Python from 3.9 on,
-# which a prefork server may be: later formats differ between versions.
+# Below SCM_MAX_FD, the 253 descriptors that the kernel passes with one packet, unix(7).
+MOST_DESCRIPTORS = 240
+_DESCRIPTOR_BYTES = _socket.CMSG_SPACE(4 * (MOST_DESCRIPTORS + 1))  # plus one for a memory file
+_received = bytearray(65_536)  # for one packet at a time; larger than _INLINE_BYTES
+# MSG_CMSG_CLOEXEC: a spawned tool must not inherit received descriptors.
+_CLOSE_ON_EXEC = 0x40000000
+# marshal, because it is built in and imports nothing. Every Python from 3.9 on, as a prefork server
+# may be, reads format 2; later formats differ between versions.
 _MARSHAL_FORMAT = 2
 
 
@@ -58,7 +60,7 @@ class Message:
         return bytes(self._packet[1:])
 
     def value(self) -> Any:
-        """Unmarshal the body: only of messages that come from the host."""
+        """Unmarshal the body; only for messages from the host, because marshal is not safe."""
         if self._packet[1:2] != _IN_FILE:
             return marshal.loads(self._packet[2:])  # noqa: S302 - the host is the trusted side
         fd = self.fds.pop()
@@ -69,12 +71,12 @@ class Message:
 
 
 def _read_all(fd: int) -> bytes:
-    # One read: whoever wrote it wrote all of it before it was sent.
+    # One read is enough: the file was written completely before it was sent.
     return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
 def packed(kind: bytes, value: Any) -> tuple[bytes, tuple[int, ...]]:
-    """Return a packet, and the file that travels with it, to be closed, when the value is long."""
+    """Return a packet and, if the value is long, its memory file, which the caller must close."""
     body = marshal.dumps(value, _MARSHAL_FORMAT)
     if len(body) < _INLINE_BYTES:
         return kind + b" " + body, ()
@@ -89,7 +91,7 @@ def packed(kind: bytes, value: Any) -> tuple[bytes, tuple[int, ...]]:
 
 
 def rights(fds: tuple[int, ...]) -> list[tuple[int, int, bytes]]:
-    """Return descriptors as what sendmsg(2) takes beside a packet."""
+    """Return descriptors as the ancillary data of sendmsg(2)."""
     numbers = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
     return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)]
 
@@ -114,7 +116,7 @@ def send_failure(sock: _socket.socket, error: BaseException) -> None:
     try:
         sock.send(FAILED + b" " + str(error).encode(errors="replace")[:500])
     except OSError:
-        return  # nobody is left to tell
+        return  # the receiver is gone
 
 
 def receive(sock: _socket.socket) -> Message | None:
@@ -128,7 +130,7 @@ def receive(sock: _socket.socket) -> Message | None:
     fds = []
     for level, kind, rights in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            # A control message that was cut may end inside a number, recvmsg(2).
+            # A truncated control message may end inside a number, recvmsg(2).
             for place in range(0, len(rights) - 3, 4):
                 number = int.from_bytes(rights[place : place + 4], sys.byteorder)
                 fds.append(number)
