@@ -216,7 +216,7 @@ def test_a_closed_tool_leaves_no_worker_but_the_spare() -> None:
 
 
 def _idle_of(tool: ScriptedTool) -> list[int]:
-    engine = tool._around.engine
+    engine = tool._settings.engine
     return [worker.helper.pid for worker in engine._workers._idle]  # type: ignore[attr-defined]
 
 

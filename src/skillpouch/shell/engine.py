@@ -13,7 +13,10 @@ from skillpouch.shell.worker.protocol import Done, OnCommand, OnText, ScriptRequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptJob:
-    """An order, who answers its commands, and who hears what it prints, on whatever thread."""
+    """A script to run, the function that answers its commands, and the one that gets its output.
+
+    Both functions may be called on any thread.
+    """
 
     order: ScriptRequest
     on_command: OnCommand
@@ -25,7 +28,7 @@ class ShellEngine(Protocol):
     """Runs a script in a shell of its own. Cancelling `run` ends the script, whatever it does.
 
     `analyze` tells what a script names without running it. Both raise EngineCrashedError when
-    the engine is gone: what it printed before has been heard.
+    the engine ended early; by then `on_text` has received all that was printed.
     """
 
     async def run(self, job: ScriptJob) -> Done: ...
@@ -45,7 +48,7 @@ class Crash:
 
 
 class EngineCrashedError(PortableError):
-    """The engine ended before the script did; the host is well, and the next script has another."""
+    """The engine ended before its script did. The next script gets a new engine."""
 
     def __init__(self, crash: Crash) -> None:
         super().__init__(crash.reason)

@@ -12,11 +12,12 @@ from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done
 
 Value = TypeVar("Value")
 
+# True in a command that is answered on the thread of the engine: it must not wait for a loop.
 is_immediate: ContextVar[bool] = ContextVar("skillpouch_is_immediate", default=False)
 
 
 def run_now(work: Coroutine[Any, Any, Value], context: Context) -> Value:
-    """Run what never waits, in a copy of a context, and return its value."""
+    """Run a coroutine that never waits, in a copy of a context, and return its value."""
     return context.copy().run(_send, work)
 
 
@@ -46,7 +47,7 @@ class InprocEngine:
         context = contextvars.copy_context()
 
         async def on_command(command: CommandRequest) -> CommandReply:
-            # The engine calls from a context of its own, which knows of no call above this one.
+            # The engine calls from a context of its own, without the variables of the caller.
             for variable, value in context.items():
                 variable.set(value)
             return await job.on_command(command)

@@ -123,7 +123,7 @@ class ResultBox:
 def help_for(
     words: Sequence[str], name: str, tools: Mapping[str, ToolDef], about: str
 ) -> CommandReply:
-    """CommandReply `help`, `help NAME` and `help --json NAME`."""
+    """Answer `help`, `help NAME` and `help --json NAME`."""
     names = [word for word in words if word != "--json"]
     if not names:
         return CommandReply(_line(help_page(name, list(tools.values()), short_description=about)))
@@ -136,7 +136,7 @@ def help_for(
 
 
 def discovered(words: Sequence[str], tools: Mapping[str, ToolDef]) -> CommandReply:
-    """CommandReply `discover WORDS`: what fits, best first, and how it is written."""
+    """Answer `discover WORDS`: the commands that fit, best first, each with its usage."""
     found = discover(words, tools.values())
     if not found:
         return CommandReply("", "discover: no command matches; `help` shows all\n", 1)

@@ -25,8 +25,8 @@ from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import OWN_COMMANDS
 from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
 
-# A hostile script is read by these in the host itself: none looks at a character twice. A quote
-# that is not closed goes to the end, or every quote after it would be tried again.
+# The host reads hostile scripts with these patterns, so none may look at a character twice. An
+# unclosed quote matches to the end: otherwise every quote after it would be tried again.
 _QUOTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\\?\Z)|(?<!\S)#[^\n]*+""", re.DOTALL)
 _COPROC = re.compile(r"(?:^|[;&|({]|\b(?:do|then|else)\b)[ \t]*+coproc\s", re.MULTILINE)
 _COMMAND_ENDS = re.compile(r"[|;&\n]")
@@ -131,18 +131,18 @@ class ScriptSettings:
 class ScriptRun:
     """Runs one script; made for each anew, so that any number can run at once."""
 
-    def __init__(self, around: ScriptSettings, options: RunOptions) -> None:
-        self._around = around
+    def __init__(self, settings: ScriptSettings, options: RunOptions) -> None:
+        self._settings = settings
         self._options = options
-        self._watchers = Watchers(around.on_status, options.on_status)
+        self._watchers = Watchers(settings.on_status, options.on_status)
         self._is_watched = bool(self._watchers)
-        self._call_log = CallLog(around.limits, self._watchers)
+        self._call_log = CallLog(settings.limits, self._watchers)
         self._calling = ToolCalls(
-            around.toolbox, self._call_log, around.limits, dry_run=options.dry_run
+            settings.toolbox, self._call_log, settings.limits, dry_run=options.dry_run
         )
         self._result = ResultBox()
-        self._stdout = KeptText(around.limits.output_bytes)
-        self._stderr = KeptText(around.limits.output_bytes)
+        self._stdout = KeptText(settings.limits.output_bytes)
+        self._stderr = KeptText(settings.limits.output_bytes)
         self._hearing = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._stopped: Stopped = ""
@@ -172,12 +172,12 @@ class ScriptRun:
             order=order,
             on_command=self._answer,
             on_text=self._hear,
-            immediate=self._around.toolbox.immediate | _NEVER_WAIT,
+            immediate=self._settings.toolbox.immediate | _NEVER_WAIT,
         )
         clock = PausableTimer(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
             stack.enter_context(clock.heard())
-            self._running = asyncio.ensure_future(self._around.engine.run(job))
+            self._running = asyncio.ensure_future(self._settings.engine.run(job))
             if self._options.cancellation is not None:
                 ended = self._options.cancellation.heard(lambda: self._stop("cancelled"))
                 stack.enter_context(ended)
@@ -197,10 +197,10 @@ class ScriptRun:
             self._running.cancel()
 
     async def _order(self, script: str) -> ScriptRequest:
-        toolbox, options = self._around.toolbox, self._options
+        toolbox, options = self._settings.toolbox, self._options
         folders = await toolbox.folders_for(script)
         self._last_offered = toolbox.definitions
-        commands = self._around.commands
+        commands = self._settings.commands
         if toolbox.changes:
             commands += tuple(_words_that_may_come(script, commands))
             self._known.update(commands)
@@ -210,8 +210,8 @@ class ScriptRun:
             script=script,
             commands=commands,
             stubs=STUBS,
-            env=dict(self._around.env),
-            limits=self._around.limits.for_engine(),
+            env=dict(self._settings.env),
+            limits=self._settings.limits.for_engine(),
             folders=folders,
             state=options.state,
             keeps_state=options.keep_state,
@@ -235,7 +235,7 @@ class ScriptRun:
                 answer = await self._own(name, words, stdin)
             else:
                 answer = await self._calling.call(name, words, stdin)
-            return self._with_new(answer) if self._around.toolbox.changes else answer
+            return self._with_new(answer) if self._settings.toolbox.changes else answer
         except Exception:  # noqa: BLE001 - it is logged, and the script goes on
             # A command without an answer would wait until the time is up.
             _log.exception("the command %s of a script failed", command.name)
@@ -245,7 +245,7 @@ class ScriptRun:
 
     def _with_new(self, answer: CommandReply) -> CommandReply:
         """Tell the shell of commands that have come since it was last told."""
-        offered = self._around.toolbox.definitions
+        offered = self._settings.toolbox.definitions
         if offered is self._last_offered:
             return answer
         self._last_offered = offered
@@ -254,13 +254,13 @@ class ScriptRun:
         return answer._replace(new=new)
 
     async def _own(self, name: str, words: tuple[str, ...], stdin: str | None) -> CommandReply:
-        """CommandReply a command that every script has."""
-        tools = self._around.toolbox.definitions
+        """Answer a command that every script has."""
+        tools = self._settings.toolbox.definitions
         match name:
             case "result":
                 return self._result.set(words, stdin)
             case "help":
-                return help_for(words, self._around.name, tools, self._around.about)
+                return help_for(words, self._settings.name, tools, self._settings.about)
             case "discover":
                 return discovered(words, tools)
             case _:
@@ -302,7 +302,7 @@ class ScriptRun:
             truncated=done.truncated or self._stdout.truncated or self._stderr.truncated,
             duration_ms=milliseconds(time.monotonic() - self._started),
             notes=notes,
-            protections=dict(self._around.engine.protections),
+            protections=dict(self._settings.engine.protections),
         )
 
 

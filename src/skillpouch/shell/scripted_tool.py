@@ -62,21 +62,21 @@ class ScriptedTool(Shared):
     Made by `builder` from functions of the host, or by `over` from tools that there are already.
     """
 
-    def __init__(self, making: ToolSettings) -> None:
-        self.name = making.name
-        self._toolbox = making.toolbox
-        self._state_key = making.state_key
-        self._around = ScriptSettings(
-            name=making.name,
-            about=making.about,
-            toolbox=making.toolbox,
-            engine=_engine(making),
-            limits=making.limits,
-            env=making.env,
-            on_status=making.on_status,
+    def __init__(self, settings: ToolSettings) -> None:
+        self.name = settings.name
+        self._toolbox = settings.toolbox
+        self._state_key = settings.state_key
+        self._settings = ScriptSettings(
+            name=settings.name,
+            about=settings.about,
+            toolbox=settings.toolbox,
+            engine=_engine(settings),
+            limits=settings.limits,
+            env=settings.env,
+            on_status=settings.on_status,
         )
         self._scripts = _Scripts()
-        self._executor = making.toolbox.executor.beside(self._scripts)
+        self._executor = settings.toolbox.executor.beside(self._scripts)
 
     @staticmethod
     def builder(name: str, engine: EngineKind = "worker") -> ScriptedToolBuilder:
@@ -101,7 +101,7 @@ class ScriptedTool(Shared):
         """
         from skillpouch.shell.skill_commands import skill_toolbox
 
-        making = ToolSettings(
+        settings = ToolSettings(
             name=name,
             about=short_description,
             toolbox=skill_toolbox(tools),
@@ -110,7 +110,7 @@ class ScriptedTool(Shared):
             env=dict(env or {}),
             state_key=os.urandom(32),
         )
-        return cls(making)
+        return cls(settings)
 
     async def execute(  # noqa: PLR0913 - each is said by name
         self,
@@ -154,7 +154,7 @@ class ScriptedTool(Shared):
     async def analyze(self, commands: str) -> Preview:
         """Tell what a script names, without running it."""
         try:
-            found = await self._around.engine.analyze(commands)
+            found = await self._settings.engine.analyze(commands)
         except EngineCrashedError as error:
             found = {"error": str(error)}
         return preview_of(commands, found, self._toolbox.definitions)
@@ -183,7 +183,7 @@ class ScriptedTool(Shared):
                 writes_workspace=True,
             ),
             effects=("execute",),
-            timeout_ms=max(1, round(self._around.limits.timeout_seconds * 1000)),
+            timeout_ms=max(1, round(self._settings.limits.timeout_seconds * 1000)),
             declared_in="function",
             read_by="declaration",
         )
@@ -191,7 +191,7 @@ class ScriptedTool(Shared):
     async def _run(
         self, options: RunOptions, responses: list[ToolResponse], call: ToolCall
     ) -> ToolResult:
-        run = ScriptRun(self._around, options)
+        run = ScriptRun(self._settings, options)
         response, state = await run.run(call.arguments["commands"], call.limits.timeout_seconds)
         if state is not None:
             response = replace(response, state=state_token(state, self._state_key, self.name))
@@ -209,17 +209,17 @@ class ScriptedTool(Shared):
         count = len(self._toolbox.definitions)
         commands = "one tool is a command" if count == 1 else f"{count} tools are commands"
         words = f"Runs a bash script in which {commands}"
-        return f"{self._around.about}. {words}" if self._around.about else words
+        return f"{self._settings.about}. {words}" if self._settings.about else words
 
     def system_prompt(self, budget: int | None = None) -> str:
         """Return what a model is told; with a `budget` in tokens, as much as it holds."""
         tools = self.tools
-        about = self._around.about
+        about = self._settings.about
         return system_prompt(self.name, tools, short_description=about, budget=budget)
 
     def help(self) -> str:
         """Return what the command `help` prints."""
-        return help_page(self.name, self.tools, short_description=self._around.about)
+        return help_page(self.name, self.tools, short_description=self._settings.about)
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of what it takes: the script, as `commands`."""
@@ -231,7 +231,7 @@ class ScriptedTool(Shared):
 
     def close(self) -> None:
         """End processes that wait for the next script; another one starts them again."""
-        close = getattr(self._around.engine, "close", None)
+        close = getattr(self._settings.engine, "close", None)
         if close is not None:
             close()
 
@@ -255,8 +255,8 @@ class _Scripts:
         del self._tools[number]
 
 
-def _engine(making: ToolSettings) -> ShellEngine:
-    if making.engine == "inproc":
+def _engine(settings: ToolSettings) -> ShellEngine:
+    if settings.engine == "inproc":
         from skillpouch.shell.inproc_engine import InprocEngine
 
         return InprocEngine()
@@ -264,7 +264,7 @@ def _engine(making: ToolSettings) -> ShellEngine:
     from skillpouch.shell.worker_pool import engine_folder
 
     engine_folder()  # what is missing is said when the tool is made
-    return WorkerEngine(making.limits.memory_bytes)
+    return WorkerEngine(settings.limits.memory_bytes)
 
 
 def _bytes(data: str | bytes) -> bytes:

@@ -13,7 +13,7 @@ from skillpouch.shell.worker_pool import DEFAULT_MEMORY_BYTES, Worker, Workers
 
 
 class WorkerEngine:
-    """Each script in a process of its own or one that is idle; a crash costs that process."""
+    """Runs each script in an idle worker process or a new one; a crash ends only that process."""
 
     def __init__(self, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
         self._workers = Workers(memory_bytes)
@@ -56,7 +56,7 @@ class WorkerEngine:
 
 
 class _Talk:
-    """One order and all that is said until its end. The worker is taken for hostile."""
+    """One request and all messages until its end. What the worker sends is not trusted."""
 
     def __init__(self, worker: Worker, job: ScriptJob) -> None:
         self.worker = worker
@@ -133,7 +133,7 @@ class _Talk:
 
 
 async def _autopsy(worker: Worker, crash: Crash) -> Crash:
-    """Make sure that a worker is gone, and say of what it died."""
+    """Make sure that a worker has ended, and return why."""
     end = worker.helper.end if crash.reason else worker.helper.wait
     status = await asyncio.shield(_in_thread(end))
     if crash.reason or status >= 0:

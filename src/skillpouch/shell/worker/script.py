@@ -8,7 +8,7 @@ import resource
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bashkit import Bash, BuiltinContext, BuiltinResult, ExecResult, ExecutionProfile, FileSystem
 
@@ -31,16 +31,8 @@ if TYPE_CHECKING:
 _NEVER_SECONDS = 86_400.0  # time is kept by whoever gave the order, and stops while people think
 
 
-class RunningScript(Protocol):
-    """A script that runs in a shell, and answers the commands that it calls."""
-
-    async def forward(self, context: BuiltinContext) -> BuiltinResult: ...
-
-    def now(self, context: BuiltinContext) -> BuiltinResult: ...
-
-
 class PooledShell:
-    """A shell, and whose script runs in it: to make one takes four times as long as to clear it."""
+    """A shell for one script after another: making one takes four times as long as clearing it."""
 
     def __init__(
         self,
@@ -69,7 +61,7 @@ class PooledShell:
             self.bash = Bash.from_snapshot(order.state, **settings)
 
     def add(self, commands: tuple[str, ...], *, now: bool) -> None:
-        """Let the script that runs call more commands; the shell is never used for another."""
+        """Let the running script call more commands; the shell is then not used for another one."""
         self.kind = None
         for name in commands:
             do = self._now if now else self._forward
@@ -88,21 +80,21 @@ class PooledShell:
 
 
 CANCELLED = BuiltinResult("", "cancelled\n", 130)
-_cleared: list[PooledShell] = []  # cleared, and waiting for a script of their kind
+_cleared: list[PooledShell] = []  # shells that wait for the next script of their kind
 _MOST_CLEARED = 4
 _NEW_SECONDS = 0.05
 _looking = threading.Lock()
 
 
 def shell_for(order: ScriptRequest, now: frozenset[str]) -> PooledShell:
-    """Return one for a script, of whose commands those in `now` never wait."""
+    """Return a shell for a script; commands in `now` are answered without waiting."""
     commands = tuple(named(order))
     kind = _kind_of(order, commands, now)
     found = None if kind is None else _take_cleared(kind)
     if found is None:
         return PooledShell(order, commands, now, kind)
     if time.monotonic() - found.cleared_at > _NEW_SECONDS:
-        found.bash.reset()  # again: its clock has run since
+        found.bash.reset()  # again: $SECONDS has counted since it was cleared
     return found
 
 
@@ -121,7 +113,7 @@ def is_used_again(order: ScriptRequest) -> bool:
 
 
 def _kind_of(order: ScriptRequest, commands: tuple[str, ...], now: frozenset[str]) -> Kind | None:
-    """Return what shells must have in common to serve the same scripts; None for one of its own."""
+    """Return what two scripts must share to use one shell; None for one that needs a new shell."""
     if order.state is not None or order.folders or len(commands) > FEW_COMMANDS:
         return None
     env, limits = (tuple(sorted(each.items())) for each in (order.env, order.limits))
@@ -129,7 +121,7 @@ def _kind_of(order: ScriptRequest, commands: tuple[str, ...], now: frozenset[str
 
 
 def clear_away(shell: PooledShell) -> bool:
-    """Make a shell as new, with nothing of its script left in it; whether it is kept."""
+    """Remove all that a script left in a shell and keep it; False when it is not kept."""
     if shell.kind is None or len(_cleared) >= _MOST_CLEARED:
         return False
     shell.bash.reset()
@@ -140,7 +132,7 @@ def clear_away(shell: PooledShell) -> bool:
 
 
 class Immediate(NamedTuple):
-    """Commands that are answered on the thread of the engine: none of them ever waits."""
+    """Commands that never wait: they are answered on the thread of the engine."""
 
     names: frozenset[str]
     answer: Callable[[CommandRequest], CommandReply]
@@ -156,12 +148,12 @@ async def run_script(
     order: ScriptRequest, on_command: OnCommand, on_text: OnText, immediate: Immediate | None = None
 ) -> Done:
     """Run a script to its end. Cancelling this ends it, and no command of it is begun any more."""
-    shell = Shell(order, on_command, immediate, asyncio.get_running_loop())
-    return await shell.run(on_text)
+    script = RunningScript(order, on_command, immediate, asyncio.get_running_loop())
+    return await script.run(on_text)
 
 
-class Shell:
-    """One script in a shell: what is before it, what it leaves. Commands that wait use the loop."""
+class RunningScript:
+    """One script in one shell, from mounting its files to collecting what it left in /out."""
 
     def __init__(
         self,
@@ -175,8 +167,8 @@ class Shell:
         self._immediate = immediate
         self._loop = loop
         self._over = False
-        self._is_alone = False  # on a thread of its own, where no command waits for the loop
-        self._is_whole = False  # it came to its end by itself
+        self._is_alone = False  # whether it has a thread of its own, without the loop
+        self._is_whole = False  # whether it ended by itself
         self._shell = shell_for(order, immediate.names if immediate else frozenset())
         self._shell.running_script = self
         self._bash = self._shell.bash
@@ -202,9 +194,10 @@ class Shell:
         return done
 
     def leave(self) -> None:
-        """Clear the shell for the next script, unless something of this one may be left in it.
+        """Clear the shell for the next script, unless something of this one may still run in it.
 
-        Else let go of it: a shell and its script hold each other where no collector looks.
+        Then drop it: a shell and its script refer to each other through the engine, where Python's
+        garbage collector does not look.
         """
         shell, self._shell.running_script = self._shell, None
         del self._shell, self._bash, self._files
