@@ -14,6 +14,7 @@ from skillpouch.environment import state_directory
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Entry
 from tests.conftest import WriteSkill
+from tests.effort import few_or_many
 
 pytestmark = pytest.mark.slow
 
@@ -34,30 +35,29 @@ asyncio.run(main())
 os.write(1, b"all\\n")
 """
 ECHO = "def main(word: str) -> str:\n    return word\n"
-CALLS = 2_000
-ROUNDS = 10
+CALLS = 200  # of each host
 
 
 @pytest.mark.timeout(300)
+@few_or_many("rounds", 4, 10)
 @pytest.mark.promise("jour-2")
 @pytest.mark.promise("jour-3")
 def test_every_call_whose_result_was_returned_is_on_record_once_and_finished(
-    write_skill: WriteSkill, tmp_path: Path
+    write_skill: WriteSkill, tmp_path: Path, rounds: int
 ) -> None:
     root = write_skill(files={"scripts/echo.py": ECHO}).parent
     (tmp_path / "workspace").mkdir()
     words = [sys.executable, "-c", HOST, str(root), str(tmp_path / "workspace")]
     moments = random.Random(11)
     returned: list[str] = []
-    for number in range(ROUNDS):
-        each = CALLS // ROUNDS
-        said = _run_and_kill([*words, str(number), str(each // 8)], moments.randrange(each))
+    for number in range(rounds):
+        said = _run_and_kill([*words, str(number), str(CALLS // 8)], moments.randrange(CALLS))
         returned += [line for line in said if line != "all"]
 
     entries = _entries()
     counted = Counter(entry.arguments["word"] for entry in entries)
     finished = {entry.arguments["word"]: entry for entry in entries if entry.outcome == "ok"}
-    assert len(returned) > ROUNDS
+    assert len(returned) > rounds
     assert [name for name, times in counted.items() if times > 1] == []
     assert set(returned) <= finished.keys()
     assert {entry.outcome for entry in entries} <= {"ok", "interrupted"}

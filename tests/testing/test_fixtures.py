@@ -1,5 +1,6 @@
 """The fixtures, in a pytest of their own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,10 +30,12 @@ def test_failing(skillpouch_cassette):
 
 
 def run(folder: Path, *options: str) -> str:
-    words = ["-q", "-s", "-p", "skillpouch.testing.fixtures", "-p", "no:randomly", *options]
+    words = ["-q", "-s", "-p", "skillpouch.testing.fixtures", *options]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "test_agent.py"],
         cwd=folder,
+        # The plugins of frameworks take seconds to import, and no test here is about them.
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
