@@ -388,9 +388,8 @@ class NotProvidedError(ProviderError):
         self, group: str, name: str, *, package: str = "", installed: Sequence[str] = ()
     ) -> None:
         self.package, self.installed = package, tuple(installed)
-        there = f"installed packages provide {', '.join(installed)}" if installed else ""
-        which = f"install {package}" if package else "install the package that does"
-        hint = "; ".join(filter(None, (which, there)))
+        there = f"; installed packages provide {', '.join(installed)}" if installed else ""
+        hint = f"install {package or 'the package that does'}{there}"
         super().__init__(group, name, "no installed package provides it", hint=hint)
 
 

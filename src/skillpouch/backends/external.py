@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillpouch.secrets.redaction import RedactingStream
 
 # How long to wait for a backend that was cancelled; after that it is abandoned.
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 2.0
 
 
 class ExternalBackend:

@@ -202,7 +202,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         SandboxUnavailableError: a required layer is missing, or files or the network would be
             unprotected and the caller did not say `sandbox="off"`.
     """
-    on = confinement.sandbox == "on"
+    on = confinement.sandbox != "off"
     namespaces = on and machine.namespaces
     chosen = Plan(
         zygote=machine.adoption,

@@ -37,7 +37,7 @@ from skillpouch.execution.proxy.allowlist import through_proxy
 from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.sandboxes import (
-    KernelSandbox,
+    OwnSandbox,
     SandboxProvider,
     confined_by,
     provider_named,
@@ -207,7 +207,7 @@ class Engine:
         command = replace(command, confinement=confinement)
         confined, chosen = confined_by(provider, command, self._machine)
         # Other providers may confine each command differently.
-        if isinstance(provider, KernelSandbox):
+        if isinstance(provider, OwnSandbox):
             self._plans[confinement] = chosen
         return confined, chosen
 

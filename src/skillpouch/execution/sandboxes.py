@@ -8,7 +8,7 @@ from skillpouch.errors import SandboxFailedError, SkillpouchError
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import Plan, plan, plan_around
 from skillpouch.execution.machine import Machine
-from skillpouch.limits import OWN_SANDBOXES, Layer
+from skillpouch.limits import Layer
 
 _SHOWN = (*get_args(Layer), "temp")  # the layers that a result reports
 
@@ -36,16 +36,27 @@ class KernelSandbox:
         return replace(command, plan=plan(command.confinement, self.machine))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSandbox:
+    """What `sandbox="off"` names: limits, and the certainty that nothing outlives the call."""
+
+    machine: Machine
+
+    def confine(self, command: Command) -> Command:
+        assert command.confinement is not None
+        bare = replace(command.confinement, sandbox="off")
+        return replace(command, plan=plan(bare, self.machine))
+
+
+OwnSandbox = KernelSandbox | NoSandbox
+_OURS: dict[str, type[OwnSandbox]] = {"on": KernelSandbox, "off": NoSandbox}
 _loaded: dict[str, SandboxProvider] = {}
 
 
 def provider_named(name: str, machine: Machine) -> SandboxProvider:
-    """Return the provider for `sandbox=name`.
-
-    "off" is ours, too: its plan keeps the limits, and that no process outlives the call.
-    """
-    if name in OWN_SANDBOXES:
-        return KernelSandbox(machine=machine)
+    """Return the provider for `sandbox=name`."""
+    if name in _OURS:
+        return _OURS[name](machine=machine)
     if name not in _loaded:
         # Imported here: our own sandbox does not need it.
         from skillpouch.runtime.entry_points import SANDBOXES, load_provided
