@@ -40,7 +40,7 @@ _ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 @dataclass(kw_only=True)
 class _SkillpouchTool(ToolsetTool[Any]):
-    """What `call_tool` gets back of `get_tools`, whoever renamed it in between."""
+    """A tool of `get_tools`, as `call_tool` gets it back even when another toolset renamed it."""
 
     caller: Caller
     tool_id: str

@@ -41,12 +41,12 @@ def _patterns(given: Patterns) -> tuple[str, ...]:
 
 
 def offered_skills(manager: SkillManager) -> list[Skill]:
-    """Return the skills that their authors do not keep for people."""
+    """Return the skills that models may use."""
     return [skill for skill in manager.list_skills() if is_offered(skill)]
 
 
 def kept_skills(manager: SkillManager) -> set[str]:
-    """Return the names of the skills that their authors keep for people."""
+    """Return the names of the skills that only people may use."""
     return {skill.name for skill in manager.list_skills() if not is_offered(skill)}
 
 
@@ -62,7 +62,7 @@ def chosen_tools(
 
 
 def bound(tools: Iterable[Tool]) -> list[Bound]:
-    """Return each tool with who runs it; those that nobody runs yet get an executor."""
+    """Return each tool with its executor; tools without one get a new one."""
     tools = list(tools)
     unbound = [tool for tool in tools if tool.caller is None]
     executor = ToolExecutor(unbound)
@@ -70,7 +70,7 @@ def bound(tools: Iterable[Tool]) -> list[Bound]:
 
 
 def runnable(tools: Iterable[Tool]) -> list[Tool]:
-    """Return the same tools, each of them carrying who runs it."""
+    """Return the same tools, each with its executor."""
     return [replace(tool, caller=caller) for tool, caller in bound(tools)]
 
 

@@ -38,7 +38,7 @@ _MOST_PROPERTIES = 100
 
 
 class _NotStrictError(Exception):
-    """A schema that means something which strict mode cannot say."""
+    """A schema that strict mode cannot express."""
 
 
 def plain_root(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def without_nulls(arguments: Any, schema: Any) -> Any:
 
 
 def _takes_null(schema: Any) -> bool:
-    """Tell whether null is a value here; in doubt it is, and Skillpouch checks it."""
+    """Tell whether a schema allows null; in doubt it does, and Skillpouch checks the value."""
     if not isinstance(schema, Mapping):
         return True
     if "type" in schema:

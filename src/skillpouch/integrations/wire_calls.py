@@ -39,7 +39,7 @@ class WireAnswer:
 
     @property
     def told(self) -> str:
-        """The text where there is no other place to say that it is about an error."""
+        """The text for interfaces that have no field for errors: it says so itself."""
         return f"Error: {self.text}" if self.is_error else self.text
 
 

@@ -49,7 +49,7 @@ _ASK = "tell whoever makes it; `skillpouch mcp` shows how it is configured"
 
 
 class McpServerError(CommandStartError):
-    """A server that cannot be reached, or does not talk as it should."""
+    """A server that cannot be reached, or does not follow the protocol."""
 
     code = "mcp_server"
 

@@ -188,7 +188,7 @@ _MOST_WORDS = 3  # lines
 
 
 class McpConnection:
-    """Belongs to Skillpouch's own loop. A call that the server was lost under is not repeated."""
+    """Belongs to Skillpouch's own loop. A call is not repeated when its connection broke."""
 
     def __init__(self, entry: McpEntry, workspace: Path) -> None:
         self._entry = entry
@@ -300,7 +300,7 @@ class _Ready:
 
 @contextmanager
 def _understood(entry: McpEntry) -> Iterator[None]:
-    """Say it of the server when its answer is not one that the protocol, or its schema, allows."""
+    """Raise McpAnswerError for an answer that the protocol, or a schema, does not allow."""
     try:
         yield
     except ValidationError as error:

@@ -29,7 +29,7 @@ class Address:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What clients that mean this server may call its host."""
+        """The host names by which clients may address this server."""
         own = f"[{self.host}]" if ":" in self.host else self.host
         return tuple(dict.fromkeys((*(_LOOPBACK_NAMES if self.is_loopback else ()), own)))
 
@@ -62,7 +62,7 @@ def require_safe(address: Address, *, has_tokens: bool) -> None:
 
 
 def listen(address: Address, *, backlog: int = 1_024) -> socket.socket:
-    """Return a socket that listens; what is wrong with the address is said here."""
+    """Return a listening socket; raise when the address cannot be used."""
     try:
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

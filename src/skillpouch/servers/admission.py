@@ -56,7 +56,7 @@ class Admission:
             self._idle.set()
 
     async def drain(self, seconds: float) -> bool:
-        """Take nothing new, and wait for what runs; False when time is over first."""
+        """Refuse new calls, and wait for those that run; False when time runs out first."""
         self.is_stopping = True
         try:
             async with asyncio.timeout(seconds):
@@ -67,7 +67,7 @@ class Admission:
 
 
 class AdmissionSlot:
-    """One place while it is held: entered and left in every call, and so no generator."""
+    """One place while it is held. Not a generator, which is slower: every call takes a place."""
 
     __slots__ = ("_admission",)
 

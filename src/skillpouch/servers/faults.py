@@ -57,7 +57,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def fault_of(error: SkillpouchError) -> Fault:
-    """Return the kind of an error: its own, or that of the nearest one it is a case of."""
+    """Return the kind of an error: that of its class, or of the nearest base class."""
     for kind in type(error).__mro__:
         fault = FAULTS.get(getattr(kind, "code", ""))
         if fault is not None:
@@ -154,7 +154,7 @@ def shorten_paths(text: str, known: Mapping[str, str] | None = None) -> str:
 
 
 def shorten_error(text: str, error: SkillpouchError, known: Mapping[str, str] | None = None) -> str:
-    """Return words of an error in which no folder is named that the client did not name."""
+    """Return the message of an error without folders that the client did not name."""
     if fault_of(error) in _OF_THE_CLIENT:
         return rename_folders(text, known or {})
     return shorten_paths(text, known)

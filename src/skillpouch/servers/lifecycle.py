@@ -21,7 +21,7 @@ class Stop:
         self.forced = asyncio.Event()
 
     def ask(self) -> None:
-        """Ask, or ask again, which is an order."""
+        """Ask the server to stop; the second time, force it to."""
         (self.forced if self.asked.is_set() else self.asked).set()
 
 

@@ -51,7 +51,7 @@ class Tokens:
         return self._digests
 
     def _safe_content(self) -> bytes:
-        """Read the file, after a look at who else could; one descriptor for both."""
+        """Check the permissions of the file and read it, through one descriptor."""
         try:
             with self._path.open("rb") as file:
                 status = os.fstat(file.fileno())

@@ -41,7 +41,7 @@ class CallableTool(Protocol):
 
 
 class _Nobody:
-    """Runs nothing: for tools that have left the process of their caller."""
+    """Runs nothing: for tools that were pickled into another process."""
 
     async def execute(self, name: str, args: Any = None) -> ToolResult:
         return self.execute_sync(name, args)
@@ -200,7 +200,7 @@ def _with_prompts(
 
 
 class _ManagerCaller(Shared):
-    """Runs what belongs to no single tool through the manager."""
+    """Runs through the manager what belongs to no single tool."""
 
     def __init__(self, manager: SkillManager) -> None:
         self._manager = manager

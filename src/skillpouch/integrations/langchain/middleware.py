@@ -181,7 +181,7 @@ def _is_ours(tool: BaseTool) -> bool:
 
 
 def _renamed(tool: SkillpouchTool, taken: set[str]) -> SkillpouchTool:
-    """Give a tool the name by which it is found all the same, if its own is taken."""
+    """Give a tool another name that finds it, too, if its own is taken."""
     facts = tool.metadata or {}
     if tool.name in taken and facts.get("skill"):
         skill, tool_id = facts["skill"], facts["id"]

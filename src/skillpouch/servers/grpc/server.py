@@ -51,7 +51,7 @@ def credentials_of(settings: GrpcSettings) -> grpc.ServerCredentials | None:
 
 
 def _check(settings: GrpcSettings) -> None:
-    """Say now what is wrong: gRPC would only refuse every client."""
+    """Refuse a bad certificate now: gRPC would start, and refuse every client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(str(settings.tls_cert), settings.tls_key)
@@ -83,7 +83,7 @@ class TokenGate(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Any:
-        """Return who answers a request, or somebody who refuses it."""
+        """Return the handler of a request, or one that refuses it."""
         if handler_call_details.method.startswith(_OPEN):
             return await continuation(handler_call_details)
         said = [

@@ -255,7 +255,7 @@ _USUAL_PAGE, _LARGEST_PAGE = 100, 1_000
 
 
 class Service:
-    """Answers requests. What it raises is told to the client by whoever calls it."""
+    """Answers requests. Whoever calls it turns what it raises into a gRPC status."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from skillpouch.servers.faults import Fault, fault_of, shorten_error
 
 
 class MessageError(SkillpouchError):
-    """A field that holds something it cannot."""
+    """A field of a request whose value is not valid."""
 
     code = "invalid_message"
 
@@ -35,7 +35,7 @@ class CallIdInUseError(SkillpouchError):
 
 
 class CallCancelledError(SkillpouchError):
-    """Somebody asked for the end of a call, and it has ended."""
+    """A call that a client cancelled, and that has ended."""
 
     code = "cancelled"
 
@@ -75,7 +75,7 @@ _RETRY_SECONDS = 1
 
 
 async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:
-    """End a request with an error. What is nobody's fault but ours is told in the log only."""
+    """End a request with an error. Internal errors are described in the log only."""
     code, message, details = status_of(error)
     status = Status(code=code.value[0], message=message, details=[_packed(d) for d in details])
     trailing = (("grpc-status-details-bin", status.SerializeToString()),)

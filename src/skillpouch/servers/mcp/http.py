@@ -35,7 +35,7 @@ _MORE_HEADERS = {
 
 
 class Gate:
-    """Stands before the app, and answers what is not for it.
+    """Checks requests before the app sees them, and answers those that it refuses.
 
     `/healthz` says that the server lives, `/readyz` that it takes calls; both need no token.
     `/metrics` does. A name `*` is any.
@@ -107,7 +107,7 @@ class Gate:
         return bool(host) if "*" in self._names else _name_in(f"//{host}") in self._names
 
     def _is_fine_origin(self, origin: str | None, host: str) -> bool:
-        """A page of this very server, on this machine: a page of another port is another's."""
+        """Tell whether a page comes from this server: the same host on another port does not."""
         if origin is None or origin in self._origins:
             return True
         is_ours = origin.lower() in {f"{scheme}://{host}".lower() for scheme in ("http", "https")}
@@ -196,7 +196,7 @@ async def _first(wanted: "asyncio.Future[Any]", serving: "asyncio.Task[None]") -
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are somebody else's: the first one lets running calls finish."""
+    """Leaves signals to `servers.lifecycle`, where the first one lets running calls finish."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

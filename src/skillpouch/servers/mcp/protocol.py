@@ -242,7 +242,7 @@ class ProtocolServer(Server[Any]):
 
 
 async def _keep_to_ourselves(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Log what went wrong here and say only that it did: no path and no line of ours."""
+    """Log an internal error; the client is told only that there was one, without paths or code."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):

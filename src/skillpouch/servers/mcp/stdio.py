@@ -123,7 +123,7 @@ class Writer:
                 self.gone.set()
 
     async def close(self) -> None:
-        """Wait until what was written has been read, and let go."""
+        """Wait until all that was written has been read, then close."""
         if self._stream is None:
             self._file.close()
         else:
@@ -154,7 +154,7 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
 class StdioLine:
-    """The client at the other end. What it has asked is answered before its end is an end."""
+    """The client at the other end. Its open requests are answered even after it closed its end."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -237,7 +237,7 @@ class StdioLine:
                 await self._idle.wait()
 
     async def _finish(self, writer: Writer) -> None:
-        """Answer what was asked before the end, unless nobody is there to hear it."""
+        """Answer the requests that are open, unless nobody reads the answers any more."""
         waiting = [asyncio.create_task(each) for each in (self.answered(), _set(writer.gone))]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         await _end(*waiting)
