@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -49,19 +50,17 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in FILES}
 
 
-def imports_of(path: Path) -> set[str]:
-    """Return the modules of skillpouch that a file imports anywhere, for whatever reason."""
+@cache
+def imports_of(name: str) -> set[str]:
+    """Return the modules of skillpouch that one imports anywhere, for whatever reason."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(ast.parse(MODULES[name].read_bytes())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "skillpouch":
             base = str(node.module).partition(".")[2]
             for each in node.names:
                 inner = f"{base}.{each.name}".lstrip(".")
                 found.add(inner if inner in MODULES else base)
     return found - {""}
-
-
-IMPORTS = {name: imports_of(path) for name, path in MODULES.items()}
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(file.relative_to(SOURCE)) for file in FILES])
@@ -94,7 +93,9 @@ def test_files_are_capabilities_and_not_crumbs() -> None:
 
 
 def test_few_files_serve_only_one_other() -> None:
-    importers = {name: {other for other in MODULES if name in IMPORTS[other]} for name in MODULES}
+    importers = {
+        name: {other for other in MODULES if name in imports_of(other)} for name in MODULES
+    }
     single = [name for name, path in MODULES.items() if len(importers[name]) == 1]
     single = [name for name in single if MODULES[name].name != "__init__.py"]
 
@@ -104,7 +105,7 @@ def test_few_files_serve_only_one_other() -> None:
 @pytest.mark.parametrize("name", sorted(MODULES.keys() - {"", "__main__"}))
 def test_imports_go_up_the_page_never_down(name: str) -> None:
     part = name.split(".", maxsplit=1)[0]
-    others = {other.split(".")[0] for other in IMPORTS[name]} - {part}
+    others = {other.split(".")[0] for other in imports_of(name)} - {part}
 
     assert {other for other in others if PAGE.index(other) > PAGE.index(part)} == set()
 
