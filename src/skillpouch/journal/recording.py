@@ -83,7 +83,8 @@ class Recorder:
         """Record a call that was denied, or could not be started."""
         number = self.start(call.tool, permit.redactor.value(call.said), permit)
         self.end_with_error(number, error, permit.redactor)
-        _keep(call, error, permit)
+        if interceptors:
+            _keep(call, error, permit)
 
     def span(self, call: ToolCall, number: int | None, arguments: object) -> SpanOfCall:
         """Return the span that a call runs in, None when tracing is off."""
@@ -218,7 +219,8 @@ class Recording:
             )
         elif self.result is not None:
             self._recorder.end_with_result(self._number, self.result)
-        _keep(self._call, error or self.result, self._permit)
+        if interceptors:
+            _keep(self._call, error or self.result, self._permit)
 
 
 class Unrecorded:
@@ -240,10 +242,11 @@ class Unrecorded:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _keep(self._call, error or self.result, self._permit)
+        if interceptors:
+            _keep(self._call, error or self.result, self._permit)
 
 
 def _keep(call: ToolCall, ended: object, permit: Permit) -> None:
-    """Pass the end of this call to the cassette of a test, if there is one."""
-    if interceptors and isinstance(ended, ToolResult | SkillpouchError):
+    """Pass the end of this call to the cassette of a test."""
+    if isinstance(ended, ToolResult | SkillpouchError):
         interceptors[-1].keep(call, ended, permit.redactor)

@@ -140,7 +140,7 @@ def test_a_text_that_is_no_skill_is_refused_with_all_that_is_wrong() -> None:
         executor.register_skill_tools("just text")
     assert raised.value.code == "skill_text"
     with pytest.raises(SkillTextError, match="none of its tools can be read"):
-        executor.register_skill_tools(skill().replace("type: script", "type: magic"))
+        executor.register_skill_tools(skill().replace("type: script", "type: [magic]"))
     with pytest.raises(SkillTextError, match="more than the"):
         executor.register_skill_tools(skill() + "x" * 2_000_000)
     with pytest.raises(SkillTextError, match="not text"):
