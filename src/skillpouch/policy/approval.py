@@ -1,4 +1,4 @@
-"""Asks an approver: only an explicit approval counts; silence and failure deny."""
+"""Asks an approver: only an explicit approval allows a call; no answer or a failure denies it."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What an approver is shown. Secrets are no longer in it.
+    """What an approver is shown; the values of secrets are redacted.
 
-    `runs` is what exactly will run: a command line, or the name of a function.
+    `runs` is exactly what will run: a command line, or the name of a function.
     """
 
     tool: str
@@ -35,12 +35,12 @@ class Question:
     needs: tuple[Need, ...] = ()
     reasons: tuple[str, ...] = ()
     digest: str = ""
-    session: str = ""  # whose call it is, where there are sessions
+    session: str = ""  # the session that makes the call, if there are sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An approval or a denial, for how long, and, when nobody answered, why it is denied."""
+    """An approval or a denial, how long it is remembered, and why a call is denied."""
 
     yes: bool
     remember: Remember = "once"
@@ -48,7 +48,7 @@ class Answer:
     reason: str = ""  # for people: why it was refused
 
     def __post_init__(self) -> None:
-        # Only a bool counts: the text "no" is true, too.
+        # Only a bool is accepted: the text "no" would count as true.
         if not isinstance(self.yes, bool):
             raise TypeError(f"yes is {self.yes!r}: use True or False")
         if self.remember not in get_args(Remember):
@@ -65,10 +65,9 @@ _asked_here: contextvars.ContextVar[Approver | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def asking(approver: Approver) -> Iterator[None]:
-    """Let `approver` answer for the calls that are made inside of this, and for no others.
+    """Let `approver` answer for calls that are made inside this block, instead of the usual one.
 
-    For a host whose question is about one call, such as a request to a server: whoever is asked
-    otherwise is not.
+    For a host that asks the client of one request, such as a server.
     """
     token = _asked_here.set(approver)
     try:
@@ -77,14 +76,14 @@ def asking(approver: Approver) -> Iterator[None]:
         _asked_here.reset(token)
 
 
-_WITHDRAWN_SECONDS = 0.5  # for an approver to hear that nobody waits any more
+_WITHDRAWN_SECONDS = 0.5  # for a cancelled approver to withdraw its question
 
 
 async def ask(approver: Approver | None, question: Question, timeout_seconds: float) -> Answer:
-    """Ask, and wait no longer than `timeout_seconds`. Never raises because of the approver.
+    """Ask, and wait for `timeout_seconds` at most. Errors of the approver are never raised.
 
-    A plain function runs in a thread of its own, so that a prompt does not stop the loop; a
-    coroutine function runs on the loop and is cancelled when the time is over.
+    A plain function runs in a thread of its own, so that a prompt does not block the event loop; a
+    coroutine function runs on the loop and is cancelled after the timeout.
     """
     approver = _asked_here.get() or approver
     if approver is None:
@@ -96,7 +95,7 @@ async def ask(approver: Approver | None, question: Question, timeout_seconds: fl
             await asyncio.wait([task], timeout=timeout_seconds)
         if not task.done():
             task.cancel()
-            # A question that is over must not be shown any more when this is known.
+            # Wait for the approver to withdraw its question before the denial is reported.
             await asyncio.wait([task], timeout=_WITHDRAWN_SECONDS)
             return _no("no_answer", f"nobody answered within {timeout_seconds:g} seconds")
     finally:
@@ -137,13 +136,13 @@ def _no(cause: Cause, reason: str) -> Answer:
 
 
 def _look_at(task: "asyncio.Future[object]") -> None:
-    # Nobody waits for an approver that is too late; asyncio would complain about its exception.
+    # Without this, asyncio logs the exception of an approver that was too late.
     if not task.cancelled():
         task.exception()
 
 
 async def in_thread(call: Callable[[], Value]) -> Value:
-    """Run a function in a daemon thread: one that never returns must not keep the host alive."""
+    """Run a function in a daemon thread: if it never returns, the host can still exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Value] = loop.create_future()
     context = contextvars.copy_context()
@@ -153,7 +152,7 @@ async def in_thread(call: Callable[[], Value]) -> Value:
             outcome: Value | _Raised = context.run(call)
         except BaseException as raised:  # noqa: BLE001 - whatever the approver's function raises
             outcome = _Raised(raised)
-        # A loop that was closed meanwhile has nobody left who waits.
+        # RuntimeError: the loop was closed meanwhile, so nobody waits for the result.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, done, outcome)
 
@@ -166,7 +165,7 @@ class _Raised:
     error: BaseException
 
     def carried(self) -> Exception:
-        """Return what a future can carry: no StopIteration, and nothing that ends the loop."""
+        """Return an exception that a future accepts: no StopIteration, none that ends the loop."""
         if isinstance(self.error, Exception) and not isinstance(self.error, StopIteration):
             return self.error
         return RuntimeError(repr(self.error))

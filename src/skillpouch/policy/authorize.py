@@ -1,10 +1,16 @@
 """Authorizer: decides whether a call may run, and what it may reach.
 
-`Authorizer.permit` goes through all of it, in this order: what the skill's `allowed-tools` leave
-out; what the skill is now, and what was granted to exactly that; what the call needs beyond it;
-what the rules of the policy say of the call, read in every way in which its program might read it;
-what nobody can approve; what was approved before; who is asked; the values of secrets. Each step
-can refuse. `limits_of` in policy.py says how long the call may take.
+`Authorizer.permit` does all of it, in this order:
+
+1. Refuse a script that the skill's `allowed-tools` leave out.
+2. Take the digest of the skill, and find the grant for exactly this content.
+3. Find what the call needs beyond this grant.
+4. Apply the rules of the policy, to every way in which a program may read the arguments.
+5. Refuse needs that can never be granted.
+6. Look for an earlier approval; without one, ask the approver.
+7. Look up the values of secrets.
+
+Each step can refuse. `limits_of` in policy.py decides how long the call may take.
 """
 
 import json
@@ -90,7 +96,7 @@ BY_APPROVER = "the approver"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
-    """What goes on record of a decision, and what the call may use."""
+    """A decision for the journal, and what the call may use."""
 
     digest: str = ""
     access: Access = CONFINED
@@ -99,14 +105,14 @@ class Permit:
     redactor: Redactor = field(default=NO_SECRETS, repr=False)
 
     def applied_to(self, call: ToolCall) -> ToolCall:
-        """Return the call with what it is given; of most calls that is nothing."""
+        """Return the call with its access; most calls need none, and are returned unchanged."""
         if self.redactor is call.redactor and self.access is call.access:
             return call
         return replace(call, access=self.access, redactor=self.redactor)
 
 
 def access_for(needs: Sequence[Need], values: Mapping[str, str]) -> Access:
-    """Return what a call may use when all of these were granted; `values` are its secrets."""
+    """Return what a call may use if all these needs are granted; `values` are its secrets."""
     if not needs:
         return CONFINED
     by_kind: dict[str, dict[str, None]] = {}
@@ -124,11 +130,11 @@ def access_for(needs: Sequence[Need], values: Mapping[str, str]) -> Access:
 
 
 def _existing(paths: Iterable[str]) -> list[Path]:
-    """Return the paths that are there and lead to themselves.
+    """Return the paths that exist and contain no link.
 
-    They are kept without links: a link that was put in the place of one, perhaps by the very
-    tool that may write beside it, leads to what nobody granted. It may still come later:
-    whoever starts the tool opens each path once, in the same way, and uses what it opened.
+    Grants store paths without links. A link that replaced one, perhaps made by the very tool that
+    may write beside it, leads to a path that was not granted. A link may also appear after this
+    check: the code that starts the tool opens each path once, without links, and uses that.
     """
     return [Path(path) for path in paths if is_plain(path)]
 
@@ -137,20 +143,20 @@ _MOST_KNOWN = 4096
 
 
 class PermitCache:
-    """Permits by all that a policy sees of a tool that has no folder and was granted nothing.
+    """Caches permits of tools without a folder and without grants, by all that a policy reads.
 
-    The arguments are left out: only what was decided without a look at them belongs here.
+    Arguments are not part of the key: only decisions that do not depend on them are cached.
     """
 
     def __init__(self) -> None:
         self._known: BoundedCache[tuple[Any, ...] | None, Permit] = BoundedCache(_MOST_KNOWN)
 
     def of(self, call: ToolCall) -> Permit | None:
-        """Return the permit that stands for a call, None when it has to be decided."""
+        """Return the cached permit for a call, None if it has to be decided."""
         return self._known.get(_key(call))
 
     def keep(self, call: ToolCall, permit: Permit) -> None:
-        """Remember what was decided; nothing when the next call may have to be decided anew."""
+        """Cache a permit, unless a later call of the tool may be decided differently."""
         key = _key(call)
         if key is None:
             return
@@ -158,9 +164,9 @@ class PermitCache:
 
 
 def _key(call: ToolCall) -> tuple[Any, ...] | None:
-    """Return what a policy sees of a tool; None when other things count, too."""
+    """Return all that a policy reads of a tool; None if a decision depends on more than that."""
     tool, runs = call.tool, call.tool.runs
-    # What else can run needs grants, and whoever replaces it may need others.
+    # Any other kind of tool belongs to a skill, which needs grants and can change.
     if not isinstance(runs, Function | Hosted) or (isinstance(runs, Hosted) and runs.granted):
         return None
     if tool.home or tool.allowed_tools is not None or call.terms.sandbox == "off":
@@ -174,14 +180,14 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One call before it is decided. `barred` says what nobody can approve."""
+    """One call before the decision. `barred` are the reasons that no approval can overrule."""
 
     tool: Tool
     seen: FolderSnapshot | None
     grant: Grant | None
     request: Request
     barred: tuple[str, ...] = ()
-    outdated: Grant | None = None  # of what the skill was before it changed
+    outdated: Grant | None = None  # the last grant, if the skill has changed since
 
     @property
     def all_needs(self) -> tuple[Need, ...]:
@@ -189,7 +195,7 @@ class _Case:
 
 
 class Authorizer:
-    """Decides for the calls of one executor. What was said for a session is remembered here."""
+    """Decides about the calls of one executor, and remembers approvals for its session."""
 
     def __init__(
         self,
@@ -212,11 +218,11 @@ class Authorizer:
         self._standing = PermitCache()
 
     def standing(self, call: ToolCall) -> Permit | None:
-        """Return the permit that holds for all calls of such a tool, None when there is none."""
+        """Return the permit that holds for all calls of this tool, None if there is none."""
         return self._standing.of(call)
 
     async def permit(self, call: ToolCall) -> Permit:
-        """Return what a call is given; raise CallDeniedError when it may not run."""
+        """Return the permit for a call; raise CallDeniedError if it may not run."""
         tool = call.tool
         if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)
@@ -241,8 +247,8 @@ class Authorizer:
     async def without_sandbox(self, call: ToolCall, error: SandboxUnavailableError) -> ToolCall:
         """Return the call unconfined, if the user consented to that; raise `error` if not.
 
-        It is for a machine that cannot confine, where nothing ran yet. What was required is not
-        given up, whoever consented, and a rule can still say that the call may not run.
+        To be called on a machine without a sandbox, before anything ran. The consent does not
+        overrule required protections, and a rule can still deny the call.
         """
         if call.is_unconfined or call.terms.required or self._grants.consent() is None:
             raise error
@@ -250,11 +256,11 @@ class Authorizer:
         return replace(call, access=replace(call.access, unconfined=True))
 
     async def vouch(self, call: ToolCall, fetched: Fetched) -> None:
-        """Have a downloaded program approved, and pin it to the skill as it is.
+        """Ask for approval of a downloaded program, and pin its hash to the skill's content.
 
         Raises:
-            CallDeniedError: nobody did.
-            PinDiffersError: another content of this address was pinned meanwhile.
+            CallDeniedError: it was not approved.
+            PinDiffersError: another hash of this address was pinned meanwhile.
         """
         case = self._case(call)
         pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())
@@ -286,11 +292,11 @@ class Authorizer:
         _refuse_changed(case)
 
     def refusal(self, call: ToolCall, error: SkillpouchError) -> Permit:
-        """Return what goes on record of a call that may not run, or cannot be started."""
+        """Return the journal's entry for a call that may not run, or cannot be started."""
         decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
         try:
             case = self._case(call)
-        except SkillpouchError:  # why it was refused, perhaps
+        except SkillpouchError:  # perhaps the same error for which the call was refused
             return Permit(decision=decision)
         redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
         return Permit(digest=case.request.digest, decision=decision, redactor=redactor)
@@ -298,7 +304,7 @@ class Authorizer:
     def _decide(self, request: Request, call: ToolCall) -> Decision:
         if not self.policy.minds_arguments(request):
             return self.policy.decide(request)
-        # What is refused to one way of reading the call is refused to the call.
+        # The strictest decision counts: a call is refused if one of its readings is.
         found = (self.policy.decide(replace(request, arguments=each)) for each in readings(call))
         return max(found, key=lambda decision: _STRICTNESS[decision.verdict])
 
@@ -308,7 +314,7 @@ class Authorizer:
         seen = None if is_ours else snapshot_of(tool.home)
         last = self._grants.last(tool.skill, tool.place) if seen else None
         if seen and last and last.digest == seen.digest and not tool.copied_from:
-            # Something is given for these bytes. A copy is not read again: nobody writes it.
+            # A grant is for exact bytes, so all are read again; not of a copy: nobody can write it.
             seen = snapshot_of(tool.home, reread=True)
         digest = seen.digest if seen else ""
         grant = last if last is not None and last.digest == digest else None
@@ -344,7 +350,7 @@ class Authorizer:
     async def _ask(
         self, case: _Case, decision: Decision, said: dict[str, Any], *, runs: str = ""
     ) -> Answer:
-        # Only of what it has: a secret that was not granted is not asked for, not even for this.
+        # Only granted secrets are looked up, even for redaction.
         redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
         question = Question(
             tool=case.tool.id,
@@ -362,17 +368,18 @@ class Authorizer:
         at_place = replace(case.tool, home=case.tool.place)
         skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
         if skill is not None:
-            # Of one package what is granted last counts, and another script may need another.
+            # A new version of a package would replace the granted one, which another script of the
+            # skill may need: so the granted packages are granted again, together with the new.
             kept = case.grant.packages if case.grant else ()
             needs = [*(Need(kind="packages", value=each) for each in kept), *case.request.needs]
             self._grants.grant(skill, needs, by="approver", tools=[case.tool.id], seen=case.seen)
         elif answer.remember != "once":
-            # For a function "always" is no longer: there is nothing on disk to bind a grant to.
+            # For a function "always" means this session: there are no files to bind a grant to.
             self._said.add(_said(case, decision))
 
     def _permit(self, case: _Case, decision: str, by: str) -> Permit:
         needs = case.all_needs
-        if not needs:  # most often
+        if not needs:  # the usual case
             return Permit(digest=case.request.digest, decision=decision, approved_by=by)
         values = self._secrets.of(needs)
         unset = [n.value for n in needs if n.kind == "secret" and n.value not in values]
@@ -388,7 +395,7 @@ class Authorizer:
         )
 
 
-# What was approved for a session: another rule that asks, or another need, is another question.
+# The key of an approval for a session: if another rule asks, or for another need, ask again.
 _Said = tuple[str, str, tuple[Need, ...], tuple[str, ...]]
 
 
@@ -397,10 +404,10 @@ def _said(case: _Case, decision: Decision) -> _Said:
 
 
 def _is_confined(call: ToolCall) -> bool:
-    """Tell whether a call is held, or is of something that the user made part of the host."""
+    """Tell whether a call is confined; the host's own functions count as confined."""
     if isinstance(call.tool.runs, Function | Hosted):
         return True
-    # The user installed the backend, but a skill says what it does.
+    # A backend of another package is not: the user installed it, but a skill passes its options.
     return call.terms.sandbox != "off" and not isinstance(call.tool.runs, External)
 
 
@@ -409,9 +416,9 @@ def _configured(tool: Tool) -> tuple[Need, ...]:
 
 
 def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
-    """Return needs as they would be granted, and why some of them never are.
+    """Return needs as they would be granted, and the reasons why some can never be granted.
 
-    A path is where it really leads: that is what somebody approves.
+    Paths are returned without links: this is what an approver sees and approves.
     """
     found, barred = [], []
     for need in needs:
@@ -430,13 +437,13 @@ def _denial(tool: Tool, decision: Decision, *reasons: str) -> CallDeniedError:
 
 
 def _with_changes(case: _Case, decision: Decision) -> Decision:
-    """Tell a skill that was granted and changed from one that never was."""
+    """Add to a decision that the skill had a grant, and which files changed since."""
     last, seen = case.outdated, case.seen
     if decision.verdict != "ask" or last is None or seen is None:
         return decision
     if not any(last.covers(need) for need in case.request.needs):
         return decision
-    # Here: only a skill that changed since it was granted needs it.
+    # Imported here: only skills that changed after a grant need it.
     from skillpouch.trust.review import changes_between, in_short
 
     changes = changes_between(last.manifest, seen.manifest) if last.manifest else ()
@@ -446,7 +453,7 @@ def _with_changes(case: _Case, decision: Decision) -> Decision:
 
 
 def _refuse_changed(case: _Case) -> None:
-    """Refuse what is no longer what was approved: an answer may take minutes."""
+    """Refuse a skill that changed while the approver decided, which may take minutes."""
     if case.seen is not None and snapshot_of(case.tool.home).digest != case.seen.digest:
         raise SkillChangedError(case.tool.skill)
 

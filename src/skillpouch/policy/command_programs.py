@@ -1,4 +1,4 @@
-"""What is known of programs: which of their words are data, which are commands."""
+"""What is known of programs: which of their arguments are data, and which are commands."""
 
 import re
 from collections.abc import Iterator
@@ -9,24 +9,24 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Behind these the next command begins. Only `time` and `coproc` take words before it.
+# A command follows each of these words. Only `time` and `coproc` take other words before it.
 RESERVED = _names("if then else elif do while until ! {")
 LOOPS = _names("for while until select")
-# What stands behind them happens later, or at the same time as what is behind that.
+# The command after them runs later, or at the same time as the commands that follow.
 OUT_OF_ORDER = _names("trap coproc mkfifo mknod")
 SHELLS = _names("sh bash dash zsh ksh mksh ash rbash")
 
-# Without a command they start a shell, which runs what it is fed.
+# Without a command they start a shell, which runs its standard input.
 STARTING_SHELLS = _names(
     """
     at batch busybox chroot crontab fakeroot linux32 linux64 newgrp nsenter runuser screen script
     setarch sg su tmux toybox unbuffer unshare
     """
 )
-# One word of them is a text for a shell.
+# One of their arguments is shell code.
 TAKING_CODE = STARTING_SHELLS | _names("flock watch parallel entr")
 
-# Whatever their words are, they run none of them.
+# These never run any of their arguments.
 DATA = _names(
     """
     : [ [[ ]] arch b2sum base32 base64 basename break cat cd cksum clear cmp comm continue cut
@@ -39,7 +39,7 @@ DATA = _names(
     in
     """
 )
-# Of these, bash evaluates names: `x[$(rm y)]` runs a command in spite of its quotes.
+# Bash evaluates names that these take: `x[$(rm y)]` runs a command, even in quotes.
 EVALUATING = _names(
     """
     [ [[ builtin command declare export getopts let local mapfile printf read readarray readonly
@@ -47,22 +47,22 @@ EVALUATING = _names(
     """
 )
 DECLARING = _names("declare export local readonly typeset")
-# They hear of commands in ways that only they understand.
+# They take commands in forms that are not understood here.
 HANDLING_CODE = _names(
     "alias bind caller compgen complete compopt coproc enable fc fish hash history"
 )
-# Data, but for words that begin so.
+# These run no argument, unless one begins with a text in the list.
 DATA_UNLESS = {
     "rg": ("--pre", "--hostname-bin", "--search-zip", "-z"),
     "sort": ("--c", "--T"),
     "ag": ("--pager",),
     "man": ("-",),
 }
-# They read a text and give another, whatever that text says.
+# They transform their input, and never run it.
 FILTERS = _names("sort rg ag jq yq sed awk gawk mawk column less more head tail tee bat fmt")
 
-# Known not to take a word of their own command line for a program, unless it is written out
-# where it can be seen: behind an option, in a script of their own.
+# These run a program only if its name is written out in their arguments: after an option, or in a
+# script in their own language.
 ORDINARY = FILTERS | _names(
     """
     ansible ansible-playbook apk apt apt-get autopep8 aws az bandit bazel black brew bun bunx
@@ -81,7 +81,7 @@ ORDINARY = FILTERS | _names(
     zstd zstdcat
     """
 )
-# The first word of these says what to do: `docker rm x` removes no file.
+# Their first argument is a sub-command, not a program: `docker rm x` removes no file.
 WITH_SUBCOMMANDS = _names(
     """
     apk apt apt-get brew bundle bun cargo composer conda docker docker-compose gem gh git go helm
@@ -95,7 +95,7 @@ GIT_DATA = _names(
     show-ref stash status switch tag
     """
 )
-# Variables that bash runs, or lets decide what a name runs.
+# Variables whose values bash runs, or that change what a command name runs.
 RUN_VARIABLES = (
     r"\b(?:PS4|PS0|BASH_ENV|PROMPT_COMMAND|BASH_CMDS|BASH_ALIASES|BASH_FUNC\w*)\b|\AENV="
 )
@@ -103,7 +103,11 @@ RUN_VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A program that runs another: its options without and with a word, words before the other."""
+    """A program that runs another.
+
+    `without` and `with_word` are the letters of its options without and with an argument;
+    `words_before` is how many arguments come before the other program.
+    """
 
     without: str = ""
     with_word: str = ""
@@ -139,20 +143,21 @@ RUNNERS = {
     ),
 }
 FIND_RUNS = _names("-exec -execdir -ok -okdir")
-# Words of `find` behind which stands a value.
+# Words of `find` that are followed by a value or another test.
 FIND_VALUES = _names(
     """
     -name -iname -path -ipath -wholename -regex -iregex -newer -mtime -mmin -ctime -cmin -atime
     -amin -size -user -group -perm -type -maxdepth -mindepth -not -o -or -and -a ! ( )
     """
 )
-# Names that mean what is said here, unless a text gives them another meaning. `time (…)` does not.
+# Names that the tables above describe; a script that defines a function of one of these names
+# changes its meaning. Not `time`, because `time (…)` looks like such a definition.
 KNOWN = (DATA | ORDINARY | EVALUATING | DECLARING | SHELLS | HANDLING_CODE | set(RUNNERS)) - {
     "time"
 }
 
 
-# What stands in a word for text that only bash will know.
+# Marks in a word, in place of text that is known only when bash expands it.
 GLOB = "\1"  # some characters of a file name, never a slash
 ANY = "\2"  # any text, in one word
 SPLIT = "\3"  # any text, perhaps several words
@@ -186,10 +191,10 @@ _PAST_ASCII = 128
 
 @dataclass(frozen=True, slots=True)
 class CommandWord:
-    """`is_plain` when the shell makes exactly this of it, and not more words or others.
+    """One word of a command; `is_plain` if the shell does not expand or split it.
 
-    `is_bare` when nothing in it is quoted: only then can it be a reserved word. `holds_text`
-    when an expansion in it may give anything but a number.
+    `is_bare` if nothing in it is quoted: only then can it be a reserved word. `holds_text` if an
+    expansion in it may give anything but a number.
     """
 
     text: str
@@ -200,34 +205,34 @@ class CommandWord:
 
 @dataclass(slots=True)
 class SimpleCommand:
-    """One command: its words, the texts it is fed, whether it writes files."""
+    """One command: its words, the texts on its standard input, whether it writes files."""
 
     words: list[CommandWord] = field(default_factory=list)
     fed: list[CommandWord] = field(default_factory=list)
-    is_array: bool = False  # `a=(x y)`: values, nothing that runs
+    is_array: bool = False  # `a=(x y)`: the words are values, and nothing runs
     writes: bool = False
 
 
 @dataclass(slots=True)
 class CommandText:
-    """The commands of a text, in order; `is_single` when nothing parts or redirects."""
+    """The commands of a text, in order; `is_single` if there is no operator and no redirection."""
 
     commands: list[SimpleCommand] = field(default_factory=list)
     functions: list[CommandWord] = field(default_factory=list)
     is_single: bool = True
     is_doubtful: bool = False  # it cannot be read for certain
-    passes_text: bool = False  # to a command, what another one prints
-    has_jobs: bool = False  # `a & b`: nobody knows which is first
-    evaluated: list[str] = field(default_factory=list)  # what bash calculates
+    passes_text: bool = False  # a command gets the output of another one
+    has_jobs: bool = False  # `a & b`: the order is unknown
+    evaluated: list[str] = field(default_factory=list)  # arithmetic expressions
 
 
 def decoded(quoted: str) -> str:
-    """Return what the inside of `$'…'` means."""
+    """Return the text of `$'…'`, with its escapes decoded."""
     return _ANSI_ESCAPE.sub(_ansi_character, quoted)
 
 
 def _ansi_character(match: re.Match[str]) -> str:
-    """Return what an escape in `$'…'` means; what is no plain character is not known."""
+    """Return the character of an escape in `$'…'`; a mark for unknown text if it is not ASCII."""
     octal, *codes, sign = match.groups()
     if sign is not None:
         return _ANSI_SIGNS.get(sign, f"\\{sign}")
@@ -238,7 +243,7 @@ def _ansi_character(match: re.Match[str]) -> str:
 _NAME = re.compile(r"(?<![\w#])[A-Za-z_]\w*", re.ASCII)
 _SET = re.compile(r"(?<![\w#])([A-Za-z_]\w*)\s*=(?!=)", re.ASCII)
 _DEFAULT = re.compile(r"\{(\w+):?=", re.ASCII)
-# Of these nobody knows what they hold: positional parameters, the output of a command, quotes.
+# Their values are unknown: positional parameters, the output of a command, quoted text.
 _UNKNOWN = re.compile(r"\$\{?[0-9@*-]|\$\(|[`'\"]")
 _SUBSCRIPTED = re.compile(r"\A[A-Za-z_]\w*\[([^]]+)", re.ASCII)
 _LONGEST_NAME = 32
@@ -248,12 +253,12 @@ _COMPARABLE = re.compile(
     re.ASCII,
 )
 _NUMBER = re.compile(r"[-+]?\d*", re.ASCII)
-# What bash itself sets to a number, whatever is assigned to it.
+# Bash itself sets these to numbers, whatever is assigned to them.
 _ALWAYS_NUMBERS = frozenset(("RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID"))
 
 
 def calculates_with_text(read: CommandText, text: str) -> bool:
-    """Tell whether bash may calculate with something that is not known to be a number."""
+    """Tell whether bash may evaluate something in arithmetic that is not known to be a number."""
     expressions = [*read.evaluated, *_given_to_builtins(read)]
     compared = list(_compared(text)) if "[[" in text else []
     if not expressions and not compared:
@@ -268,7 +273,7 @@ def calculates_with_text(read: CommandText, text: str) -> bool:
 
 
 def _given_to_builtins(read: CommandText) -> Iterator[str]:
-    """Yield what `let` calculates, and the subscripts in names, quoted or not."""
+    """Yield the arguments of `let`, and the subscripts in names, quoted or not."""
     for command in read.commands:
         texts = [word.text for word in command.words]
         if "let" in texts:
@@ -278,7 +283,7 @@ def _given_to_builtins(read: CommandText) -> Iterator[str]:
 
 
 def _compared(text: str) -> Iterator[str | None]:
-    """Yield the names that `[[` compares as numbers; None for what is not a name and no number."""
+    """Yield the names that `[[` compares as numbers; None for anything but a name or a number."""
     for operands in _COMPARED.findall(text.replace("\\\n", "")):
         for operand in operands:
             found = _COMPARABLE.fullmatch(operand)
@@ -286,7 +291,7 @@ def _compared(text: str) -> Iterator[str | None]:
 
 
 def _assigned(read: CommandText) -> tuple[set[str], set[str]]:
-    """Return the names that a text gives numbers to, and those that may hold something else."""
+    """Return the names to which a text assigns numbers, and names that may hold other text."""
     numbers: set[str] = set()
     texts: set[str] = set()
     for command in read.commands:
@@ -299,14 +304,14 @@ def _assigned(read: CommandText) -> tuple[set[str], set[str]]:
                 (numbers if _is_number(word, assigned.end()) else texts).add(name)
             elif place == looped:
                 numbers.add(word.text)
-            else:  # `read n`, `printf -v n`, `getopts`: it may be the name of a variable
+            else:  # as in `read n`, `printf -v n`, `getopts`: perhaps the name of a variable
                 texts.update(_given_names(word.text))
         texts.update(name for word in command.fed for name in _DEFAULT.findall(word.text))
     return numbers, texts
 
 
 def _given_names(text: str) -> Iterator[str]:
-    """Yield the names that a word may give to a builtin: `n`, `n[0]`, `-vn`."""
+    """Yield the names that a builtin may find in a word: `n`, `n[0]`, `-vn`."""
     text = text.partition("[")[0]
     yield text
     if text.startswith("-"):
@@ -314,7 +319,7 @@ def _given_names(text: str) -> Iterator[str]:
 
 
 def _loop(command: SimpleCommand) -> int:
-    """Return where the name of a loop over numbers is, 0 when there is none."""
+    """Return the position of the variable of a loop over numbers, 0 if there is none."""
     words = [word.text for word in command.words]
     if "for" not in words:
         return 0

@@ -1,6 +1,6 @@
-"""What a shell text may run, told from its words: commands, and whatever cannot be told.
+"""Finds the commands that a shell text may run, and whether it may run others, unknown ones.
 
-The answer does not depend on any rule, so that one reading serves all rules about a call.
+The answer does not depend on any rule, so one reading is enough for all rules about a call.
 """
 
 import re
@@ -50,14 +50,14 @@ _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _ONLY_READ = DATA | FILTERS
 _CODE = ("$(", "`", "${")
 _DEEPEST = 6
-_MOST_COMMANDS = 256  # past them a call would wait for its policy
-_LONGEST_CHAIN = 20  # `sudo env timeout …`: nobody writes so many
+_MOST_COMMANDS = 256  # reading more would delay the call
+_LONGEST_CHAIN = 20  # runners before a program, as in `sudo env timeout …`
 _LONGEST_OPTION = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Words of which the first is a program; `anywhere`: of which any may be one."""
+    """Words of which the first is a program; with `anywhere`, any of them may be one."""
 
     words: tuple[str, ...]
     anywhere: bool = False
@@ -65,7 +65,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class MayRun:
-    """Everything that a text may run. `is_doubtful`: that, or anything else."""
+    """Everything that a text may run; if `is_doubtful`, it may run anything else, too."""
 
     candidates: list[Candidate] = field(default_factory=list)
     is_doubtful: bool = False
@@ -73,14 +73,14 @@ class MayRun:
 
 @lru_cache(maxsize=128)
 def what_may_run(text: str) -> MayRun:
-    """Return what a text may run: one answer for all the rules that ask."""
+    """Return what a text may run; cached for all rules about a call."""
     found = MayRun()
     _Text(found, 0).read(text)
     return found
 
 
 class _Text:
-    """One text for a shell: what was seen in it so far."""
+    """Reads one shell text, and collects in `found` what it may run."""
 
     def __init__(self, found: MayRun, depth: int, *, wrote: bool = False) -> None:
         self._found = found
@@ -96,10 +96,10 @@ class _Text:
             return
         words = [word for command in read.commands for word in (*command.words, *command.fed)]
         self._doubt(any(_RUN_VARIABLE.search(word.text) for word in words))
-        # Files that this text writes may be what its names mean then.
+        # With another PATH, a command name may mean a file that this text wrote.
         writes = any(map(_writes, read.commands))
         self._doubt(writes and any(_PATH.match(word.text) for word in words))
-        # What a loop does last it may do before what it does first.
+        # In a loop, the last command may run before the first one of the next round.
         self._wrote |= writes and any(word.text in LOOPS for word in words)
         self._doubt(any(_name(word) in KNOWN for word in read.functions))
         self._doubt(calculates_with_text(read, text))
@@ -111,7 +111,7 @@ class _Text:
             self._seen(words)
 
     def _commands(self, read: CommandText) -> None:
-        """Mind each command, and what was written before it, or may be while it runs."""
+        """Add each command, considering files written before it or while it runs."""
         before = self._wrote
         writing = [each for each in read.commands if _writes(each)]
         has_no_order = bool(read.functions) or read.has_jobs
@@ -125,7 +125,7 @@ class _Text:
             self._wrote |= _writes(command)
 
     def _is_fed_on(self, read: CommandText) -> bool:
-        """Tell whether a program gets a text from another that it may take for commands."""
+        """Tell whether a program gets the output of another, and may run it as commands."""
         first = (each.words[0] for each in read.commands if each.words)
         return read.passes_text and any(_name(word) not in _ONLY_READ for word in first)
 
@@ -160,14 +160,14 @@ class _Text:
         return words
 
     def _value(self, word: CommandWord) -> None:
-        """Mind what goes into a variable: it may be run, or evaluated, wherever that is used."""
+        """Add the value of a variable: it may be run or evaluated where the variable is used."""
         self._doubt(any(sign in word.text for sign in _CODE))
         self._seen([word])
 
     def _start(
         self, words: Sequence[CommandWord], fed: Sequence[CommandWord] = (), behind: int = 0
     ) -> None:
-        """Mind a command whose program is the first of these words, behind so many others."""
+        """Add a command whose program is the first word; `behind` counts the runners before it."""
         self._doubt(behind > _LONGEST_CHAIN)
         if self._found.is_doubtful:
             return
@@ -188,7 +188,7 @@ class _Text:
             self._other(name, rest, fed)
 
     def _evaluated(self, name: str, rest: Sequence[CommandWord]) -> None:
-        """Mind words that bash itself evaluates, and the history that it may take words from."""
+        """Check words that bash itself evaluates, and options that enable history expansion."""
         if name in EVALUATING:
             self._doubt(any(map(is_code_in_name, rest)))
             self._doubt(_may_name(name, rest))
@@ -207,18 +207,18 @@ class _Text:
         self._seen([*rest, *fed])
 
     def _seen(self, words: Sequence[CommandWord]) -> None:
-        """Mind names of programs that are written out in these words."""
+        """Add the names of programs that are written out in these words."""
         tokens = [token for word in words for token in _tokens(word.text)]
         written = tuple(token for token in map(_written, tokens) if token)
         self._found.candidates.append(Candidate(written, anywhere=True))
 
     def _loose(self, words: Sequence[CommandWord]) -> None:
-        """Mind all words, as a program that nobody knows may run any of them."""
+        """Add all words: an unknown program may run any of them."""
         tokens = tuple(token for word in words for token in _tokens(word.text))
         self._found.candidates.append(Candidate(tokens, anywhere=True))
 
     def _given(self, name: str, words: Sequence[CommandWord]) -> None:
-        """Mind a shell that a program is told to run, and text for one."""
+        """Add a shell that a program is told to run, and arguments that are shell code."""
         for place, word in enumerate(words):
             if _name(word) in SHELLS:
                 self._start(words[place:])
@@ -228,25 +228,25 @@ class _Text:
                 self._code(word)
 
     def _file(self, words: Sequence[CommandWord]) -> None:
-        """Mind a file of commands: one that this text may have written says what nobody reads."""
+        """Check a file of commands: the content is unknown if this text may have written it."""
         self._doubt(self._wrote)
         self._doubt(any(_may_be_input(word.text) for word in words[:1]))
 
     def _code(self, word: CommandWord) -> None:
-        """Mind a word that is a text for a shell."""
+        """Read a word that is itself shell code."""
         self._doubt(not MARKS.isdisjoint(word.text))
         inner = _Text(self._found, self._depth + 1, wrote=self._wrote)
         inner.read(word.text)
 
     def _runner(self, name: str, rest: Sequence[CommandWord], behind: int) -> None:
         if name == "command" and rest and rest[0].text in ("-v", "-V"):
-            return  # it only says where a program is
+            return  # it only prints where a program is
         inner = _behind_options(RUNNERS[name], rest)
         if inner is None:
             self._doubt(name == "env")  # `env -S` has quotes and variables of its own
             self._loose(rest)
         elif not inner:
-            self._doubt(name in ("sudo", "doas"))  # a shell, and what it is fed it runs
+            self._doubt(name in ("sudo", "doas"))  # starts a shell, which runs its input
         else:
             self._start(inner, behind=behind + 1)
             if name == "xargs":
@@ -255,7 +255,7 @@ class _Text:
                 self._found.candidates.append(Candidate((*words, SPLIT)))
 
     def _shell(self, rest: Sequence[CommandWord]) -> None:
-        has_code, names = False, 0  # a name stands behind each `o`: `-euo pipefail`
+        has_code, names = False, 0  # each `o` takes a name, as in `-euo pipefail`
         for place, word in enumerate(rest):
             if names:
                 self._doubt(not MARKS.isdisjoint(word.text))
@@ -267,12 +267,12 @@ class _Text:
             else:
                 self._shell_runs(rest[place:], has_code=has_code)
                 return
-        self._doubt(True)  # what it is fed is what it runs
+        self._doubt(True)  # it runs its standard input
 
     def _shell_option(self, word: CommandWord) -> None:
         self._doubt(word.text.startswith("--") or not _SHELL_OPTION.match(word.text))
         if "i" in word.text or "l" in word.text:
-            self._file(words=[])  # `.bashrc`, `.profile`
+            self._file(words=[])  # it reads `.bashrc` or `.profile`
 
     def _shell_runs(self, words: Sequence[CommandWord], *, has_code: bool) -> None:
         if has_code:
@@ -297,7 +297,7 @@ class _Text:
     def _declare(self, rest: Sequence[CommandWord]) -> None:
         for word in rest:
             self._doubt(not MARKS.isdisjoint(word.text.partition("=")[0]))
-            # Another name for a variable, or one that is calculated whenever it is set.
+            # -n makes a reference to another variable, -i evaluates each assigned value.
             self._doubt(word.text[:1] in "-+" and not {"n", "i"}.isdisjoint(word.text))
             self._value(word)
 
@@ -314,7 +314,7 @@ class _Text:
                 self._start(inner)
         paths = next((n for n, word in enumerate(rest) if word.text[:1] in "-(!"), len(rest))
         for place, word in enumerate(rest[: places[0] if places else None]):
-            # An option may be in it, and then a command.
+            # An unknown word may expand to -exec and a command.
             is_value = place < paths or rest[place - 1].text in FIND_VALUES
             self._doubt(not is_value and _may_be_option(word))
         if any(map(_is_unknown, rest[:paths])):
@@ -344,19 +344,19 @@ _SPECIAL = {
 
 
 def is_code_in_name(word: CommandWord) -> bool:
-    """Tell whether a word, taken for the name of a variable, would run a command."""
+    """Tell whether a word, used as the name of a variable, would run a command."""
     return "[" in word.text and any(sign in word.text for sign in _CODE)
 
 
 def _may_name(name: str, rest: Sequence[CommandWord]) -> bool:
-    """Tell whether a word that nobody knows may be taken for the name of a variable."""
+    """Tell whether an unknown word may be used as the name of a variable."""
     if name in ("printf", "test", "[", "[["):
         rest = rest if any(word.text.startswith("-v") for word in rest) else ()
     return name in DATA and any(not MARKS.isdisjoint(word.text) for word in rest)
 
 
 def _may_be_asked_for_name(name: str, rest: Sequence[CommandWord]) -> bool:
-    """Tell whether words that nobody knows may be `-v` and a name: `test $a $b`."""
+    """Tell whether unknown words may be `-v` and a name, as in `test $a $b`."""
     rest = rest[1:] if rest and rest[0].text == "!" else rest
     rest = rest[:-1] if name == "[" else rest
     is_pair = len(rest) == 2 if name in ("test", "[") else name == "printf" and len(rest) > 1  # noqa: PLR2004 - an option, a name
@@ -368,14 +368,14 @@ def _may_be_option(word: CommandWord) -> bool:
 
 
 def _may_be_input(path: str) -> bool:
-    """Tell whether a path may lead to what a command is fed: `/dev/stdin`, `fd/0` in `/dev`."""
+    """Tell whether a path may be the command's own input: `/dev/stdin`, or `fd/0` in `/dev`."""
     last = path.rpartition("/")[2]
     is_unknown = "/" in path and not MARKS.isdisjoint(last)
     return path.startswith(("/dev/", "/proc/")) or last.isdigit() or last == "stdin" or is_unknown
 
 
 def _is_unknown(word: CommandWord) -> bool:
-    """Tell whether nothing is known of how a word begins."""
+    """Tell whether the beginning of a word is unknown."""
     return SPLIT in word.text or word.text[:1] in MARKS
 
 
@@ -384,7 +384,7 @@ def _name(word: CommandWord) -> str:
 
 
 def _writes(command: SimpleCommand) -> bool:
-    # What is made by another program is not looked at: it could have run anything itself.
+    # Files that other programs write do not count: such a program could have run anything itself.
     if command.writes or not command.words:
         return command.writes
     name, given = _name(command.words[0]), command.words[1:]
@@ -414,7 +414,7 @@ def _found_file(word: CommandWord) -> CommandWord:
 
 
 def _behind_options(runner: Runner, words: Sequence[CommandWord]) -> Sequence[CommandWord] | None:
-    """Return the words of the command that a runner runs; None when that cannot be told."""
+    """Return the words of the command that a runner runs; None if that is not certain."""
     left = list(words)
     while left and left[0].text.startswith("-"):
         option = left.pop(0).text
@@ -445,7 +445,7 @@ def _option_words(runner: Runner, option: str) -> int | None:
 
 
 def _takes_any_words(inner: Sequence[CommandWord], options: Sequence[CommandWord]) -> bool:
-    """Tell whether a program is safe with words that nobody sees: those that `xargs` reads."""
+    """Tell whether a program is safe with unknown arguments: those that `xargs` reads."""
     name = _name(inner[0])
     before = [word.text for word in options[: len(options) - len(inner)]]
     is_replaced = any(text.startswith(("-I", "-i", "--r")) for text in before)
@@ -456,7 +456,7 @@ def _takes_any_words(inner: Sequence[CommandWord], options: Sequence[CommandWord
 
 
 def _written(token: str) -> str:
-    """Return a token if at least an end of its name is written out, else nothing."""
+    """Return a token if the beginning or end of its name is written out, else ""."""
     name = token.replace(SPLIT, ANY).rpartition("/")[2]
     if ANY not in name:
         return token
@@ -465,7 +465,7 @@ def _written(token: str) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Return the parts of a word that may be names of programs, one glued to an option too."""
+    """Return the parts of a word that may be names of programs, also one right after an option."""
     found = []
     for token in _TOKEN.findall(text):
         found.append(token)

@@ -1,7 +1,7 @@
-"""What a rule can ask about a shell command: which program it runs, with which words.
+"""CommandTest: the condition of a rule on a shell command, by program and arguments.
 
-A permission is for one plain command and nothing beside it. A refusal minds every command in a
-text, also behind `sudo`, `env` or `sh -c`, and whatever cannot be told without running it.
+A rule that allows matches only a text of one simple command. A rule that refuses matches if any
+command in a text may match, also after `sudo`, `env` or `sh -c`, or if that is uncertain.
 """
 
 import re
@@ -23,7 +23,7 @@ from skillpouch.policy.command_words import read_command
 from skillpouch.policy.conditions import text_of
 from skillpouch.policy.patterns import literal_ends, matcher
 
-# Nobody reads a longer one before approving it.
+# A longer command is uncertain: nobody would read it before approving it.
 _LONGEST = 4_096
 _REST = "*"
 _FLAGS = re.compile(r"-[A-Za-z]+")
@@ -32,14 +32,14 @@ _CLUSTER = re.compile(r"-[^-]")
 
 @dataclass(frozen=True, slots=True)
 class CommandTest:
-    """A shell command of these words: `cargo build *`. The last `*` is any further words."""
+    """A shell command of these words: `cargo build *`. A `*` at the end is any further words."""
 
     pattern: str
     _words: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)
     _refused: tuple[Callable[[str], object] | frozenset[str], ...] = field(
         init=False, repr=False, compare=False
     )
-    _program: str | None = field(init=False, repr=False, compare=False)  # None: not one name
+    _program: str | None = field(init=False, repr=False, compare=False)  # None: a pattern
     _goes_on: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class CommandTest:
         return self._is(read.commands[0].words)
 
     def _is(self, words: Sequence[CommandWord]) -> bool:
-        """Tell whether a command is exactly what the pattern says."""
+        """Tell whether a command matches the pattern exactly."""
         is_whole = len(words) == len(self._words) or (
             self._goes_on and len(words) > len(self._words)
         )
@@ -77,7 +77,7 @@ class CommandTest:
         return is_whole and is_plain and all(map(_fits, self._words, words))
 
     def _may_be(self, candidate: Candidate) -> bool:
-        """Tell whether a command may be what the pattern says, with more words in between."""
+        """Tell whether a command may match the pattern, with more words in between."""
         for place, word in enumerate(candidate.words):
             if self._may_be_program(word):
                 left = candidate.words[place if SPLIT in word else place + 1 :]
@@ -92,7 +92,7 @@ class CommandTest:
             return bool(fits(word) or fits(word.rpartition("/")[2]))
         if self._program is None or SPLIT in word:
             return True
-        # What is behind the last unknown text is all that is known of the end.
+        # Only the text after the last unknown part is certain to be the end of the name.
         known = re.split(f"[{ANY}]", word)[-1]
         begins = "" if ANY not in word or "/" in known else ".*"
         name = known.rpartition("/")[2]
@@ -106,21 +106,21 @@ def _fits(fits: Callable[[str], object], word: CommandWord) -> bool:
 
 
 def _is_evaluated(words: Sequence[CommandWord]) -> bool:
-    # Bash evaluates the name `x[$(rm y)]` that such a word gives to it, quoted or not.
+    # Bash evaluates a name such as `x[$(rm y)]` in these arguments, even if it is quoted.
     return words[0].text in EVALUATING and any(map(is_code_in_name, words[1:]))
 
 
 def _letters_or(
     word: str, fits: Callable[[str], object]
 ) -> Callable[[str], object] | frozenset[str]:
-    """Return the letters of `-rf`, which a refusal minds in any order and any number of words."""
+    """Return the letters of `-rf`: a refusal matches them in any order, also in several words."""
     return frozenset(word[1:]) if _FLAGS.fullmatch(word) else fits
 
 
 def _may_follow(
     rest: Sequence[Callable[[str], object] | frozenset[str]], words: Sequence[str]
 ) -> bool:
-    """Tell whether words may hold all that a pattern says, in its order."""
+    """Tell whether words may contain all words of a pattern, in this order."""
     given = frozenset("".join(word[1:] for word in words if _CLUSTER.match(word)))
     left = iter(words)
     for asked in rest:
@@ -130,7 +130,7 @@ def _may_follow(
             continue
         for word in left:
             if SPLIT in word:
-                return True  # it may be all the words that are missing
+                return True  # it may expand to all the words that are missing
             if not MARKS.isdisjoint(word) or asked(word):
                 break
         else:

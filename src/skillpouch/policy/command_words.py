@@ -1,7 +1,7 @@
-"""The words of a shell command, read as bash reads them, only without running anything.
+"""Splits a shell text into commands and words as bash does, without running anything.
 
-What an expansion will give is not known here. A word keeps a mark in its place, and a text that
-cannot be read for certain is in doubt: whoever asks decides what doubt means.
+The result of an expansion is unknown here: a mark in the word stands for it. A text that cannot be
+read with certainty is `is_doubtful`; the caller decides what that means.
 """
 
 import re
@@ -29,7 +29,7 @@ _LITERAL = re.compile(r"[A-Za-z0-9_./:@%+,=^-]+")
 _INSIDE_DOUBLE = re.compile(r'[^"\\$`]+')
 _INSIDE_BODY = re.compile(r"[^\\$`]+")
 _SIMPLE_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-# `${x}`, `${x%.py}`, `${x[@]}`, `${x:-text}`: nothing in it is a command or is evaluated twice.
+# `${x}`, `${x%.py}`, `${x[@]}`, `${x:-text}`: no part of these is run, or evaluated twice.
 _BRACED_VARIABLE = re.compile(
     r"\{[#!]?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[(?:[@*]|\w+)\])?"
     r"(?:[:%#/^,?=+-][^{}$`'\"\\\[\]()]*)?\}",
@@ -39,7 +39,7 @@ _HELD_TEXT = re.compile(r"[-=+?/][^}]")
 _SUM = r"[\w\s+\-*/%<>=!&|^~?:;,.#]|\$(?![({\['\"\\])|\$\{\w+\}"
 _ARITHMETIC = re.compile(rf"\(\((?:{_SUM}|\((?:{_SUM}|\((?:{_SUM})*\))*\))*\)\)", re.ASCII)
 _DOUBLE_PARENTHESIS = re.compile(r"\((?:\\\n)*\(")
-# What bash takes for a subscript, spaces and signs included, up to the bracket.
+# A subscript as bash reads it, up to the bracket.
 _SUBSCRIPT = re.compile(r"""\[((?:[^\s;&|<>()#'"\\\]]|"[^"\\]*"|'[^']*')*)\](\+?=)?""")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _EVALUATED = re.compile(r"\{!(\w+(?![\w*@]|\[[@*]\])|[@*])|\[(\w+)\]|:(?![-=+?])([^}]*)", re.ASCII)
@@ -52,7 +52,7 @@ _TWICE = MARKS | {"$", "`"}
 
 
 def read_command(text: str) -> CommandText:
-    """Return what a text says to a shell."""
+    """Return the commands of a shell text."""
     found = CommandText(is_doubtful=_OWN.search(text) is not None)
     _Reader(text, found).read()
     found.commands = [each for each in found.commands if each.words or each.fed or each.writes]
@@ -68,7 +68,7 @@ class _Heredoc:
 
 
 class _Reader:
-    """Reads one text, or what stands between `$(` and `)` in it."""
+    """Reads one text, or the part of it between `$(` and `)`."""
 
     def __init__(self, text: str, found: CommandText, at: int = 0, depth: int = 0) -> None:
         self._text = text
@@ -78,7 +78,7 @@ class _Reader:
         self._pieces: list[str] | None = None  # None: between words
         self._is_plain = self._is_bare = True
         self._holds_text = False
-        self._redirects = ""  # the sign whose word comes next
+        self._redirects = ""  # the redirection whose word comes next
         self._heredocs: list[_Heredoc] = []
         self._parentheses = 0
         self._has_case = False
@@ -87,12 +87,12 @@ class _Reader:
         found.commands.append(self._command)
 
     def read(self, *, nested: bool = False) -> int:
-        """Read to the end, or to the `)` of a nested text; return where that was."""
+        """Read to the end, or to the `)` of a nested text; return this position."""
         while self._at < len(self._text) and not self._is_closed:
             self._step(nested)
         self._end_word()
         self._found.is_doubtful |= bool(self._redirects or self._heredocs or self._parentheses)
-        # The end of a pattern in `case` looks like the end of what it stands in.
+        # The `)` after a pattern of `case` looks like the end of the `$(…)` around it.
         self._found.is_doubtful |= nested and (not self._is_closed or self._has_case)
         return self._at
 
@@ -139,7 +139,7 @@ class _Reader:
             self._at = arithmetic.end()
             return
         self._refuse_arithmetic(self._at - 1)
-        # A pattern, `@(a|b)`, and no list of commands.
+        # `@(a|b)` is a pattern, not a list of commands.
         self._found.is_doubtful |= word is not None and word.text[-1:] in _BEFORE_PATTERNS
         is_array = word is not None and ASSIGNMENT.fullmatch(word.text) is not None
         self._holds_text |= is_array
@@ -151,7 +151,7 @@ class _Reader:
         self._command.is_array = is_array
 
     def _refuse_arithmetic(self, at: int) -> None:
-        """Doubt what may be calculated, and is not read: its `<<` and `#` would be others here."""
+        """Doubt arithmetic that was not recognized: `<<` and `#` have another meaning in it."""
         self._found.is_doubtful |= _DOUBLE_PARENTHESIS.match(self._text, at) is not None
 
     def _close(self, nested: bool) -> None:
@@ -163,7 +163,7 @@ class _Reader:
             return
         elif self._has_case:
             self._end_word()
-            self._command.words.clear()  # a pattern, and nothing that runs
+            self._command.words.clear()  # a pattern of `case`, not a command
         self._end_command()
 
     def _before(self) -> str:
@@ -181,7 +181,7 @@ class _Reader:
     def _redirection(self, start: int) -> None:
         begun = self._word()
         if begun is not None and begun.is_bare and begun.text.isdigit():
-            self._forget_word()  # the number of what is redirected
+            self._forget_word()  # the number of the redirected descriptor
         self._end_word()
         self._found.is_single = False
         if self._text[start + 1 : start + 2] == "(":
@@ -224,7 +224,7 @@ class _Reader:
 
     def _subscript(self) -> None:
         begun = self._pieces or []
-        if len(begun) > _MOST_PIECES:  # a name in pieces has a line end in it, and is not a name
+        if len(begun) > _MOST_PIECES:  # no name has so many, except by escaped line ends
             self._found.is_doubtful |= "\\\n" in self._text
             return
         is_name = self._is_bare and _NAME.fullmatch("".join(begun)) is not None
@@ -251,7 +251,7 @@ class _Reader:
         return inside
 
     def _expanding(self, literally: re.Pattern[str], closing: str) -> None:
-        """Read up to the closing quote; without one, all of it: the body of a here-document."""
+        """Read up to the closing quote; "" as `closing` reads to the end, as in a here-document."""
         while self._at < len(self._text):
             literal = literally.match(self._text, self._at)
             if literal:
@@ -273,7 +273,7 @@ class _Reader:
     def _escaped_in_quotes(self) -> None:
         following = self._text[self._at : self._at + 1]
         if following == "\n":
-            self._at += 1  # the shell drops both
+            self._at += 1  # the shell drops backslash and line end
         elif following and following in _KEPT_IN_QUOTES:
             self._at += 1
             self._add(following)
@@ -284,7 +284,7 @@ class _Reader:
         following = self._text[self._at : self._at + 1]
         self._at += 1
         self._found.is_doubtful |= not following
-        if following and following != "\n":  # a line that goes on in the next one
+        if following and following != "\n":  # backslash and line end continue the line
             self._add(following, is_bare=False)
 
     def _dollar(self, mark: str) -> None:
@@ -305,8 +305,8 @@ class _Reader:
             return
         elif following in ("{", "["):
             self._found.is_doubtful = True
-        else:  # a dollar, or one that says that quotes may be translated
-            # Bash drops a line end that is escaped before it looks what follows.
+        else:  # a literal dollar, or the one of `$"…"`, a text that may be translated
+            # Bash drops an escaped line end before it reads what follows the dollar.
             self._found.is_doubtful |= self._text.startswith("\\\n", self._at)
             self._add("" if following == '"' and mark == SPLIT else "$", is_plain=False)
             return
@@ -314,7 +314,7 @@ class _Reader:
         self._holds_text = True
 
     def _expanded(self, text: str, mark: str) -> None:
-        """Add what bash makes of a variable, or of a calculation: a number, a text, many texts."""
+        """Add a mark for the value of a variable or of arithmetic: a number, a text, or several."""
         is_calculated = text.startswith("((")
         if is_calculated:
             self._found.evaluated.append(text)
@@ -338,7 +338,7 @@ class _Reader:
         outer_lines = self._text.count("\n", self._at) if self._heredocs else 0
         inner = _Reader(self._text, self._found, self._at, self._depth + 1)
         self._at = inner.read(nested=True)
-        # A here-document that was begun outside has its lines in here.
+        # A here-document that began before the `$(` has its lines inside: do not trust the reading.
         self._found.is_doubtful |= bool(outer_lines) and outer_lines != self._text.count(
             "\n", self._at
         )
@@ -364,7 +364,7 @@ class _Reader:
         if end >= len(self._text) or self._depth >= _DEEPEST:
             self._found.is_doubtful = True
             end = len(self._text)
-        # In double quotes one more sign is escaped, and what is then meant is seldom clear.
+        # Inside double quotes `\"` is an escape, too, and the meaning is seldom clear.
         inside = self._text[self._at : end]
         self._found.is_doubtful |= mark == ANY and '\\"' in inside
         self._at = end + 1
@@ -394,16 +394,16 @@ class _Reader:
             self._command.writes |= sign == "<>"
         elif sign:
             self._command.writes |= not (word.text == "/dev/null" or _is_stream(sign, word))
-            # Bash expands the name of this file a second time, whatever its quotes.
+            # Bash expands the name of this file a second time, even if it is quoted.
             self._found.is_doubtful |= sign == ">&" and not _TWICE.isdisjoint(word.text)
         else:
             self._has_case |= word.text == "case"
             self._command.words.append(word)
 
     def _begin_heredoc(self, word: CommandWord, sign: str) -> None:
-        # Bash expands nothing in a delimiter: what looks like that is not worth reading.
+        # Bash expands nothing in a delimiter: one that looks like an expansion is not read.
         self._found.is_doubtful |= not word.is_plain or "\n" in word.text
-        # `[[ a =~ (<<b) ]]` has none.
+        # `[[ a =~ (<<b) ]]` begins no here-document.
         self._found.is_doubtful |= "[[" in self._text[: self._at].rpartition("\n")[2]
         self._heredocs.append(
             _Heredoc(word.text, sign.endswith("-"), not word.is_bare, self._command)
@@ -422,7 +422,7 @@ class _Reader:
                 line = line.lstrip("\t") if heredoc.drops_tabs else line
                 if line == heredoc.delimiter:
                     break
-                # Some versions of bash end it here, too.
+                # Some versions of bash end the here-document here, too.
                 self._found.is_doubtful |= nested and line.startswith(f"{heredoc.delimiter})")
                 body.append(line)
             self._feed(heredoc, "\n".join(body))
@@ -432,7 +432,7 @@ class _Reader:
         if heredoc.is_literal:
             heredoc.command.fed.append(CommandWord(body, is_bare=False))
             return
-        # A line that goes on in the next one may hide where the document ends.
+        # A continued line may hide the end of the document.
         self._found.is_doubtful |= "\\\n" in body or self._depth >= _DEEPEST
         inner = _Reader(body, self._found, depth=self._depth + 1)
         inner._add("", is_bare=False)

@@ -15,7 +15,7 @@ from skillpouch.policy.patterns import matcher, spellings
 from skillpouch.tools import Binary, InlineScript
 
 _LONGEST = 1 << 20
-# Of the compiled form: a pattern that needs more was not written by a person, and costs time.
+# Bytes of a compiled pattern: one that needs more takes long, and no person writes it.
 _LARGEST_REGEX = 1 << 18
 
 
@@ -27,9 +27,9 @@ class ValueTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The same JSON value: `1` is `1.0` and not `true`. `"1"`, which is written alike, is in doubt.
+    """The same JSON value: `1` equals `1.0`, but not `true`.
 
-    So is another spelling of the same path or text.
+    Values that only look the same are in doubt: `1` and `"1"`, or two spellings of a path or text.
     """
 
     value: Any
@@ -44,7 +44,7 @@ class Equals:
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A text, or a number as it is written, that fits a pattern of `*` and `?`."""
+    """A text, or the text of a number, that fits a pattern of `*` and `?`."""
 
     pattern: str
     _fits: Callable[[str], object] = field(init=False, repr=False, compare=False)
@@ -97,9 +97,9 @@ class Less:
 
 
 def _in_any_spelling(fits: Callable[[str], object], text: str, *, cautious: bool) -> bool:
-    """Tell whether a text fits: in doubt, in one of its spellings; for certain, in all of them."""
+    """Tell whether a text fits: with `cautious` in one of its spellings, otherwise in all."""
     found = bool(fits(text))
-    # Only where the first answer can still be changed by what the text comes to.
+    # Other spellings are only tried if they can still change the answer.
     if found is cautious:
         return found
     answers = map(fits, spellings(text))
@@ -107,7 +107,7 @@ def _in_any_spelling(fits: Callable[[str], object], text: str, *, cautious: bool
 
 
 def _is_written_alike(expected: Any, value: Any) -> bool:
-    """Tell whether a text and another value are the same word on a command line."""
+    """Tell whether a text and a value of another type are the same word on a command line."""
     if isinstance(expected, str) is isinstance(value, str):
         return False
     texts = text_of(expected), text_of(value)
@@ -139,7 +139,7 @@ def _same(expected: Any, value: Any) -> bool:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value as it is written, or None when it cannot be looked at as text."""
+    """Return a value as text, or None if it has no text that can be tested."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST and _is_unicode(value) else None
     if isinstance(value, bool) or value is None:
@@ -147,13 +147,13 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, int | float):
         try:
             return str(value)
-        except ValueError:  # Python refuses to write out thousands of digits
+        except ValueError:  # Python writes no integer of more than 4,300 digits
             return None
     return None
 
 
 def _is_unicode(text: str) -> bool:
-    # Lone halves of surrogate pairs: the regular expressions cannot look at such a text.
+    # The regular expressions cannot read lone surrogates.
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -186,17 +186,17 @@ def _compile(pattern: str) -> Callable[[str], bool]:
 
 
 _PART = re.compile(r"((?:\\.|[^.\\])+)(?:\.|\Z)", re.DOTALL)
-# Past this many values a call would wait for its policy: in doubt, the cautious answer.
+# Testing more values would delay the call: then the condition is in doubt.
 _MOST_VALUES = 10_000
 _PLAIN = (str, int, float, bool)
 
 
-# Arguments of which nobody can say what a tool will read in them: each condition is in doubt.
+# Arguments that programs may read differently: every condition on them is in doubt.
 UNREADABLE: Mapping[str, Any] = MappingProxyType({})
 
 
 class FilledArguments(dict[str, Any]):
-    """Arguments with the defaults of those that were left out; `given` are those that were not."""
+    """Arguments with defaults for missing ones; `given` are those that the caller passed."""
 
     def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         super().__init__({**defaults, **given})
@@ -205,12 +205,12 @@ class FilledArguments(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The argument was given, whatever it is."""
+    """The argument was passed, with any value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The argument was not given."""
+    """The argument was not passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,11 +225,14 @@ class Condition:
         object.__setattr__(self, "path", _path(self.argument))
 
     def holds(self, arguments: Mapping[str, Any], *, cautious: bool) -> bool:
-        """Tell whether it is so. `cautious`: what is so refuses, and doubt counts as being so."""
+        """Tell whether the condition holds; in doubt it holds if `cautious`.
+
+        Rules that refuse are cautious, rules that allow are not.
+        """
         test, path = self.test, self.path
         if arguments is UNREADABLE:
             return cautious
-        # Nearly always a plain value under a plain key, and much faster than what follows.
+        # The usual case, a plain value under a plain key, is much faster than what follows.
         value = arguments.get(path[0])
         if len(path) == 1 and type(value) in _PLAIN and not isinstance(test, Present | Absent):
             return test.holds(value, cautious=cautious)
@@ -282,7 +285,7 @@ def _all_or_any(answers: list[bool], cautious: bool) -> bool:
 
 
 def _leaves(values: list[Any] | tuple[Any, ...]) -> list[Any] | None:
-    """Return what is in nested lists; None when that is too much, or has no end."""
+    """Return the values in nested lists; None if there are too many, or a list contains itself."""
     leaves: list[Any] = []
     waiting = [values]
     for _ in range(_MOST_VALUES):
@@ -296,11 +299,11 @@ def _leaves(values: list[Any] | tuple[Any, ...]) -> list[Any] | None:
 
 
 class _AmbiguousError(ValueError):
-    """A text that two programs would not read alike."""
+    """A text that two programs may read differently."""
 
 
 def readings(call: ToolCall) -> Iterator[Mapping[str, Any]]:
-    """Yield the arguments as they are delivered, then what else a tool may take for them."""
+    """Yield the arguments as they are delivered, then other ways in which a tool may read them."""
     arguments = _opened(call)
     yield arguments
     filled = _defaults(call.tool.input_schema, arguments)
@@ -311,10 +314,10 @@ def readings(call: ToolCall) -> Iterator[Mapping[str, Any]]:
 
 
 def _opened(call: ToolCall) -> Mapping[str, Any]:
-    """Return the arguments with a text that reaches the script as an object, as that object."""
+    """Return the arguments, with text that a script reads as a JSON object decoded."""
     arguments = call.arguments
     data = arguments.get("data")
-    # As `skillpouch.backends.delivery` has it: such a text goes to standard input as it is.
+    # `skillpouch.backends.delivery` passes such a text unchanged on standard input.
     if not isinstance(data, str) or not data.lstrip().startswith("{"):
         return arguments
     if call.tool.convention != "stdin" or not is_untyped(call.tool.input_schema):
@@ -328,7 +331,7 @@ def _opened(call: ToolCall) -> Mapping[str, Any]:
 
 
 def _defaults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a script takes for arguments that were left out, as far as it says so."""
+    """Return the defaults that the schema declares for missing arguments."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return {}
@@ -347,12 +350,12 @@ def _takes_input_for_arguments(call: ToolCall) -> bool:
 
 
 def _input(call: ToolCall) -> Mapping[str, Any]:
-    """Return what input says to a script that reads its arguments from it."""
+    """Return the arguments that a script would read from standard input."""
     given = call.stdin or b""
     if not given.strip():
         return {}
     try:
-        # A byte order mark, other encodings, more than one value: programs differ about them.
+        # Programs differ about a byte order mark, other encodings, and more than one value.
         value = _decode(given.decode("utf-8"))
     except (ValueError, RecursionError):
         return UNREADABLE

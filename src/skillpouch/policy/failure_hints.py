@@ -1,4 +1,4 @@
-"""Adds to the result of a failed call what it tried to use and was not granted."""
+"""Adds notes to the result of a failed call: what it tried to use and was not granted."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from skillpouch.trust.grant import covers_package
 from skillpouch.trust.requested import needs_no_grant
 from skillpouch.trust.requested_packages import package_asks
 
-# How programs say that there is no network: a name is not found, or there is no way to it.
+# Messages of programs without a network: a name is not found, or there is no route to it.
 _NO_NETWORK = re.compile(
     r"Name or service not known|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|ENOTFOUND|getaddrinfo"
@@ -32,10 +32,10 @@ _NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
 def with_notes(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str] = ()
 ) -> ToolResult:
-    """Add the commands that would give a script what it may have lacked.
+    """Add the commands that would grant what a script may have lacked.
 
-    A host that the proxy refused is told of a call that went well, too: a script may go on without
-    what it could not fetch, and nobody would know.
+    A host that the proxy refused is reported even if the call succeeded: a script may continue
+    without what it could not fetch, and nobody would know.
     """
     notes = _refused(result, call, roots)
     if result.outcome == "failed":
@@ -57,7 +57,7 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
-    """Name the hosts that it wanted, as far as its words or its arguments tell."""
+    """Name the hosts that the call wanted, if its output or its arguments contain them."""
     said = f"{result.stdout}\n{result.stderr}"
     runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
     if not runs_here or call.is_unconfined or permit.access.hosts or not _NO_NETWORK.search(said):

@@ -14,7 +14,7 @@ _UNBOUNDED = ("memory_bytes", "open_files", "file_bytes", "cpu_seconds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRule:
-    """`values` of `Limits` for the tools that fit; None is no bound, where `Limits` knows that."""
+    """`values` of `Limits` for the tools that fit; None means no limit, if `Limits` allows it."""
 
     values: Mapping[str, float | None]
     tools: Sequence[str] = ()
@@ -43,7 +43,7 @@ class LimitRule:
 
 
 def wrong_limit(name: str, value: Any) -> str:
-    """Return what is wrong with a limit, or nothing."""
+    """Return what is wrong with a limit, "" if nothing is."""
     if name not in LIMITS:
         return f"{name!r} is not a limit: use one of {', '.join(LIMITS)}"
     if value is None:

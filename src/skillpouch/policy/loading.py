@@ -27,16 +27,16 @@ _ELSEWHERE = {
 
 
 def user_policy_path() -> Path | None:
-    """Return where the user's policy is looked for, if there is a home at all."""
+    """Return the path of the user's policy, None without a home."""
     directory = config_directory()
     return directory / POLICY_FILE if directory else None
 
 
 def read_user_policy(path: Path | None = None) -> Policy:
-    """Read the user's policy; without a file, the one out of the box.
+    """Read the user's policy; without a file, return the default one.
 
     Raises:
-        PolicyFileError: it is there and cannot be used, for every reason it names.
+        PolicyFileError: the file exists and cannot be used; it lists all problems.
     """
     path = path or user_policy_path()
     if path is None or not os.path.lexists(path):
@@ -66,7 +66,7 @@ def _policy(file: PolicyFile) -> Policy:
 
 
 def take_protections(top: Table) -> frozenset[str]:
-    """Take `require`, the protections that must be there."""
+    """Read `require`, the protections without which nothing runs."""
     named, known = frozenset(top.take_texts("require")), frozenset(get_args(Layer))
     for layer in sorted(named - known):
         there = ", ".join(get_args(Layer))
@@ -88,11 +88,11 @@ def _seconds(top: Table) -> float:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse a file that another user could have written: it would decide for this one."""
+    """Refuse a policy file that another user may have written."""
     try:
         status = path.stat()
     except OSError:
-        return  # reading it says why
+        return  # reading the file reports the reason
     problems = FileProblems(str(path))
     if status.st_uid not in (0, os.geteuid()):
         problems.add("policy-unreadable", "it belongs to another user: make it yours, or remove it")
@@ -102,7 +102,7 @@ def refuse_strangers(path: Path) -> None:
         raise PolicyFileError(str(path), problems.found)
 
 
-# More than a person would write: an untrusted file must not keep anybody waiting.
+# More than a person would write: a limit, because an untrusted file must not take long to read.
 _MOST_PROJECT_BYTES = 64 * 1024
 _MOST_COUNTED = 4_096
 _YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
@@ -114,10 +114,10 @@ _NOT_FOR_PROJECTS = {
 
 
 def read_project(folder: Path) -> Project:
-    """Read the `skillpouch.toml` of a folder; without one, a project that says nothing.
+    """Read the `skillpouch.toml` of a folder; without one, return an empty project.
 
     Raises:
-        PolicyFileError: it is there and cannot be used, for every reason it names.
+        PolicyFileError: the file exists and cannot be used; it lists all problems.
     """
     path = folder / PROJECT_FILE
     if not os.path.lexists(path):
@@ -226,7 +226,7 @@ def load_policy(project: Path | None = None) -> Policy:
     """Read the user's policy and tighten it by the `skillpouch.toml` of a project's folder.
 
     Raises:
-        PolicyFileError: a file that is there cannot be used; a policy is used whole or not at all.
+        PolicyFileError: a file exists and cannot be used; no part of an invalid policy is used.
     """
     policy = read_user_policy()
     return policy if project is None else policy.tightened_by(read_project(project))

@@ -23,15 +23,15 @@ def matcher(pattern: str) -> Callable[[str], object]:
     if exact:
         return prefix.__eq__
     if pattern == f"{literally(prefix)}*{literally(suffix)}":
-        # Nearly all patterns, and compiling an expression costs a hundred times as much.
+        # Nearly all patterns are like this; compiling an expression takes a hundred times as long.
         least = len(prefix) + len(suffix)
         return lambda text: len(text) >= least and text.startswith(prefix) and text.endswith(suffix)
     first, *others = _segments(pattern)
     if not others:
         return re.compile(first, re.DOTALL).fullmatch
     *middle, last = others
-    # Each segment where it first fits, and never again elsewhere: for such patterns that loses
-    # nothing, and no text makes the search go back.
+    # Atomic groups: each segment matches where it first fits, and is never tried elsewhere. For
+    # patterns of `*` and `?` no match is lost, and no text causes backtracking.
     inner = "".join(f"(?>.*?{segment})" for segment in middle)
     return re.compile(f"{first}{inner}.*{last}", re.DOTALL).fullmatch
 
@@ -53,7 +53,7 @@ def _segments(pattern: str) -> list[str]:
 
 
 def literal_ends(pattern: str) -> tuple[str, str, bool]:
-    """Return what every match begins with and ends with, and whether it is the only match."""
+    """Return prefix and suffix of every match, and whether the prefix is the only match."""
     prefix, suffix, exact = "", "", True
     for match in _PIECE.finditer(pattern):
         escaped, star, question, plain = match.groups()
@@ -72,9 +72,9 @@ def literally(text: str) -> str:
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return a text, and what it comes to as a path or address when it takes detours.
+    """Return a text, and its normalized form as a path or address if it has `.`, `..` or `//`.
 
-    Letters with accents are written in two ways that look the same: NFC is one of them.
+    A letter with an accent has two forms in Unicode that look the same: the NFC form is added.
     """
     composed = text if text.isascii() else normalize("NFC", text)
     others = () if composed == text else (composed,)
@@ -84,7 +84,7 @@ def spellings(text: str) -> tuple[str, ...]:
     if not _DETOUR.search(rest):
         return (text, *others)
     straight = posixpath.normpath(rest)
-    # POSIX keeps two leading slashes, and every system Skillpouch runs on reads them as one.
+    # normpath keeps two leading slashes, as POSIX allows; every supported system reads them as one.
     return (text, *others, scheme + separator + re.sub(r"\A//+", "/", straight))
 
 
@@ -97,16 +97,16 @@ class NeedPattern:
     value: str = "*"
 
     def covers(self, need: Need) -> bool:
-        """Tell whether all of the need is meant: what an allow rule has to know."""
+        """Tell whether the pattern covers all of the need; for rules that allow."""
         if need.kind != self.kind:
             return False
         fits = matcher(_folded(self.kind, self.value))
         if self.kind == "packages" and fits(_folded(self.kind, split_package(need.value)[0])):
-            return True  # a package without a version is any version of it
+            return True  # a pattern without a version covers every version of the package
         return all(fits(_folded(self.kind, text)) for text in spellings(need.value))
 
     def touches(self, need: Need) -> bool:
-        """Tell whether any of the need may be meant: what a rule that refuses has to know."""
+        """Tell whether the pattern may cover a part of the need; for rules that refuse."""
         if need.kind != self.kind:
             return False
         pattern = _folded(self.kind, self.value)
@@ -120,7 +120,7 @@ def parse_need(text: str) -> NeedPattern:
     """Read `kind` or `kind:value`.
 
     Raises:
-        ValueError: it is neither; the message says what is.
+        ValueError: it is neither; the message lists what is allowed.
     """
     kind, separator, value = text.partition(":")
     for known in KINDS:
@@ -133,23 +133,23 @@ def parse_need(text: str) -> NeedPattern:
 
 
 def _folded(kind: NeedKind, text: str) -> str:
-    # Names of hosts mean the same in either case, with or without the last dot.
+    # Names of hosts are the same in upper and lower case, with or without the last dot.
     if kind == "host":
         return text.lower().rstrip(".")
-    # So do those of Python packages, whatever joins their words; those of npm do not.
+    # Names of Python packages are, too, and `-`, `_` and `.` are the same; not so for npm.
     if kind == "packages" and not text.startswith("npm:"):
         return re.sub(r"[-_.]+", "-", text).lower()
     return text
 
 
 def _parts(need: Need) -> list[str]:
-    """Return what a rule may call the need: a host with and without its port, each package."""
+    """Return the names of a need in rules: a host with and without its port, each package."""
     texts = list(spellings(need.value))
     if need.kind == "host":
         host, _, port = need.value.rpartition(":")
         texts += [host.strip("[]"), host] if port.isdecimal() else []
     if need.kind == "packages":
         texts += [split_package(need.value)[0], *need.value.replace(",", " ").split()]
-        # In doubt against the call: npm once took capitals.
+        # In doubt a refusal matches: npm has old packages with capitals in their names.
         texts += [text.lower() for text in texts]
     return texts

@@ -1,4 +1,4 @@
-"""Policy: finds the rules for a call by index, decides, and hints at what would allow it."""
+"""Policy: finds the rules for a call by an index, decides, and suggests what would allow it."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ from skillpouch.trust.errors import trust_command
 
 
 def hints_for(request: Request, concerns: Sequence[Concern], rules: Iterable[Rule]) -> list[str]:
-    """Return what to do about each concern, and about each rule that refuses."""
+    """Return what would settle each concern, and each rule that refuses."""
     needs = [concern.about for concern in concerns if isinstance(concern.about, Need)]
     others = {concern.about for concern in concerns if not isinstance(concern.about, Need)}
     hints = []
@@ -52,17 +52,17 @@ Value = TypeVar("Value")
 
 
 class PatternIndex(Generic[Value]):
-    """Most patterns are a name, or a beginning and `*`: few of many can match one text."""
+    """Values by pattern. Most patterns are a name, or a prefix and `*`: few can match one text."""
 
     def __init__(self) -> None:
         self._exact: defaultdict[str, list[Value]] = defaultdict(list)
         self._beginning: defaultdict[str, list[Value]] = defaultdict(list)
         self._ending: defaultdict[str, list[Value]] = defaultdict(list)
-        self._beginnings: set[int] = set()  # lengths that there are
+        self._beginnings: set[int] = set()  # the lengths of all prefixes
         self._endings: set[int] = set()
 
     def add(self, pattern: str, value: Value) -> None:
-        """Put a value under a pattern."""
+        """Add a value under a pattern."""
         prefix, suffix, exact = literal_ends(pattern)
         if exact:
             self._exact[prefix].append(value)
@@ -74,7 +74,7 @@ class PatternIndex(Generic[Value]):
             self._endings.add(len(suffix))
 
     def near(self, text: str) -> Iterator[Value]:
-        """Yield the values whose pattern may match: all that do, and some that do not."""
+        """Yield all values whose pattern matches, and perhaps some whose pattern does not."""
         yield from self._exact.get(text, ())
         for length in self._beginnings:
             if length <= len(text):
@@ -85,12 +85,12 @@ class PatternIndex(Generic[Value]):
 
 
 _Numbered = tuple[int, Rule]
-# Tools whose rules are remembered: one manager seldom has more.
+# Tools whose rules are cached: one manager seldom has more.
 _MOST_REMEMBERED = 4096
 
 
 class RuleIndex:
-    """The rules of one policy, made ready once."""
+    """An index of the rules of one policy, by tool and skill."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._by_tool = PatternIndex[_Numbered]()
@@ -100,7 +100,7 @@ class RuleIndex:
         self._of_all = _sorted_out([rule for rule in enumerate(rules) if not self._is_named(rule)])
 
     def _is_named(self, numbered: _Numbered) -> bool:
-        """Put a rule that is only about some tools or skills under their names."""
+        """Index a rule by its tools or skills; return False if it is about all of them."""
         _, rule = numbered
         by_tool = _says_which(rule.tools)
         names, patterns = (self._by_tool, rule.tools) if by_tool else (self._by_skill, rule.skills)
@@ -111,7 +111,7 @@ class RuleIndex:
         return True
 
     def matching(self, request: Request) -> list[Rule]:
-        """Return the rules that are about a call, in their order."""
+        """Return the rules that match a call, in their order."""
         near = self._of_all.near(request)
         near += self._of_tool(request.tool, request.skill, request.name).near(request)
         found = [numbered for numbered in near if numbered[1].applies(request)]
@@ -119,7 +119,7 @@ class RuleIndex:
         return [rule for _, rule in found]
 
     def minds_arguments(self, request: Request) -> bool:
-        """Tell whether a rule about the tool of a call looks at its arguments."""
+        """Tell whether a rule about the tool of a call has conditions on its arguments."""
         of_tool = self._of_tool(request.tool, request.skill, request.name)
         return self._of_all.minds_arguments or of_tool.minds_arguments
 
@@ -136,7 +136,7 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """Rules by what a call must have for them to matter."""
+    """Rules, grouped by what a call must have for them to match."""
 
     always: Sequence[_Numbered]
     with_needs: Sequence[_Numbered]
@@ -176,7 +176,7 @@ def _sorted_out(rules: Iterable[_Numbered]) -> _Rules:
 
 
 class _OfArgument:
-    """Rules about one argument, by the text it must be or fit."""
+    """Rules about one argument, indexed by the text or pattern that it must match."""
 
     def __init__(self) -> None:
         self._by_text = PatternIndex[_Numbered]()
@@ -193,14 +193,14 @@ class _OfArgument:
             self._by_text.add(pattern, rule)
 
     def near(self, value: object) -> list[_Numbered]:
-        # Lists, paths with detours and texts in doubt can match in other ways than by a prefix.
+        # Lists, paths with several spellings and texts in doubt can match without the same prefix.
         if isinstance(value, str) and text_of(value) is not None and len(spellings(value)) == 1:
             return [*self._others, *self._by_text.near(value)]
         return self.all
 
 
 def _indexed(test: object) -> str | None:
-    """Return the pattern that a text must begin like; None when it may be spelled otherwise."""
+    """Return the pattern that a text must match; None if other spellings may match, too."""
     if isinstance(test, Glob):
         return test.pattern if test.pattern.isascii() else None
     if isinstance(test, Equals) and isinstance(test.value, str) and len(spellings(test.value)) == 1:
@@ -221,12 +221,13 @@ _WORDS = {"allow": "allows it", "ask": "asks about it", "deny": "denies it"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Who may do what. Deny beats ask beats allow, whatever the order of the rules.
+    """Which calls may run. Deny beats ask, and ask beats allow, whatever the order of the rules.
 
-    Out of the box a call that is confined, reaches no network and writes only its workspace is
-    allowed; needs that nobody granted, and destructive effects, ask. `allowed_tools="advice"`
-    runs scripts of skills whose `allowed-tools` leaves out Bash. `require` names protections
-    that must be there. No answer within `answer_seconds` is a no.
+    By default, a call that is confined, reaches no network and writes only its workspace is
+    allowed; needs without a grant, and destructive effects, are asked about.
+    `allowed_tools="advice"` also runs scripts of skills whose `allowed-tools` leaves out Bash.
+    Nothing runs without the protections in `require`. Without an answer within `answer_seconds` a
+    call is denied.
     """
 
     rules: Sequence[Rule] = ()
@@ -252,16 +253,16 @@ class Policy:
 
     @classmethod
     def trusting(cls) -> "Policy":
-        """Return a policy that gives skills the hosts, variables and packages they declare."""
+        """Return a policy that grants skills the hosts, variables and packages they declare."""
         return cls(mode="trusting")
 
     @classmethod
     def strict(cls) -> "Policy":
-        """Return a policy that also asks when a skill is used first, and after every change."""
+        """Return a policy that also asks at the first use of a skill, and after every change."""
         return cls(mode="strict")
 
     def decide(self, request: Request) -> Decision:
-        """Answer for one call. Pure: it looks at nothing but the request and the rules."""
+        """Decide about one call. Pure: the result depends only on the request and the rules."""
         about = self._index.matching(request)
         denying = [rule for rule in about if rule.verdict == "deny"]
         if denying:
@@ -278,30 +279,30 @@ class Policy:
         return _allowed(request, allowing)
 
     def minds_arguments(self, request: Request) -> bool:
-        """Tell whether other arguments of the same tool might be decided otherwise."""
+        """Tell whether the decision may depend on the arguments of a call."""
         return self._index.minds_arguments(request)
 
     def for_any_arguments(self) -> "Policy":
-        """Return what this policy says of a tool before anybody says with which arguments.
+        """Return a policy that decides about a tool before its arguments are known.
 
-        A rule that refuses some arguments does not refuse the tool; one that allows some may.
+        A rule that refuses some arguments is left out; one that allows some allows the tool.
         """
         return replace(self, rules=[_unconditional(r) for r in self.rules if _speaks_of_all(r)])
 
     @property
     def minds_places(self) -> bool:
-        """Whether a rule looks at where a skill lies."""
+        """Whether a rule depends on the folder of a skill."""
         return self._places
 
     def limits_for(self, tool: str, skill: str, limits: Limits) -> Limits:
-        """Return the limits of a tool: the rules in order, the later one winning."""
+        """Return the limits of a tool: later rules override earlier ones."""
         for rule in self.limits:
             if rule.fits(tool, skill):
                 limits = rule.apply(limits)
         return limits
 
     def tightened_by(self, project: Project) -> "Policy":
-        """Return this policy with what a project adds; it never allows more than before."""
+        """Return this policy with the rules and limits of a project; it never allows more."""
         lower = tuple(replace(rule, lower_only=True) for rule in project.limits)
         return replace(
             self,
@@ -360,16 +361,19 @@ _OF_PROGRAMS = Limits(timeout_seconds=PROGRAM_SECONDS)
 _OF_BASH = Limits(timeout_seconds=BASH_SECONDS)
 
 
-# A year: how long a job may run is said by its session, unless somebody says less.
+# A year, which means no limit: the session of a background job decides how long it runs.
 _OF_JOBS = Limits(timeout_seconds=31_536_000.0)
 
 
 class OwnersTimeout(float):
-    """What a person says at a terminal, whose machine it is: it may be above the usual limit."""
+    """A time limit from the owner of the machine, at a terminal: it may exceed the usual limit."""
 
 
 class Deadline(float):
-    """How long a caller listens: beyond the limit it is no wish for more, as `asked` would be."""
+    """How long a caller waits. Above the limit it is no error, because it does not ask for more.
+
+    `asked` is what the caller asks for, if anything; above the limit this is an error.
+    """
 
     asked: float | None
 
@@ -388,8 +392,8 @@ def limits_of(
 ) -> Limits:
     """Return the limits of one call.
 
-    A caller lowers the time; asking for more is an error, unless the owner of the machine does.
-    A rule of a policy or of a project holds for the owner, too.
+    A caller can only lower the time; asking for more is an error, except for the owner of the
+    machine. Rules of a policy or of a project hold for the owner, too.
     """
     found = _before_rules(tool, limits, arguments)
     if isinstance(timeout, OwnersTimeout):
@@ -408,7 +412,7 @@ def limits_of(
 
 
 def time_note(call: ToolCall, policy: Policy, seconds: float) -> str:
-    """Return what a call is told that was ended after some seconds: who could give it more."""
+    """Return a note for a call that timed out: who can give it more time."""
     tool = call.tool
     most = limits_of(tool, call.terms.limits, None, policy, call.arguments).timeout_seconds
     if seconds < most:
@@ -428,7 +432,7 @@ def _how_to_raise(tool: Tool, most: float, policy: Policy) -> str:
 
 
 def _check_argument(tool: Tool, arguments: Mapping[str, Any], most: float) -> None:
-    """Refuse what a model asks `bash` for beyond the limit, instead of giving it less."""
+    """Refuse a `timeout` argument of `bash` above the limit, instead of silently lowering it."""
     if _is_bash(tool) and arguments.get("timeout", 0) > most * 1000:
         asked, fits = arguments["timeout"], f"at most {most * 1000:.0f} may be asked for"
         problem = f"`timeout` is {asked}, and {fits}: only the user can raise it"
@@ -455,7 +459,7 @@ def _is_bash(tool: Tool) -> bool:
 
 
 def _usual_limits(runs: Runs) -> Limits:
-    """Return what a tool of this kind may use when nobody says otherwise."""
+    """Return the default limits of a tool of this kind."""
     match runs:
         case Binary() | InlineScript():
             return _OF_PROGRAMS

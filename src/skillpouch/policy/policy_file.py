@@ -1,4 +1,4 @@
-"""Reads what both policy files can hold, with all problems: rules, limits, who is asked."""
+"""Reads what both policy files can contain, rules and limits, and reports all problems."""
 
 import math
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _UNLIMITED = "unlimited"
 
 
 def read_rule(table: Table, origin: str) -> Rule | None:
-    """Read one of `[[rules]]`; what is wrong with it is noted and it is None."""
+    """Read one of `[[rules]]`; report what is wrong with it, and return None for an invalid one."""
     name = table.take_text("name")
     table.call_it(name)
     verdict = table.take("verdict")
@@ -103,7 +103,7 @@ def _test(table: Table, key: str, make: Callable[[Any], AnyTest]) -> list[AnyTes
         return [make(value)]
     except ValueError as error:
         table.wrong(key, str(error))
-        # A placeholder: without a value a second, false problem would be reported.
+        # A placeholder: without any test, a second, false problem would be reported.
         return [Absent()]
 
 
@@ -135,7 +135,7 @@ def _true(made: AnyTest) -> Callable[[Any], AnyTest]:
 
 
 def _command_test(text: str) -> AnyTest:
-    # Here, so that a policy without rules about commands does not load what reads them.
+    # Imported here, so that a policy without rules about commands does not load their reader.
     from skillpouch.policy.command_test import CommandTest
 
     return CommandTest(text)
@@ -206,7 +206,7 @@ Value = TypeVar("Value")
 
 
 class PolicyFile:
-    """The top table of a file, and what both kinds of file have in common."""
+    """The top table of a file, and the readers that both kinds of file share."""
 
     def __init__(self, data: bytes, problems: FileProblems) -> None:
         self.path = problems.path
@@ -214,11 +214,11 @@ class PolicyFile:
         self.top = Table(values, problems, lambda key: key_line(self._text, key))
 
     def tables(self, key: str) -> list[Table]:
-        """Take the tables under a `[[key]]`, each with the line it begins on."""
+        """Read the tables under `[[key]]`, each with its first line."""
         return self.top.take_tables(key, list(header_lines(self._text, key)))
 
     def rules(self) -> list[tuple[Table, Rule]]:
-        """Read every one of `[[rules]]` that is right."""
+        """Read every valid one of `[[rules]]`."""
         read = [(table, read_rule(table, self.path)) for table in self.tables("rules")]
         return [(table, rule) for table, rule in read if rule is not None]
 
@@ -228,7 +228,7 @@ class PolicyFile:
 
 
 def parse_file(data: bytes, path: str, make: Callable[[PolicyFile], Value]) -> Value:
-    """Make a value of the bytes of a file, or raise one error with everything that is wrong."""
+    """Parse the bytes of a file; raise one error with everything that is wrong."""
     problems = FileProblems(path)
     try:
         made = make(PolicyFile(data, problems))
@@ -241,7 +241,7 @@ def parse_file(data: bytes, path: str, make: Callable[[PolicyFile], Value]) -> V
 
 
 def read_bytes(path: str, most: int) -> bytes:
-    """Read a file that is there."""
+    """Read an existing file; raise PolicyFileError if it cannot be read."""
     try:
         return read_whole(path, most).data
     except CannotReadError as error:

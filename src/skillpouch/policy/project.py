@@ -20,10 +20,10 @@ _MOST_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpProgram:
-    """A server that is started here, and talked with over its standard streams."""
+    """A server that Skillpouch starts, and talks to over its standard streams."""
 
     command: tuple[str, ...]
-    env: tuple[str, ...] = ()  # names of variables that it is given
+    env: tuple[str, ...] = ()  # names of variables that are passed to it
     hosts: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class McpAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpEntry:
-    """One server; its tools are called `mcp:NAME.tool`. No `tools` means all of them."""
+    """One server; its tools are called `mcp:NAME.tool`. Without `tools`, all of them are used."""
 
     name: str
     runs: McpProgram | McpAddress
@@ -50,12 +50,12 @@ class McpEntry:
 
     @property
     def skill(self) -> str:
-        """What its tools belong to, for policies and records."""
+        """The name that stands for a skill in policies and records."""
         return f"mcp:{self.name}"
 
     @property
     def granted(self) -> tuple[Need, ...]:
-        """What whoever wrote the entry gives the server."""
+        """What the author of the entry grants to the server."""
         if isinstance(self.runs, McpAddress):
             found = [("host", urlsplit(self.runs.url).hostname or "")]
             found += [("secret", name) for name in variables_in(self.runs.headers.values())]
@@ -70,17 +70,17 @@ class McpEntry:
 
 
 def variables_in(texts: Any) -> list[str]:
-    """Return the variables that templates name."""
+    """Return the variables that templates mention."""
     return list(dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text)))
 
 
 def filled(text: str, values: dict[str, str]) -> str:
-    """Return a template with its variables in place."""
+    """Return a template with its variables replaced by values."""
     return _VARIABLE.sub(lambda match: values[match[1]], text)
 
 
 def read_entries(file: PolicyFile) -> tuple[McpEntry, ...]:
-    """Read every `[[mcp]]` of a file that is right, and note what is wrong with the others."""
+    """Read every valid `[[mcp]]` of a file, and report what is wrong with the others."""
     found: dict[str, McpEntry] = {}
     for table in file.tables("mcp"):
         entry = _entry(table)
@@ -163,7 +163,7 @@ def _seconds(table: Table) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillRequest:
-    """What a project says that a skill needs: people are shown it, and nothing is granted by it."""
+    """What a skill needs according to the project: only shown to people, it grants nothing."""
 
     skill: str
     needs: tuple[Need, ...]
@@ -172,9 +172,9 @@ class SkillRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTable:
-    """How much a server of this project takes, where its command line does not say.
+    """Limits of a server of this project, unless its command line sets them.
 
-    Where it listens and whom it lets in, only whoever starts it says.
+    A project cannot set where a server listens and who may connect: only its user can.
     """
 
     most_running: int | None = None
@@ -186,7 +186,7 @@ class ServerTable:
 class Project:
     """A `skillpouch.toml`. `roots` and `workspace` are folders below the project's own.
 
-    `mcp` are servers it would like to use: none is started until a user has it in a file of
+    `mcp` are servers that it proposes: none is started before a user copies it into a file of
     their own.
     """
 

@@ -1,4 +1,4 @@
-"""What refuses every call of a tool, whatever its arguments, so that `ready` is true."""
+"""Finds reasons that refuse every call of a tool, whatever its arguments, for `Tool.ready`."""
 
 import os
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from skillpouch.trust.grant import Grant
     from skillpouch.trust.grants import Grants
 
-# Effects that a policy out of the box asks about.
+# Effects that the default policy asks about.
 _ASKED_ABOUT = frozenset(("destructive", "network"))
 
 
 class Refusals:
-    """Tells why tools would be refused, for the calls of one manager.
+    """Finds why tools would be refused, for the calls of one manager.
 
-    Thousands of tools are asked about at a time, and most of them need nothing: without rules,
-    neither the policy nor grants are loaded for those. With somebody to be asked (`asks`), only
-    what is denied stands against a call. Rules about arguments refuse some calls, not the tool.
+    Thousands of tools may be checked at once, and most of them need nothing: without rules,
+    neither the policy nor grants are loaded for those. If there is an approver (`asks`), only a
+    denial refuses a call. Rules about arguments refuse some calls, not the tool.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Refusals:
         self._workspace = workspace
 
     def of_skill(self, tools: Iterable[Tool]) -> dict[str, list[str]]:
-        """Return id → reasons for those of a skill's tools that would be refused."""
+        """Return id → reasons for the tools of a skill that would be refused."""
         suspected = [tool for tool in tools if self._has_rules or _is_suspect(tool)]
         if not suspected:
             return {}
@@ -61,7 +61,7 @@ class Refusals:
 
     @cached_property
     def _has_rules(self) -> bool:
-        """Whether anything but what holds out of the box may hold here."""
+        """Whether there may be rules other than the default ones."""
         config = config_directory()
         named = self._given is not None or not self._confined
         is_users = config is not None and os.path.lexists(config / POLICY_FILE)
@@ -69,7 +69,7 @@ class Refusals:
 
     @cached_property
     def _policy(self) -> "Policy":
-        # Here, and below: what decides takes longer to load than a list of skills takes to make.
+        # Imported here and below: loading the policy takes longer than listing skills.
         from skillpouch.policy.loading import load_policy
 
         return (self._given or load_policy(Path.cwd())).for_any_arguments()
@@ -120,7 +120,7 @@ class Refusals:
 
 
 def _is_suspect(tool: Tool) -> bool:
-    """Tell whether a policy out of the box might refuse a tool."""
+    """Tell whether the default policy might refuse a tool."""
     is_free = not tool.asks and tool.allowed_tools is None
     return not is_free or not _ASKED_ABOUT.isdisjoint(tool.effects)
 

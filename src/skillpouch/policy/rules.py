@@ -1,4 +1,4 @@
-"""Rules: which calls they match, which needs they give, and examples that prove it."""
+"""Rules: which calls they match, which needs they grant, and examples that test them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ Verdict = Literal["allow", "ask", "deny"]
 class Request:
     """The facts of one call before it runs.
 
-    `needs` are those that nobody granted yet, `granted` those that somebody did. `confined` is
-    false when nothing will hold the call; `first_use` is true when no call of this digest was
-    ever approved. `home` is the folder of the skill and `workspace` what tools may write, both
-    without links; "" where no rule minds places.
+    `needs` are not granted yet, `granted` are. `confined` is false if the call runs without a
+    sandbox; `first_use` is true if no call of this digest was ever approved. `home` is the folder
+    of the skill and `workspace` the one that tools may write, both without links; "" if no rule
+    depends on folders.
     """
 
     tool: str  # its id
@@ -36,15 +36,15 @@ class Request:
     needs: tuple[Need, ...] = ()
     granted: tuple[Need, ...] = ()
     digest: str = ""
-    name: str = ""  # by which models call the tool; a rule that refuses may say that, too
+    name: str = ""  # the tool's name for models; rules that refuse may use it, too
     home: str = ""
     workspace: str = ""
-    roots: tuple[str, ...] = ()  # where the skill was found, when that had to be said
+    roots: tuple[str, ...] = ()  # the roots that the user named, for hints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The verdict, which rule or need it comes from, and what exactly would allow the call."""
+    """The verdict, the rules or needs that it comes from, and what would allow the call."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -53,7 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A call as a rule sees it; the skill is what stands before the first dot of the id."""
+    """A call to test a rule; the default skill is the part of the tool's id before the dot."""
 
     tool: str
     skill: str = ""
@@ -62,7 +62,7 @@ class Example:
     needs: tuple[str, ...] = ()
 
     def request(self, home: str = "") -> Request:
-        """Return the call that this example stands for, of a skill that lies in `home`."""
+        """Return this example as a request, for a skill in the folder `home`."""
         needs = tuple(_need(text) for text in self.needs)
         return Request(
             tool=self.tool,
@@ -86,7 +86,7 @@ UNCONFINED = Need(kind="unconfined")
 
 
 class RuleError(PortableError, ValueError):
-    """A rule that cannot mean what was meant; `problems` are all of them."""
+    """A rule that is invalid or contradicts its examples; `problems` lists all reasons."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -95,13 +95,13 @@ class RuleError(PortableError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is left out, a rule does not mind; what is named must all be so.
+    """A rule matches a call if all of its fields match; an empty field matches every call.
 
-    A rule that refuses (`ask`, `deny`) is about a call with *any* of the `effects` and `needs`
-    it names. A rule that allows is about a call with *no other* effects, and settles only the
-    needs it names. Such a rule says by `path` in which folder the skill lies: a name is taken by
-    whoever writes a folder of that name. `when` lists conditions that must all hold; when all
-    of `unless` hold, the rule is not about the call.
+    A rule that refuses (`ask`, `deny`) matches a call with *any* of the `effects` and `needs` it
+    names. A rule that allows matches a call with *no other* effects, and grants only the needs it
+    names. To grant needs it must name the skill's folder in `path`, because anybody can give a
+    folder the name of a skill. All conditions in `when` must hold; if all in `unless` hold, the
+    rule does not match.
     """
 
     verdict: Verdict
@@ -110,7 +110,7 @@ class Rule:
     skills: Sequence[str] = ()
     effects: Sequence[Effect] = ()
     needs: Sequence[str] = ()
-    path: Sequence[str] = ()  # folders in which, or below which, the skill lies
+    path: Sequence[str] = ()  # the skill's folder, or folders above it
     when: Sequence[Condition] = ()
     unless: Sequence[Condition] = ()
     reason: str = ""
@@ -122,10 +122,10 @@ class Rule:
     def __post_init__(self) -> None:
         for name in _LISTS:
             value = getattr(self, name)
-            # A single text would be taken for a list of letters, and the rule for another one.
+            # A single text is a list of one: iterating over it would give letters.
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
         problems = [*_wrong_words(self), *_unbound(self)]
-        # Where they lead now: a link that is put there later leads to what nobody named.
+        # Links are resolved now: a link that is made later must not change what the rule names.
         object.__setattr__(self, "path", tuple(map(_plain, self.path)))
         object.__setattr__(self, "need_patterns", _patterns(self.needs, problems))
         if not problems:
@@ -139,24 +139,24 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """What people call the rule: its name, or what it says."""
+        """The rule in messages: its name, or its verdict and tools."""
         return self.name or f"{self.verdict} {', '.join(self.tools or self.skills or ('*',))}"
 
     def is_about(self, request: Request) -> bool:
-        """Tell whether tool and skill fit, and then everything else."""
+        """Tell whether the rule matches a call."""
         return self.fits(request.tool, request.skill, request.name) and self.applies(request)
 
     def fits(self, tool: str, skill: str, name: str = "") -> bool:
-        """Tell whether the rule is about this tool of this skill, whatever the call.
+        """Tell whether the rule is about this tool of this skill, whatever the arguments.
 
-        Rules name ids. One that refuses is also about the name that models use: a refusal that
-        misses because of its spelling protects nobody.
+        Rules use ids. A rule that refuses also matches the name that models use: a refusal that
+        fails because of another spelling would protect nobody.
         """
         is_named = bool(name) and not self.allows and any_fits(self.tools, name)
         return (is_named or any_fits(self.tools, tool)) and any_fits(self.skills, skill)
 
     def applies(self, request: Request) -> bool:
-        """Tell whether effects, needs and arguments of a call are what the rule is about."""
+        """Tell whether effects, needs, folder and arguments of a call match the rule."""
         return (
             (not self.effects or self._minds_effects(request.effects))
             and (not self.need_patterns or self.allows or self._minds_needs(request))
@@ -168,7 +168,8 @@ class Rule:
         above = [path for path in self.path if _lies_in(request.home, path)]
         if not self.allows or not _lies_in(request.home, request.workspace):
             return bool(above)
-        # What tools may write is named itself, not by a folder in which all of it lies.
+        # A skill inside the workspace must be named by a path inside it: tools can write the
+        # workspace, and could add a skill below a folder above it.
         return any(is_below(path, request.workspace) for path in above)
 
     def _minds_effects(self, effects: tuple[Effect, ...]) -> bool:
@@ -184,18 +185,18 @@ class Rule:
         arguments, cautious = request.arguments, not self.allows
         if not all(condition.holds(arguments, cautious=cautious) for condition in self.when):
             return False
-        # An exception to a refusal is a permission, so doubt counts the other way round.
+        # An exception to a refusal allows, so `cautious` is inverted.
         return not self.unless or not all(
             condition.holds(arguments, cautious=not cautious) for condition in self.unless
         )
 
     def settles(self, need: Need) -> bool:
-        """Tell whether this allow rule gives what the call needs."""
+        """Tell whether this allow rule grants a need."""
         return any(pattern.covers(need) for pattern in self.need_patterns)
 
     @property
     def settles_effects(self) -> bool:
-        """Whether this allow rule is about effects: not when needs are all that it names."""
+        """Whether this allow rule allows effects: not if it names needs only."""
         return bool(self.effects) or not self.need_patterns
 
 
@@ -224,7 +225,7 @@ def _unbound(rule: Rule) -> Iterable[str]:
 
 
 def _plain(path: str) -> str:
-    """Return where a path of a rule really leads, "" for one that begins nowhere."""
+    """Return a path of a rule without links, "" if it is not absolute."""
     return real_path(str(Path(path).expanduser()) if path.startswith("~/") else path)
 
 
@@ -254,8 +255,8 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
 
 
 Mode = Literal["trusting", "careful", "strict"]
-# What a skill may have by declaring it, for those who trust declarations. Never a folder, and
-# never doing without confinement: those reach beyond what the skill itself is about.
+# The kinds of needs that a trusting policy grants when a skill declares them. Never paths, and
+# never running unconfined: these affect more than the skill itself.
 _TRUSTED = ("secret", "host", "packages")
 
 
@@ -267,14 +268,14 @@ class Concern:
     reason: str
 
     def is_settled_by(self, rule: Rule) -> bool:
-        """Tell whether an allow rule that is about the call allows this."""
+        """Tell whether an allow rule that matches the call settles this concern."""
         if isinstance(self.about, Need):
             return rule.settles(self.about)
         return self.about != "first_use" and rule.settles_effects
 
 
 def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
-    """Yield what stands between a call and an allowed one. A stricter mode never yields less."""
+    """Yield what has to be approved before a call may run. A stricter mode never yields less."""
     for need in _open_needs(request):
         if not (mode == "trusting" and is_trusted(need)):
             yield Concern(about=need, reason=reason_for(need))
@@ -288,10 +289,10 @@ def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
 
 
 def is_trusted(need: Need) -> bool:
-    """Tell whether a policy that trusts declarations gives this need.
+    """Tell whether a policy that trusts declarations grants this need.
 
-    A host inside is not the skill's to declare: this machine, its network, where it learns its
-    keys. Whoever grants it has to name it.
+    Internal hosts are never trusted: this machine, its network, and the metadata service from
+    which a cloud machine gets its keys. They need a grant by name.
     """
     is_inside = need.kind == "host" and leads_inside(need.value)
     return need.declared and need.kind in _TRUSTED and not is_inside
@@ -309,9 +310,9 @@ def _names_host(request: Request) -> bool:
 
 
 def reason_for(need: Need) -> str:
-    """Say that a call needs something and was not granted it."""
+    """Return the message about a need that was not granted."""
     asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
-    value = visible(need.value)  # untrusted text that people read on terminals
+    value = visible(need.value)  # untrusted text, shown on terminals
     wants = {
         "secret": f"the secret {value}",
         "host": f"to reach {value}",

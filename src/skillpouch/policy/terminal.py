@@ -18,9 +18,9 @@ _LONGEST = 2000
 
 
 def described(question: Question) -> str:
-    """Return what somebody has to see before approving, one fact a line."""
+    """Return what an approver has to see, one fact per line."""
     arguments = json.dumps(dict(question.arguments), ensure_ascii=False, default=repr)
-    told = {reason_for(need) for need in question.needs}  # each is one of its lines already
+    told = {reason_for(need) for need in question.needs}  # already among the lines
     facts = [
         ("tool", question.tool),
         ("skill", f"{question.skill} {question.digest[:12]}".strip()),
@@ -72,12 +72,12 @@ def terminal_approver(device: str = "/dev/tty") -> Approver:
     """Return an approver that asks on the controlling terminal, and denies without one.
 
     `yes` or `y` approves this call; `session` and `always` are remembered. Anything else, the
-    end of input and Ctrl-C deny it. What was typed before the question was shown does not count.
+    end of input and Ctrl-C deny it. Input that was typed before the question is discarded.
     """
 
     async def approve(question: Question) -> Answer:
-        # Closing one end wakes the thread that waits at the other: a question whose time is
-        # over must not take the line that is typed next.
+        # Closing one end wakes the thread that waits at the other end: after the timeout, the
+        # question must not read the next line that the user types.
         over, ending = os.pipe()
         try:
             return await in_thread(lambda: _ask(device, question, over))
@@ -106,7 +106,7 @@ def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
         terminal.write("\nno answer in time: no\n")
         return _LATE
     line = os.read(terminal.reading, _LONGEST_LINE)
-    # Only a line that was ended with Enter: `y` and then Ctrl-C or Ctrl-D is a change of mind.
+    # Only a line that ends with Enter counts: `y` and then Ctrl-C or Ctrl-D does not approve.
     if not line.endswith(b"\n"):
         terminal.write("\n")
         line = b""
@@ -131,16 +131,22 @@ def _terminal(device: str) -> Iterator[_Terminal | None]:
 
 
 def _is_foreground(descriptor: int) -> bool:
-    """Tell whether asking would stop this process: a job in the background may not read."""
+    """Tell whether this process may read the terminal.
+
+    The kernel stops a background job that does, with SIGTTIN, setpgid(2).
+    """
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:  # not the terminal that controls this process, so it stops nobody
+    except OSError:  # not the controlling terminal of this process, so reading does not stop it
         return True
 
 
 @contextlib.contextmanager
 def _whole_lines(descriptor: int) -> Iterator[None]:
-    """Have the terminal give echoed lines, Ctrl-C as the end of one; forget what waits there."""
+    """Switch to whole lines with echo, let Ctrl-C end a line, and discard pending input.
+
+    Ctrl-C ends the line instead of raising SIGINT, so that it denies the call and nothing else.
+    """
     before = termios.tcgetattr(descriptor)
     during = termios.tcgetattr(descriptor)
     during[3] |= termios.ICANON | termios.ECHO

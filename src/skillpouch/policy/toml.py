@@ -1,4 +1,4 @@
-"""Reads TOML in bounded time, key by key, with all problems."""
+"""Reads TOML in limited time, key by key, and reports all problems."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ from skillpouch.errors import PortableError, nearest
 from skillpouch.problems import Problem
 
 _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
-# Python's reader takes quadratic time for a key of very many parts: one line could hang a host.
+# tomllib takes quadratic time for a key of very many dotted parts: one line could hang a host.
 _MOST_DOTS = 100
 _DEEPEST = 16
 
@@ -24,7 +24,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], str]:
     """Return the values and the text they were read from.
 
     Raises:
-        TomlError: the bytes are not TOML that a person would write.
+        TomlError: the bytes are not TOML, or exceed a limit.
     """
     try:
         text = data.decode()
@@ -44,7 +44,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], str]:
 
 
 def header_lines(text: str, name: str) -> Iterator[int]:
-    """Yield the lines on which a `[[name]]` stands."""
+    """Yield the numbers of the lines with `[[name]]`."""
     header = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]")
     for number, line in enumerate(text.split("\n"), 1):
         if header.match(line):
@@ -52,7 +52,7 @@ def header_lines(text: str, name: str) -> Iterator[int]:
 
 
 def key_line(text: str, name: str) -> int | None:
-    """Return the line on which a key of the file itself is set, or its table begins."""
+    """Return the line on which a top-level key is set, or its table begins."""
     key = re.compile(rf"\s*(?:\[+\s*)?{re.escape(name)}\s*[\].=]")
     return next((n for n, line in enumerate(text.split("\n"), 1) if key.match(line)), None)
 
@@ -101,18 +101,18 @@ class FileProblems:
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody would read on: the rest of a file of nonsense is not looked at."""
+        """Whether there are enough problems: the rest of the file is not checked."""
         return len(self.found) >= _MOST_TOLD
 
     def add(self, code: str, message: str, line: int | None = None) -> None:
-        """Note a problem; each of them alone makes the file unusable."""
+        """Add a problem; a file with any problem cannot be used."""
         self.found.append(
             Problem(path=self.path, code=code, severity="error", message=message, line=line)
         )
 
 
 class Table:
-    """The keys of one table. Every `take_…` gives the value, or the default and a problem."""
+    """The keys of one table. A `take_…` returns the value, or a default and reports a problem."""
 
     def __init__(
         self, values: Mapping[str, Any], problems: FileProblems, line_of: LineOf, name: str = ""
@@ -124,7 +124,7 @@ class Table:
         self._name = name
 
     def take(self, key: str) -> Any:
-        """Take a value as it is; None when it is not there."""
+        """Take a value unchanged, None if the key is missing."""
         self._known.append(key)
         return self._left.pop(key, None)
 
@@ -136,7 +136,7 @@ class Table:
         return ""
 
     def take_texts(self, key: str) -> tuple[str, ...]:
-        """Take a list of texts; one text is a list of one."""
+        """Take a list of texts; a single text is a list of one."""
         value = self.take(key)
         if value is None:
             return ()
@@ -171,7 +171,7 @@ class Table:
         return Table(value or {}, self._problems, line_of, self._named(key))
 
     def take_tables(self, key: str, lines: Sequence[int] = ()) -> list["Table"]:
-        """Take a list of tables; `lines` are where they begin, when that is known of all."""
+        """Take a list of tables; `lines` are their first lines, if all are known."""
         value = self.take(key)
         if value is None:
             return []
@@ -186,16 +186,16 @@ class Table:
         ]
 
     def call_it(self, name: str) -> None:
-        """Name the table in problems, beside its number."""
+        """Add a name to the table's number in problems."""
         self._name += f" ({shown(name)})" if name else ""
 
     def take_rest(self) -> dict[str, Any]:
-        """Take everything that nobody asked for."""
+        """Take all keys that were not taken yet."""
         rest, self._left = self._left, {}
         return rest
 
     def end(self, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Note every key that nobody asked for; `elsewhere` says of some where they belong."""
+        """Report every key that was not taken; `elsewhere` says where some of them belong."""
         for key in self.take_rest():
             if self._problems.is_full:
                 return
@@ -207,15 +207,15 @@ class Table:
             self._report(key, f"is not a key here: {fix}", code="policy-key")
 
     def wrong(self, key: str | None, message: str) -> None:
-        """Note what is wrong with the value of a key, or with the whole table."""
+        """Report what is wrong with the value of a key, or with the whole table."""
         self._report(key, message, code="policy-value")
 
     def misplaced(self, key: str, message: str) -> None:
-        """Note a key that another file may have and this one may not."""
+        """Report a key that is allowed in another file, but not in this one."""
         self._report(key, message, code="policy-place")
 
     def contradictory(self, message: str) -> None:
-        """Note that the rule in this table cannot be what its author meant."""
+        """Report that the rule in this table is invalid, or contradicts its examples."""
         self._report(None, message, code="policy-rule")
 
     def _report(self, key: str | None, message: str, *, code: str) -> None:
@@ -234,9 +234,9 @@ def _always(line: int | None) -> LineOf:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message: short, and without anything that a terminal obeys."""
+    """Return a value for a message: short, and without control characters."""
     try:
         text = ascii(value)
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # an integer of more than 4,300 digits
         return "a huge number"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
