@@ -73,7 +73,7 @@ def test_the_demo_says_in_plain_words_that_home_cannot_be_written() -> None:
     assert "calculator.add                 ok" in ran.stdout
     line, *more = ran.stderr.splitlines()
     assert not more
-    assert line.startswith("warning: calls are not on record: /proc/.local/state/skillpouch/")
+    assert line.startswith("warning: calls are not recorded: /proc/.local/state/skillpouch/")
     assert line.endswith(HINT.format("XDG_STATE_HOME"))
 
 
@@ -86,7 +86,7 @@ def test_a_call_that_is_not_on_record_says_so_in_one_plain_line(
     ran = skillpouch("call", "demo.run", "--root", root)
 
     assert (ran.code, ran.out) == (0, "1\n")
-    assert ran.err.startswith("warning: calls are not on record: /proc/")
+    assert ran.err.startswith("warning: calls are not recorded: /proc/")
     assert ran.err.endswith(f"; {HINT.format('XDG_STATE_HOME')}\n")
     assert ran.err.count("\n") == 1
 

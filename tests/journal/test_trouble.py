@@ -33,13 +33,13 @@ def test_where_nothing_can_be_written_calls_go_on_after_one_warning(
         call(journal)
 
     [warning] = said
-    assert warning.startswith("calls are not on record: ")
+    assert warning.startswith("calls are not recorded: ")
 
 
 def test_the_warning_is_a_warning_of_python() -> None:
     journal = Journal(Path("/dev/null/state"))
 
-    with pytest.warns(JournalWarning, match="calls are not on record"):
+    with pytest.warns(JournalWarning, match="calls are not recorded"):
         call(journal)
 
 
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_and_what_was_written_stays(directory: Path, read_al
     )
 
     entries = read_all()
-    assert ran.stdout.startswith("1 calls are not on record: ")
+    assert ran.stdout.startswith("1 calls are not recorded: ")
     names = [entry.tool for entry in entries]
     assert 5 < len(names) < 100
     assert len(names) == len(set(names))
@@ -243,7 +243,7 @@ def test_somebody_elses_database_is_left_alone(
 
     call(journal)
 
-    assert "somebody else's database" in said[0]
+    assert "a database of another program" in said[0]
     with closing(sqlite3.connect(directory / "journal.sqlite3")) as connection:
         assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
 

@@ -119,7 +119,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         value, error = None, None
         try:
             value = context.run(work)
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is awaited
+        except BaseException as raised:  # noqa: BLE001 - raised in the awaiting task
             # A future cannot hold StopIteration, and SystemExit must not end the loop.
             odd = isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
             error = RuntimeError(f"{type(raised).__name__}: {raised}") if odd else raised

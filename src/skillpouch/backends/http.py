@@ -222,7 +222,7 @@ class HttpCall:
     def _sink(self, capture: Capture, status: int) -> Sink:
         call, shape = self._call, self._plan.shape
         most = call.limits.kill_bytes
-        is_good = 200 <= status < 300  # noqa: PLR2004 - what is no success is no stream either
+        is_good = 200 <= status < 300  # noqa: PLR2004 - an error answer is not read as a stream
         return Sink(
             keep=capture,
             shape=shape if is_good else Shape(max_bytes=shape.max_bytes),

@@ -205,7 +205,7 @@ class Call:
             return
         try:
             self._on_output(stream, piece)
-        except Exception as error:  # noqa: BLE001 - the caller's own code; it is given back below
+        except Exception as error:  # noqa: BLE001 - the caller's own code; `run` raises it
             self._on_output = None
             self._complaint = error
             self._end("cancelled")

@@ -491,7 +491,7 @@ class _Relay:
             return
         try:
             self._on_output(stream, data)
-        except Exception as error:  # noqa: BLE001 - it is the caller's, and goes back to the caller
+        except Exception as error:  # noqa: BLE001 - the caller's own code; raised to the caller
             self.error = error
             if self.running is not None:
                 self.running.cancel()

@@ -21,7 +21,7 @@ def main(names: str, limits: str, *program: str) -> None:
             resource.setrlimit(number, (least, least))
     given = names.split("=")
     env = {name: value for name, value in os.environ.items() if name in given}
-    os.execve(program[0], program, env)  # noqa: S606 - no shell, and so it should be
+    os.execve(program[0], program, env)  # noqa: S606 - no shell is wanted
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def new_answer() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("skillpouch-answer")
     fd, path = tempfile.mkstemp()
-    os.unlink(path)  # noqa: PTH108 - a path of the standard library's own making
+    os.unlink(path)  # noqa: PTH108 - a path of mkstemp
     return fd
 
 

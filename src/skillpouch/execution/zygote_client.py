@@ -132,7 +132,7 @@ class OpenedPaths:
         self._changeable = [path for path, right, _ in plan.paths if right == "write"]
         required = [(path, right) for path, right, required in plan.paths if required]
         if len(required) > wire.MOST_DESCRIPTORS:
-            reason = f"it may use {len(required)} paths, and {wire.MOST_DESCRIPTORS} are the most"
+            reason = f"it may use {len(required)} paths, the limit is {wire.MOST_DESCRIPTORS}"
             raise CommandStartError("the tool", reason, hint="grant the folder around them")
         try:
             for (path, right), identity in zip(required, expected, strict=True):
@@ -429,7 +429,7 @@ def probe() -> Machine:
 
 def _try() -> Machine:
     if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
-        return Machine(reasons=(("system", "confinement is known on Linux only"),))
+        return Machine(reasons=(("system", "confinement is supported on Linux only"),))
     parent = find_parent()
     with trial(parent) if parent else nullcontext(()) as given:
         report = _report(given)

@@ -164,7 +164,7 @@ def _remove(connection: sqlite3.Connection, before: int) -> int:
     # The newest call is never removed, so that its number is not used again. AUTOINCREMENT would do
     # the same, but writes a second page for every call.
     oldest = "SELECT id FROM calls WHERE id < min(?, (SELECT max(id) FROM calls)) LIMIT ?"
-    query = f"DELETE FROM calls WHERE id IN ({oldest})"  # noqa: S608 - both ours
+    query = f"DELETE FROM calls WHERE id IN ({oldest})"  # noqa: S608 - our own texts
     return connection.execute(query, (before, _STEP_ROWS)).rowcount
 
 
@@ -337,7 +337,7 @@ class Journal:
         if not self._complained:
             self._complained = True
             hint = f"; {trouble.hint}" if trouble.hint else ""
-            self._to_say.append(f"calls are not on record: {trouble}{hint}")
+            self._to_say.append(f"calls are not recorded: {trouble}{hint}")
 
     def _patience(self, *, on: bool) -> None:
         """Set whether to wait for a lock of another process; off after waiting was useless."""
@@ -367,7 +367,7 @@ class Journal:
         connection = open_store(self._directory)
         try:
             self._file = str(self._directory / FILE_NAME)
-            self._inode = os.stat(self._file).st_ino  # noqa: PTH116 - as below
+            self._inode = os.stat(self._file).st_ino  # noqa: PTH116 - see _is_the_file
             self._owner = add_owner(connection, this_process())
             self._upkeep.look(connection)
         except BaseException:

@@ -202,7 +202,7 @@ def _make_private_directory(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()
     if found.st_uid != os.geteuid():
-        raise JournalError(directory, "it belongs to somebody else")
+        raise JournalError(directory, "it belongs to another user")
     if stat.S_IMODE(found.st_mode) & 0o077:
         directory.chmod(0o700)
 
@@ -258,7 +258,9 @@ def _refuse_others(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
-        raise JournalError(path, "it is somebody else's database", hint="move it out of the way")
+        raise JournalError(
+            path, "it is a database of another program", hint="move it out of the way"
+        )
     if version > _VERSION:
         raise JournalError(
             path, f"a newer Skillpouch wrote it (format {version})", hint="upgrade this Skillpouch"
@@ -341,7 +343,7 @@ def _copy(
     """Copy the rows of a table; tell whether all of them were copied."""
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     select = f"SELECT {names} FROM {table} ORDER BY id {order} LIMIT {_MOST_ROWS}"  # noqa: S608
-    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - ours
+    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - our own names
     copied = 0
     target.execute("BEGIN IMMEDIATE")
     try:

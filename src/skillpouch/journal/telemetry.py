@@ -96,7 +96,7 @@ def tool_span(telemetry: Telemetry, facts: SpanFacts) -> Iterator[ToolSpan]:
         try:
             yield found
         except BaseException as error:
-            found._raise(error)  # noqa: SLF001 - of the same file
+            found._raise(error)  # noqa: SLF001 - a class of this file
             raise
 
 

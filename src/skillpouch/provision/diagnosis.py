@@ -59,7 +59,7 @@ def _proofs(ended: Ended) -> dict[str, str]:
     try:
         found: dict[str, str] = json.loads(ended.stdout.text)
     except ValueError:
-        return {"fs": f"the attempt did not end well: {ended.stderr.text.strip()[-200:]}"}
+        return {"fs": f"the attempt failed: {ended.stderr.text.strip()[-200:]}"}
     return found
 
 

@@ -18,7 +18,7 @@ class UnknownSessionError(SessionError):
         self.session_id = session_id
         super().__init__(
             f"no session {session_id!r:.80}",
-            hint="`await create_session()` makes one; one that was destroyed does not come back",
+            hint="`await create_session()` makes one; a destroyed session cannot be restored",
         )
 
 
@@ -66,7 +66,7 @@ class SessionPolicyError(SessionError):
         super().__init__(
             f"the policy of session {session_id!r} is not known to this process",
             hint="set it again: `await set_policy(session_id, policy)`, "
-            "or give SessionManager a function: `policy=lambda session_id: …`",
+            "or pass SessionManager a function: `policy=lambda session_id: …`",
         )
 
 

@@ -56,7 +56,7 @@ def new_workspace(root: Path | None, session_id: str) -> Path:
     """Make an empty folder that no session had before."""
     base = root or data_directory()
     if base is None:
-        hint = "set XDG_DATA_HOME, or say where: SessionManager(workspaces=…)"
+        hint = "set XDG_DATA_HOME, or pass SessionManager(workspaces=…)"
         raise SessionFilesError(None, "there is no home directory", hint=hint)
     base = base if root else base / "workspaces"
     # The random part keeps a new session from the files that a killed process left.
@@ -77,7 +77,7 @@ def remove_folder(path: Path) -> None:
         remove_tree(path)
     except OSError as error:
         reason = f"cannot be removed: {error.strerror or error}".lower()
-        raise SessionFilesError(path, reason, hint="look at who may write there") from None
+        raise SessionFilesError(path, reason, hint="check the permissions of its folders") from None
 
 
 _log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class SessionManager:
     them at once, except for the workspace: each session has its own.
     """
 
-    def __init__(  # noqa: PLR0913 - each is said by name
+    def __init__(  # noqa: PLR0913 - passed by keyword
         self,
         skills: "SkillManager | ToolSource | Iterable[Tool]" = (),
         *,

@@ -80,14 +80,14 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
         hint = "move it out of the way"
-        raise SessionStoreError(path, "it is somebody else's database", hint=hint)
+        raise SessionStoreError(path, "it is a database of another program", hint=hint)
     if version > _VERSION:
         reason = f"a newer Skillpouch wrote it (format {version})"
         raise SessionStoreError(path, reason, hint="upgrade this Skillpouch")
 
 
 _COLUMNS = "workspace, owned, own_policy, version, created_ns"
-_READ = f"SELECT {_COLUMNS} FROM sessions WHERE id = ? AND NOT ending"  # noqa: S608 - all ours
+_READ = f"SELECT {_COLUMNS} FROM sessions WHERE id = ? AND NOT ending"  # noqa: S608 - our own names
 
 _Value = TypeVar("_Value")
 
@@ -254,7 +254,7 @@ class SessionStore:
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             if self._directory is None:
-                hint = "set XDG_STATE_HOME, or say where: SessionManager(directory=…)"
+                hint = "set XDG_STATE_HOME, or pass SessionManager(directory=…)"
                 raise SessionStoreError(None, "there is no home directory", hint=hint)
             self._connection = open_database(self._directory)
         return self._connection

@@ -160,7 +160,7 @@ class CassetteSecretError(CassetteError):
         self.tool = tool
         super().__init__(
             f"{tool} cannot be recorded: there is a secret in its {where}",
-            hint="give it by a grant instead of an argument; what a tool says is redacted",
+            hint="grant it instead of passing it as an argument; the output of tools is redacted",
         )
 
 
@@ -171,7 +171,7 @@ class CassetteFileError(CassetteError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
-        super().__init__(f"{path} is no cassette: {reason}", hint="delete it to record it again")
+        super().__init__(f"{path} is not a cassette: {reason}", hint="delete it to record it again")
 
 
 def _shown(arguments: Any) -> str:

@@ -12,7 +12,7 @@ from skillpouch.policy.policy import Policy
 from skillpouch.results import ToolResult
 
 
-def run_tool(  # noqa: PLR0913 - each is said by name
+def run_tool(  # noqa: PLR0913 - passed by keyword
     skills: str | PathLike[str],
     tool: str,
     arguments: Any = None,

@@ -33,7 +33,7 @@ UNFIT = {
     ),
     "keeps_random_numbers": (
         "import random; found = random.Random().random() < 2; kept = random.Random()",
-        "its imports keep random numbers of their own",
+        "its imports make random number generators of their own",
     ),
 }
 

@@ -33,7 +33,7 @@ def problems(manager_of: MakeManager, backend: dict[str, Any]) -> list[tuple[str
         ({"multipart": ["a"]}, "multipart: it is not a mapping of fields"),
         ({"multipart": {"f": {"path": 1}}}, "multipart.f: path, filename and content_type are"),
         ({"multipart": {"f": {"path": "x", "mode": "r"}}}, "'mode' is not path, filename or"),
-        ({"multipart": {"f": {"path": "x", "content_type": "a\r\nb"}}}, "a content type is one"),
+        ({"multipart": {"f": {"path": "x", "content_type": "a\r\nb"}}}, "a content type must be one"),
         ({"response": {"mode": "websocket"}}, "response: mode 'websocket' is not one of"),
         ({"response": {"modus": "sse"}}, "response: 'modus' is not one of mode, event"),
         ({"response": {"max_events": 0}}, "max_events is 0, not a number above 0"),

@@ -111,7 +111,7 @@ def test_a_stream_that_says_nothing_is_given_up(serve: Serve, call: Call) -> Non
 
     assert (result.outcome, result.exit_code, result.code) == ("timed_out", 124, "idle_timeout")
     assert result.structured == [1]
-    assert result.content.endswith("\n\n1\nnothing came for 0.2 s")
+    assert result.content.endswith("\n\n1\nno data arrived for 0.2 s")
 
 
 @pytest.mark.promise("http-6")

@@ -124,7 +124,7 @@ async def test_a_download_that_breaks_too_often_fails_and_the_next_call_goes_on(
     server.cut_at = [100, 100, 100]
     with pytest.raises(DownloadError, match="tool: ") as caught:
         await program_for(server.wanted(server.digest), terms_for())
-    assert "goes on where it stopped" in caught.value.hint
+    assert "it continues where it stopped" in caught.value.hint
     assert not (open_programs() / server.digest).exists()
 
     path = await program_for(server.wanted(server.digest), terms_for())
@@ -328,7 +328,7 @@ async def test_two_calls_at_once_fetch_once(server: Server, terms_for: MakeTerms
 
     assert len(set(paths)) == 1
     assert server.asked == [("/tool", None)]
-    assert any(line.startswith("waiting: somebody else") for line in lines)
+    assert any(line.startswith("waiting: another process") for line in lines)
 
 
 PROCESS = """

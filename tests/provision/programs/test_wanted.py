@@ -53,9 +53,9 @@ def test_this_machine_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("http://example.com/x", "not fetched by https"),
-        ("ftp://example.com/x", "not fetched by https"),
-        ("file:///etc/passwd", "not fetched by https"),
+        ("http://example.com/x", "only https is allowed"),
+        ("ftp://example.com/x", "only https is allowed"),
+        ("file:///etc/passwd", "only https is allowed"),
         ("https://user@example.com/x", "ambiguous"),
         ("https://${host}/x", "ambiguous"),
         ("https://example.com/x y", "not an address"),

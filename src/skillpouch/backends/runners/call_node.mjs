@@ -1,6 +1,6 @@
 // Calls the default export of a JavaScript module: call_node.mjs SCRIPT, or call_node.mjs --wait.
-// The value it returns is written to a file without a name, so that prints and value stay apart.
-// With --wait it loads what it can and reads from descriptor 4 what its one call is.
+// The returned value is written to a file without a name, separate from what the script prints.
+// With --wait it prepares itself, and then reads its one call from descriptor 4.
 import { readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
@@ -17,7 +17,7 @@ delete process.env.SKILLPOUCH_ARGUMENTS;
 delete process.env.SKILLPOUCH_SCRIPTS;
 
 async function waitForCall() {
-  // Not process.stdin: touching it makes the descriptor non-blocking for whoever reads it later.
+  // Not process.stdin: using it makes the descriptor non-blocking for later readers.
   void process.stdout;
   void process.stderr;
   const rehearsal = await import(new URL('./rehearsal.mjs', import.meta.url).href);
@@ -35,8 +35,8 @@ async function waitForCall() {
   endQuickly();
 }
 
-// Taking an engine apart takes three milliseconds: at the very end, when every exit handler has
-// run, this process says its status and is ended from outside.
+// Destroying the JavaScript engine takes three milliseconds. So at the very end, after all exit
+// handlers, this process reports its exit status and is killed by the host.
 function endQuickly() {
   const reallyExit = process.reallyExit;
   process.reallyExit = (status) => {
@@ -44,7 +44,7 @@ function endQuickly() {
       writeSync(ORDERS, `${status & 0xff}\n`);
       readSync(ORDERS, Buffer.allocUnsafe(1));
     } catch {
-      // The script has closed the descriptor, or nobody listens.
+      // The script has closed the descriptor, or the host is gone.
     }
     reallyExit.call(process, status);
   };
@@ -55,7 +55,7 @@ function readLine() {
   const piece = Buffer.allocUnsafe(65536);
   for (;;) {
     const count = readSync(ORDERS, piece, 0, piece.length, null);
-    if (count === 0) process.exit(0); // nobody will call
+    if (count === 0) process.exit(0); // the host is gone: no call will come
     pieces.push(Buffer.from(piece.subarray(0, count)));
     if (piece[count - 1] === 10) return Buffer.concat(pieces).toString();
   }
@@ -80,12 +80,12 @@ function finish(value) {
   writeFileSync(answer, JSON.stringify(value) ?? 'null');
 }
 
-// What a handler prints goes through a stream of its own: wait until it has gone out.
+// Printing is asynchronous: wait until everything is written.
 function flushed() {
   return new Promise((done) => process.stdout.write('', done));
 }
 
-// The lines of this file and of the engine would only puzzle whoever reads the script's own error.
+// Without the lines of this file and of the engine, which do not help to find the script's error.
 function print(error) {
   const lines = (error?.stack ?? String(error)).split('\n');
   const isOurs = (line) =>

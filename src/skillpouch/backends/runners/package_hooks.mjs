@@ -1,4 +1,4 @@
-// Where an import of a package leads: the installed packages first, then what Node would say.
+// Resolves imports of packages: first in the installed packages, then as Node does.
 import { isBuiltin } from 'node:module';
 
 let folder = '';
@@ -7,13 +7,13 @@ export function initialize(data) {
   folder = data.folder;
 }
 
-// './x', '/x', 'file:…' and '#x' are not packages; what a package imports is found from itself.
+// './x', '/x', 'file:…' and '#x' are not packages; imports inside a package need no help.
 function isPackage(specifier, parent) {
   if (/^(?:\.|\/|#|[A-Za-z][A-Za-z0-9+.-]*:)/.test(specifier) || isBuiltin(specifier)) return false;
   return !parent?.startsWith(folder);
 }
 
-// Two contexts made beforehand, for Node keeps what it is given in the one that it gave.
+// Two copies, made before either is used, because Node changes the context that it passed.
 function contexts(context) {
   const inside = new URL('../x.mjs', folder).href;
   return [{ ...context, parentURL: inside }, { ...context }];

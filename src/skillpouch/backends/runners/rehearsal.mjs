@@ -1,2 +1,2 @@
-// Imported by a process that waits for its call, so that loading a module is not new to it.
+// Imported by a process that waits for its call, to warm up the loading of modules.
 export default async (args) => ({ ok: true, args });

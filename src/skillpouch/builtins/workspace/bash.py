@@ -199,7 +199,7 @@ def _bash(call: ToolCall) -> str:
     if not program:
         raise InterpreterMissingError(["bash"], "bash")
     if call.terms.workspace in Path(program).parents:
-        raise CallDeniedError(f"{program} is not run: it lies inside the workspace")
+        raise CallDeniedError(f"{program} is not run: it is inside the workspace")
     return program
 
 

@@ -35,7 +35,7 @@ DEFINITION = Definition(
 )
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - all tools are alike
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - the same for all tools
     """Return the paths, relative to the workspace, and how many there are."""
     limit = call.arguments.get("limit", 100)
     by_time = call.arguments.get("sort", "path") == "mtime"

@@ -208,7 +208,7 @@ def _answer(call: ToolCall, search: Search, ended: Ended) -> ToolAnswer:
 
 
 def _is_partial(ended: Ended) -> bool:
-    return ended.exit_code == 2  # noqa: PLR2004 - ripgrep's word for a file it could not read
+    return ended.exit_code == 2  # noqa: PLR2004 - ripgrep could not read a file
 
 
 def _search(call: ToolCall) -> Search:

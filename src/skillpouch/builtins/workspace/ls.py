@@ -32,7 +32,7 @@ DEFINITION = Definition(
 )
 
 
-def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - all tools are alike
+def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:  # noqa: ARG001 - the same for all tools
     """Return one line for each entry, and how many there are."""
     path, limit = call.arguments.get("path", "."), call.arguments.get("limit", 1000)
     files = files_of(call)

@@ -7,7 +7,7 @@ import atexit
 import io
 import os
 import sys
-import warnings  # noqa: F401 - it cannot be loaded any more when a coroutine is left over
+import warnings  # noqa: F401 - needed at the end for coroutines that were never awaited
 from gc import get_objects
 from posix import _exit
 
@@ -113,7 +113,7 @@ def flush_quietly() -> None:
     for stream in (sys.stderr, sys.stdout):
         try:
             stream.flush()
-        except BaseException:  # noqa: S112 - it is tried again, and told of then
+        except BaseException:  # noqa: S112 - `finish` tries again and reports it
             continue
 
 
@@ -134,7 +134,7 @@ def let_go(known: frozenset[str]) -> None:
         sys.__dict__.pop(name, None)
     forget_added(sys.modules, known)
     sys.modules.pop("__main__", None)
-    sys.meta_path = None  # type: ignore[assignment]  # how a Python that ends says so
+    sys.meta_path = None  # type: ignore[assignment]  # as in a Python that is finalizing
 
 
 def _reset_signals() -> None:
@@ -228,5 +228,5 @@ def _flush_files() -> None:
         if isinstance(thing, _FILES):
             try:
                 thing.flush()
-            except BaseException:  # noqa: S112 - closed, or a pipe that is gone
+            except BaseException:  # noqa: S112 - closed, or a broken pipe
                 continue

@@ -66,7 +66,7 @@ class Pages:
     def make_ready(self) -> None:
         """In a waiting child: copy and map the pages that calls touch, before its call comes."""
         for each in self._ranges:
-            _madvise(*each)  # type: ignore[misc] # without it there are no ranges
+            _madvise(*each)  # type: ignore[misc]  # without it there are no ranges
 
     def note(self) -> None:
         """In a child, at its very end: write down the pages it touched."""

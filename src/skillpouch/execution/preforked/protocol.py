@@ -20,6 +20,6 @@ REASONS = {
     MOVED: "its imports change the current folder",
     UNREADABLE: "it cannot be read or compiled",
     VARIABLES: "its imports read all variables, and calls have their own",
-    RANDOM: "its imports keep random numbers of their own",
+    RANDOM: "its imports make random number generators of their own",
     CRASHED: "its imports end the interpreter",
 }

@@ -55,7 +55,7 @@ class ChunkedBody:
         """Return what is to be sent on; what comes after the end is dropped."""
         passed = bytearray()
         while data and not self.is_done:
-            if self._left > 2:  # noqa: PLR2004 - the line end is looked at, not passed
+            if self._left > 2:  # noqa: PLR2004 - the line end is checked by _take_line
                 piece, data = data[: self._left - 2], data[self._left - 2 :]
                 self._left -= len(piece)
                 passed += piece
@@ -218,13 +218,13 @@ def read_request(head: bytes) -> Tunnel | Forward:
     if method == b"CONNECT":
         host = _read_host(target)
         if host.port is None:
-            raise BadRequestError("CONNECT names no port")
+            raise BadRequestError("CONNECT needs a port")
         return Tunnel(host=host)
     host, path = _read_target(target)
     start = b"%b %b HTTP/1.%b" % (method, path.encode(), line[3])
     if line[3] == b"0" and _values(headers, b"transfer-encoding"):
         # HTTP/1.0 has no chunks, so the end of the body would be unclear, RFC 9112, 6.1.
-        raise BadRequestError("HTTP/1.0 knows no Transfer-Encoding")
+        raise BadRequestError("HTTP/1.0 has no Transfer-Encoding")
     return _forward(host, start, headers)
 
 
@@ -279,12 +279,12 @@ def _body_bytes(headers: Headers) -> int | None:
     codings = _values(headers, b"transfer-encoding")
     if codings:
         if lengths or [coding.lower() for coding in codings] != [b"chunked"]:
-            raise BadRequestError("the length of the body cannot be told")
+            raise BadRequestError("the length of the body is ambiguous")
         return None
     if not lengths:
         return 0
     if len(lengths) > 1 or not _LENGTH.match(lengths[0]):
-        raise BadRequestError("the length of the body cannot be told")
+        raise BadRequestError("the length of the body is ambiguous")
     return int(lengths[0])
 
 

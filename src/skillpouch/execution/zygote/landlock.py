@@ -46,7 +46,7 @@ def handled(abi: int) -> tuple[int, int, int]:
     ABI 1 came with Linux 5.13, 2 with 5.19, 3 with 6.2, 4 with 6.7, 5 with 6.10, 6 with 6.12.
     """
     files = _FIRST_ABI
-    files |= REFER if abi >= 2 else 0  # noqa: PLR2004 - the numbers are the ABI's own history
+    files |= REFER if abi >= 2 else 0  # noqa: PLR2004 - see the ABIs above
     files |= TRUNCATE if abi >= 3 else 0  # noqa: PLR2004
     files |= IOCTL_DEV if abi >= 5 else 0  # noqa: PLR2004
     network = _BIND_TCP | _CONNECT_TCP if abi >= 4 else 0  # noqa: PLR2004

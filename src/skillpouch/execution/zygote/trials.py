@@ -124,9 +124,9 @@ def try_memory() -> int:
 def try_cgroup(procs: int) -> int:
     """Prove that the small cgroup limits memory and the number of processes."""
     if not _ends_in_cgroup(procs, _fill_memory, by_signal=signals.KILL):
-        raise NotEnforcedError("a process in it may use more memory than it holds")
+        raise NotEnforcedError("its processes can exceed the memory limit")
     if not _ends_in_cgroup(procs, _fork_more, by_signal=0):
-        raise NotEnforcedError("more processes may be in it than it holds")
+        raise NotEnforcedError("it can exceed the limit of processes")
     return 1
 
 

@@ -202,9 +202,9 @@ def _file(value: Mapping[str, Any], at: str) -> FilePart:
     path, filename = value.get("path"), value.get("filename")
     content_type = value.get("content_type") or ""
     if not all(isinstance(each, str) for each in (path, filename or "", content_type)):
-        raise PlanError("path, filename and content_type are texts", at)
+        raise PlanError("path, filename and content_type must be text", at)
     if any(ord(letter) < ord(" ") for letter in content_type):
-        raise PlanError("a content type is one line", at)
+        raise PlanError("a content type must be one line", at)
     return FilePart(
         path=TextTemplate.parse(str(path)),
         filename=TextTemplate.parse(filename) if filename else None,

@@ -48,7 +48,7 @@ def redirected(
     if request.url.scheme == "https" and url.scheme == "http":
         raise _refused(url, "it leads from https to http")
     if to_other and has_secret(location):
-        raise _refused(url, "a secret stands in the address")
+        raise _refused(url, "the address contains a secret")
     keeps = status in _KEEPS_METHOD or request.method in ("GET", "HEAD")
     if keeps and request.content is not None and to_other:
         raise _refused(url, f"a {request.method} with a body is not sent to another host")
@@ -66,7 +66,7 @@ def _target(base: Url, location: str) -> Url:
         return join_url(base, location)
     except BadUrlError as error:
         raise ExchangeError(
-            "redirect_refused", f"a redirect leads to no address: {error}"
+            "redirect_refused", f"a redirect has no valid address: {error}"
         ) from None
 
 

@@ -287,7 +287,7 @@ class Receiver:
             self.received.total_bytes += len(piece)
             if self.received.total_bytes > self._sink.most_bytes:
                 most = f"{self._sink.most_bytes:,}"
-                raise ExchangeError("output_limit", f"it answered more than {most} bytes")
+                raise ExchangeError("output_limit", f"the answer has more than {most} bytes")
             self._clear(self._recoder.feed(piece))
             if self.done:
                 return
@@ -357,7 +357,7 @@ async def receive(response: httpcore2.Response, receiver: Receiver, idle: float 
                     return
     except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
         how = str(error) or type(error).__name__
-        raise ExchangeError("cut_off", f"the answer broke off: {how}") from None
+        raise ExchangeError("cut_off", f"the answer was cut off: {how}") from None
     receiver.close()
 
 
@@ -372,5 +372,5 @@ async def _watched(stream: AsyncIterator[bytes], idle: float) -> AsyncGenerator[
         except TimeoutError:
             if not clock.expired():
                 raise
-            raise ExchangeError("idle_timeout", f"nothing came for {idle:g} s") from None
+            raise ExchangeError("idle_timeout", f"no data arrived for {idle:g} s") from None
         yield piece

@@ -37,12 +37,12 @@ _MEANINGS = (
     (
         r"nothing is built|included as a URL dependency|EALLOW|allow-(?:git|remote|file|directory)",
         "a package asks for another by address: only packages by name are installed",
-        "ask whoever publishes it, or use another",
+        "ask its publisher, or use another package",
     ),
     (
         r"do not match the hashes|hash mismatch|EINTEGRITY",
         "a package is not the one that was pinned",
-        "somebody changed it, or the pin is wrong: compare the checksums before anything else",
+        "it was changed, or the pin is wrong: compare the checksums before anything else",
     ),
     (
         r"no (?:usable )?wheels|No matching distribution|No solution found",
@@ -196,7 +196,7 @@ async def build(job: EnvironmentBuild) -> Environment:
             job.skill,
             job.recipe.names,
             f"it was not done after {job.timeout_seconds:g} s",
-            hint="call again: what was fetched is kept",
+            hint="call again: downloaded packages are kept",
         ) from None
 
 
@@ -245,7 +245,7 @@ async def _install(job: EnvironmentBuild, folder: Path) -> None:
             raise install_error(job.skill, job.recipe, ended)
     objection = job.recipe.objection(folder)
     if objection:
-        hint = "ask whoever publishes the package, or use another"
+        hint = "ask the publisher of the package, or use another"
         raise InstallError(job.skill, job.recipe.names, objection, hint=hint)
 
 

@@ -116,7 +116,7 @@ _MOST_KNOWN = 4_096
 _known: BoundedCache[_Key, _Known] = BoundedCache(_MOST_KNOWN)
 
 
-async def environment_for(  # noqa: PLR0913 - each is said by name
+async def environment_for(  # noqa: PLR0913 - passed by keyword
     script: Script,
     home: str,
     *,

@@ -69,7 +69,7 @@ class NodeRecipe:
             named = ", ".join(strange)
             return f"{named} is asked for by address: only packages by name are installed"
         named = ", ".join(unasked[:_MOST_NAMED])
-        reason = f"{named} is in the lock file, and no package that was asked for needs it"
+        reason = f"{named} is in the lock file, but no requested package needs it"
         return reason if unasked else ""
 
     def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:

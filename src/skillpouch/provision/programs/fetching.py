@@ -162,7 +162,7 @@ def wanted_for(
     expected = None if digest is None else _digest(_choice(digest, platform, "sha256"), address)
     scheme = address.partition("://")[0].lower()
     if scheme != "https" and not (plain_http and scheme == "http"):
-        raise DownloadError(address, "it is not fetched by https", hint="use an https address")
+        raise DownloadError(address, "only https is allowed", hint="use an https address")
     host = host_of_url(address)
     if not host or not address.isprintable() or " " in address:
         raise DownloadError(address, "it is not an address, or its host is ambiguous")
@@ -208,7 +208,7 @@ class FetchLimits:
     redirects: int = 10
 
 
-class _Again(Exception):  # noqa: N818 - a turn in the way, no failure
+class _Again(Exception):  # noqa: N818 - control flow, not a failure
     """The request must be repeated: at another address, or for the whole file."""
 
 
@@ -237,7 +237,7 @@ class Fetch:
                 await self._try_often()
         except TimeoutError:
             reason = f"it took more than {self._limits.seconds:g} s"
-            raise self._error(reason, hint="call again: it goes on where it stopped") from None
+            raise self._error(reason, hint="call again: it continues where it stopped") from None
         except OSError as error:
             raise self._error((error.strerror or str(error)).lower()) from None
 
@@ -250,7 +250,7 @@ class Fetch:
                 lost = error
             else:
                 return
-        raise self._error(str(lost), hint="call again: it goes on where it stopped")
+        raise self._error(str(lost), hint="call again: it continues where it stopped")
 
     async def _follow(self) -> None:
         self._url = self._wanted.url
@@ -282,7 +282,7 @@ class Fetch:
 
     async def _receive(self, answer: DownloadResponse) -> None:
         if answer.headers.get("content-encoding", "identity").lower() != "identity":
-            raise self._error("the server encodes it, although it was asked not to")
+            raise self._error("the server encodes it, although identity was requested")
         total = self._begin(answer)
         done = self._partial.size()
         self._refuse_large(total or done)

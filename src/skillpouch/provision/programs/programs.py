@@ -184,4 +184,4 @@ async def _have_vouched(
 
 def _waiting(wanted: WantedFile, terms: DownloadTerms) -> Callable[[], None]:
     tell = terms.on_progress or (lambda _: None)
-    return lambda: tell(f"waiting: somebody else is fetching {wanted.url}")
+    return lambda: tell(f"waiting: another process is fetching {wanted.url}")

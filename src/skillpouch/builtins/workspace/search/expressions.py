@@ -83,7 +83,7 @@ def _escape(pattern: str, place: int) -> "tuple[int, str]":
     code_point = _CODE_POINT.match(pattern, place)
     if code_point is not None:
         number = int(code_point[1], 16)
-        if number > 0x10FFFF:  # noqa: PLR2004 - the last character there is
+        if number > 0x10FFFF:  # noqa: PLR2004 - the last code point
             raise ExpressionError(f"{code_point[0]} is not a character")
         return code_point.end(), re.escape(chr(number))
     letter = pattern[place + 1 : place + 2]
