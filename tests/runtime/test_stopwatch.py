@@ -7,7 +7,7 @@ from skillpouch.results import Stopwatch
 def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The times that the clock will show, in seconds."""
     times: list[float] = []
-    monkeypatch.setattr("time.perf_counter", lambda: times.pop(0))
+    monkeypatch.setattr("skillpouch.results.perf_counter", lambda: times.pop(0))
     return times
 
 
