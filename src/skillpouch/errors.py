@@ -380,7 +380,7 @@ class ProviderError(CommandStartError, ValueError):
 
 
 class NotProvidedError(ProviderError):
-    """A backend or sandbox that no installed package provides; `package` is the one to install."""
+    """A backend or sandbox that no installed package provides; `package` is what a skill names."""
 
     code = "not_provided"
 
@@ -389,7 +389,8 @@ class NotProvidedError(ProviderError):
     ) -> None:
         self.package, self.installed = package, tuple(installed)
         there = f"; installed packages provide {', '.join(installed)}" if installed else ""
-        hint = f"install {package or 'the package that does'}{there}"
+        named = f"the skill names {package}, look at it before you install it"
+        hint = f"{named if package else 'install the package that does'}{there}"
         super().__init__(group, name, "no installed package provides it", hint=hint)
 
 

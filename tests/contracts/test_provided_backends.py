@@ -39,6 +39,7 @@ BESIDE = {
     "description": "Says beside.",
     "backend": {"type": "script", "interpreter": "bash", "script": "echo beside"},
 }
+LOOK = "look at it before you install it"
 WITHOUT_ONE = "no installed package provides the backend type 'sqlite', an entry point of that name"
 
 
@@ -91,12 +92,12 @@ def test_a_type_that_no_package_provides_says_which_to_install(
     with pytest.raises(NotProvidedError) as refused:
         manager.call("geo.cities", {"country": "fr"})
 
-    told = f"{WITHOUT_ONE} in skillpouch.backends: install skillpouch-example"
+    told = f"{WITHOUT_ONE} in skillpouch.backends: its skill names skillpouch-example, {LOOK}"
     assert cities.missing == (told,)
     assert [(p.code, p.message) for p in manager.problems] == [
         ("backend-not-provided", f"tool 'cities': {told}")
     ]
-    assert refused.value.hint.startswith("install skillpouch-example")
+    assert refused.value.hint == f"the skill names skillpouch-example, {LOOK}"
     assert "'sqlite' of the entry points skillpouch.backends" in str(refused.value)
     assert beside.ready
     assert manager.call("geo.beside").content == "beside"
@@ -115,6 +116,25 @@ def test_a_package_that_comes_later_is_found_though_no_file_of_the_skill_changed
     assert manager.problems == []
     again = SkillManager(root, workspace=work, approver=yes)  # from the index
     assert again.call("geo.cities", {"country": "de"}).structured == [{"name": "Bonn"}]
+
+
+@pytest.mark.parametrize(
+    "package", ["-r evil.txt", "a b", "http://evil.example/x.whl", "x; rm -rf /", "x\u202ey"]
+)
+def test_a_package_that_is_no_name_is_never_shown_as_one_to_install(
+    write_skill: WriteSkill, work: Path, package: str
+) -> None:
+    backend = {"type": "sqlite", "package": package}
+    manager = SkillManager(
+        skills(write_skill, {**CITIES, "backend": backend}, BESIDE), workspace=work
+    )
+
+    tools = manager.get_skill_tools("geo")
+
+    (problem,) = manager.problems
+    assert problem.code == "backend-invalid"
+    assert "`package` is not the name of a package" in problem.message
+    assert "geo.beside" in [tool.id for tool in tools]
 
 
 def test_a_type_that_is_nearly_one_of_ours_is_taken_for_a_typo(

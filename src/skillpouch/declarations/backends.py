@@ -94,6 +94,7 @@ _FIELDS = {
     "script": ("type", "interpreter", "script", "interpreter_args", "timeout_ms"),
 }
 _PROVIDED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")  # a legal name of an entry point
+_PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?\Z")  # as PEP 508 has it
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -225,10 +226,14 @@ def _inline(backend: Mapping[str, Any]) -> InlineScript:
 def _external(backend: Mapping[str, Any]) -> External:
     """Read a backend of another package; its options are passed to that package unchecked."""
     ours = ("type", "package", "timeout_ms")
+    package = _string(backend, "package")
+    if package and not _PACKAGE.match(package):
+        message = f"`package` is not the name of a package: {package!r:.60}"
+        raise DeclarationError("backend-invalid", message, ("package",))
     return External(
         type=backend["type"],
         options={key: value for key, value in backend.items() if key not in ours},
-        package=_string(backend, "package"),
+        package=package,
     )
 
 
@@ -238,7 +243,9 @@ def not_provided(runs: External) -> str:
         return ""
     near = nearest(runs.type, _FIELDS, most=1)
     meant = f"did you mean {near[0]!r}? " if near and not runs.package else ""
-    which = f"install {runs.package}" if runs.package else "install the package that does"
+    # The name comes from the skill, and what is installed runs with the user's own rights.
+    named = f"its skill names {runs.package}, look at it before you install it"
+    which = named if runs.package else "install the package that does"
     return (
         f"{meant}no installed package provides the backend type {runs.type!r}, "
         f"an entry point of that name in {BACKENDS}: {which}"
