@@ -1,4 +1,4 @@
-"""What a script says about itself, read without running it."""
+"""Reads the interface of a script, such as its arguments and description, without running it."""
 
 from skillpouch.signatures.shebang import Language
 from skillpouch.signatures.signature import Signature

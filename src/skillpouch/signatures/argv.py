@@ -19,7 +19,7 @@ Action = Literal[
 ]
 
 
-# Named tuples, because every plan is made again, from the index, at every start.
+# Named tuples, which are cheap to make: every start makes all plans again from the index.
 
 
 class FixedWord(NamedTuple):
@@ -31,9 +31,9 @@ class FixedWord(NamedTuple):
 class ArgvArgument(NamedTuple):
     """One property of the input schema and the words it turns into.
 
-    `flag` is None for a positional. `off_flag` is what says no (`--no-color`). `after_dashes`
-    tells that the script's parser knows what `--` means; a script that takes its words as they
-    come would take `--` for one of them.
+    `flag` is None for a positional. `off_flag` switches off (`--no-color`). `after_dashes` is true
+    if the script's parser knows what `--` means; a script that reads its words by number would
+    take `--` for one of them.
     """
 
     name: str
@@ -48,12 +48,12 @@ ArgvPlan = tuple[FixedWord | ArgvArgument, ...]
 
 _SWITCHES = ("store_true", "store_false", "store_const", "append_const", "boolean_optional")
 
-# What argparse takes for a number and not for a flag.
+# What argparse reads as a number, not as a flag.
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
 class Defaults(NamedTuple):
-    """What stands for positionals that are not given; `all` of them, or only before one that is."""
+    """Values for missing positionals: for `all` of them, or only for those before a passed one."""
 
     values: Mapping[str, Any] = {}
     all: bool = False
@@ -65,10 +65,10 @@ NO_DEFAULTS = Defaults()
 def words(
     plan: ArgvPlan, arguments: Mapping[str, Any], defaults: Defaults = NO_DEFAULTS
 ) -> list[str]:
-    """Return the words that pass these arguments; one that is not given adds none.
+    """Return the words that pass these arguments; a missing argument adds none.
 
-    Raises ValueError for a value that no command line, or not this one, can carry, and for a
-    positional that would take the place of one that is not given and has no default.
+    Raises ValueError for a value that cannot be passed on a command line, or not on this one, and
+    for a positional after a missing one without a default, whose place it would take.
     """
     result: list[str] = []
     level: list[ArgvArgument] = []
@@ -89,7 +89,7 @@ def words(
 def _filled(
     level: Sequence[ArgvArgument], arguments: Mapping[str, Any], defaults: Defaults
 ) -> Mapping[str, Any]:
-    """Return arguments in which no positional is missing before one that would take its place."""
+    """Return the arguments, with defaults for positionals that are missing before passed ones."""
     positionals = [one for one in level if not one.flag]
     given = [place for place, one in enumerate(positionals) if one.name in arguments]
     if not defaults.all and (not given or given[-1] == len(given) - 1):
@@ -101,7 +101,7 @@ def _filled(
         if one.name in defaults.values:
             filled[one.name] = defaults.values[one.name]
         elif place > last:
-            break  # no later one can be filled, either
+            break  # without this one, no later one can be filled in
         elif _leaves_gap(one, positionals[place + 1 :], arguments):
             raise ValueError(
                 f"{positionals[last].name!r} cannot be given without {one.name!r}, which comes"
@@ -113,19 +113,19 @@ def _filled(
 def _leaves_gap(
     missing: ArgvArgument, later: Sequence[ArgvArgument], arguments: Mapping[str, Any]
 ) -> bool:
-    """Tell whether a word that is meant for a later positional would be taken for this one."""
+    """Tell whether the script would read the word of a later positional as this missing one."""
     if missing.nargs in ("*", "..."):
         return False
     if missing.nargs != "?" or not missing.after_dashes:
         return True
-    # A parser leaves one that is optional without a word only for others that need theirs.
+    # A parser skips an optional positional only if the words are needed for required ones.
     return any(one.name in arguments and one.nargs in ("?", "*", "...") for one in later)
 
 
 def _level(
     level: Sequence[ArgvArgument], arguments: Mapping[str, Any], *, before_word: bool
 ) -> list[str]:
-    """Return flags, then positionals: what belongs to one (sub-)command."""
+    """Return the words of one (sub-)command: flags, then positionals."""
     given = [argument for argument in level if argument.name in arguments]
     # A flag that takes any number of values goes first, so that the next flag ends it.
     flags = sorted((one for one in given if one.flag), key=lambda one: not _is_open(one))
@@ -155,7 +155,7 @@ def _flag_words(argument: ArgvArgument, value: Any) -> list[str]:
     if argument.action == "append":
         return [word for item in _items(value) for word in _one_flag(argument, item)]
     if argument.action == "extend" and any(_text(item).startswith("-") for item in _items(value)):
-        # Each value can stand in a word with its flag: the result is the same.
+        # A separate flag for each value gives the same result.
         return [word for item in _items(value) for word in _with_value(flag, _text(item))]
     return _one_flag(argument, value)
 
@@ -183,7 +183,7 @@ def _one_flag(argument: ArgvArgument, value: Any) -> list[str]:
 
 
 def _with_value(flag: str, text: str) -> list[str]:
-    """Join flag and value where a parser could take the value for a flag or a file of words."""
+    """Join flag and value if a parser could read the value as a flag, or as `@file` with words."""
     if not text.startswith(("-", "@", flag[0])):
         return [flag, text]
     if text == "--":
@@ -242,6 +242,6 @@ def _number(value: float) -> str:
     if value < 0 and isfinite(value):
         from decimal import Decimal
 
-        # argparse takes -1e16 for a flag.
+        # argparse reads -1e16 as a flag.
         return format(Decimal(repr(value)), "f")
     return json.dumps(value)

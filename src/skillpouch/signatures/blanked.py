@@ -1,7 +1,7 @@
-"""Ruby and Perl text with everything blanked that is not code, every position kept.
+"""Replaces everything in Ruby and Perl text that is not code with blanks, keeping positions.
 
 Both languages can only be parsed by running them; this knows enough of comments, strings,
-here-documents and regular expressions to look for words in what is left.
+here-documents and regular expressions to search for words in the code.
 """
 
 import re
@@ -52,12 +52,12 @@ _BEFORE_REGEX = frozenset({"if", "unless", "when", "and", "or", "not", "split", 
 
 
 def blanked_ruby(text: str) -> str:
-    """Ruby code alone; what stands in `#{…}` is code too."""
+    """Return Ruby code alone; the inside of `#{…}` is code, too."""
     return _Blanker(text, _RUBY).blank()
 
 
 def blanked_perl(text: str) -> str:
-    """Perl code alone; variables in double quotes are code too."""
+    """Return Perl code alone; variables in double quotes are code, too."""
     return _Blanker(text, _PERL).blank()
 
 
@@ -116,8 +116,8 @@ class _Blanker:
         return end
 
     def take_slash(self, start: int) -> int:
-        """A regular expression, where a value is expected; otherwise a division."""
-        if self.text.startswith("//", start):  # the operator of Perl
+        """Read a slash: a regular expression where a value is expected, else a division."""
+        if self.text.startswith("//", start):  # the defined-or operator of Perl
             return self.keep(start, start + 2)
         last = self.previous
         expected = last in _BEFORE_REGEX or not (last[-1].isalnum() or last[-1] in "_)]}\"'")

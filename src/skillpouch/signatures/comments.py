@@ -9,7 +9,7 @@ from skillpouch.signatures.shebang import Language
 
 _SCRIPT_ENDING = r"\.(?:sh|bash|zsh|js|mjs|cjs|ts|rb|pl|py)"
 _DASH = r"[-–—:]"  # noqa: RUF001  (people do type these dashes)
-# For machines: editors, linters, compilers.
+# Comments for machines: editors, linters, compilers.
 _TOOL_DIRECTIVE = re.compile(
     r"-\*-.*-\*-|(?:vim?|ex):|.*\bcoding[:=]\s*[\w.-]+|encoding:|frozen_string_literal:|warn_indent:"
     r"|typed:|shellcheck\s+\w+=|eslint-|eslint\s+[\w@/-]+\s*:|prettier-ignore|js[hl]int\b|tslint:"
@@ -17,7 +17,7 @@ _TOOL_DIRECTIVE = re.compile(
     r"|<reference\b|rubocop:|pylint:|ruff:|mypy:|flake8:|noqa\b|type:\s*ignore|fmt:\s|isort:|nosec\b"
     r"|pragma\b|sourceMappingURL|!/"
 )
-# About the file, not about what it does.
+# Comments about the file, not about what it does.
 _ABOUT_FILE = re.compile(
     r"@?(?:authors?|version|date|created|(?:last\s+)?(?:updated|modified)|licen[cs]e|maintainer"
     r"|since|contact|e-?mail|website|homepage|url|repository|repo|module|package)\b\s*[:=@]"
@@ -34,7 +34,7 @@ _LICENCE = re.compile(
     r"|^(?:the )?mit licen[cs]e$|governed by a|use this file except",
     re.IGNORECASE,
 )
-# About the next line of code, or about the comment itself.
+# Comments about the next line of code, or about the comment itself.
 _ABOUT_CODE = re.compile(
     r"(?:exit|stop|abort|fail|bail)\b.{0,30}\b(?:on|if|when)\b.{0,30}\b(?:error|fail)"
     r"|(?:bash )?strict mode\b|defaults?(?:\s+\w+)?\s*(?:values?|settings?)?\s*:?$"
@@ -65,7 +65,7 @@ _LEFT_OUT = (_TOOL_DIRECTIVE, _ABOUT_FILE, _ABOUT_CODE)
 
 
 def useful_text(lines: list[str], filename: str = "") -> str:
-    """The paragraphs of a comment that describe a script; its usage only when that is all."""
+    """Return the paragraphs of a comment that describe a script; its usage if there is no other."""
     paragraphs = [each for each in _paragraphs(_kept(lines)) if not _LICENCE.search(" ".join(each))]
     if paragraphs:
         first = _without_name(paragraphs[0][0], filename)
@@ -93,7 +93,7 @@ def _kept(lines: list[str]) -> list[str]:
 
 
 def _undecorated(line: str) -> str:
-    """`==== Title ====` is a title, and a line without any letter only draws."""
+    """Return the title of `==== Title ====`; "" for a line without letters."""
     plain = _DECORATION.sub("", line).strip()
     return plain if any(character.isalnum() for character in plain) else ""
 
@@ -109,7 +109,7 @@ def _paragraphs(lines: list[str]) -> list[list[str]]:
 
 
 def _without_name(line: str, filename: str) -> str:
-    """`convert.sh - Convert it` says `Convert it`."""
+    """Return `Convert it` for `convert.sh - Convert it`."""
     label = _NAME_LABEL.match(line)
     text = line[label.end() :] if label else line
     base = filename.rpartition("/")[2].lower()
@@ -165,11 +165,11 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """Without format codes such as `B<bold>`, two levels deep."""
+    """Return the text without format codes such as `B<bold>`, two levels deep."""
     return _FORMAT.sub(r"\1", _FORMAT.sub(r"\1", text)).strip()
 
 
-_HEAD = 50_000  # characters; nobody reads further for a description
+_HEAD = 50_000  # characters that are searched for a description
 _SHELL_SETTING = re.compile(r"(?:set|shopt|setopt|emulate|umask)\s|:\s*$|export LC_ALL=")
 _SHELL_QUOTED = re.compile(r":\s+(['\"])")
 _SHELL_HERE_DOCUMENT = re.compile(r":\s*<<-?\s*(['\"]?)(\w+)\1\s*$")
@@ -185,15 +185,15 @@ class _Block(NamedTuple):
     end: int
 
 
-# None from one of these means that the program has begun: what follows are details.
+# A reader returns None where code begins: later comments describe details, not the script.
 _Reader = Callable[[list[str], int], _Block | None]
 
 
 def first_comment(text: str, language: Language, filename: str = "") -> str:
-    """The text of the first comment block that describes the script, its paragraphs kept.
+    """Return the first comment block that describes the script, with its paragraphs; "" if none.
 
-    Licences, editor and linter lines and repeated file names are left out; so is everything that
-    stands after the program has begun. Empty when nothing is left.
+    Licences, editor and linter lines and repeated file names are left out; so are comments after
+    the first line of code.
     """
     if language == "perl" and (described := described_in_pod(text)):
         return described
@@ -226,7 +226,7 @@ def _marked(lines: list[str], position: int, marker: str) -> _Block | None:
 
 
 def _enclosed(lines: list[str], position: int, rest: str, closer: str) -> _Block:
-    """From `rest` of the first line up to the closer, on whatever line that is."""
+    """Return the text from `rest` of the first line up to the closer, on any later line."""
     found: list[str] = []
     line, end = rest, position
     while closer not in line and end + 1 < len(lines):

@@ -54,7 +54,7 @@ def function_schema(function: Callable[..., Any]) -> JsonSchema:
 
 
 def with_types(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as it can be called with JSON: paths and enumerations made of text."""
+    """Return a function that takes JSON values, and makes paths and enumerations of texts."""
     kinds = {name: kind for name, hint in _hints(function).items() for kind in _made_of_text(hint)}
     if not kinds:
         return function

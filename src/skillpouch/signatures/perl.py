@@ -11,7 +11,7 @@ _LONGEST = 120_000  # only the beginning of anything longer is read
 _WORDS = re.compile(r"[@$]\{?ARGV\b|\bGetOptions\b|\bgetopts?\b")
 # `shift` without an array takes a word of the script, or inside a `sub` one of its own.
 _STRUCTURE = re.compile(r"\bsub\b|[{}]|(?<![$@%&>\w])\bshift\b(?!\s*\(?\s*[@$](?!ARGV)|\s*=>)")
-# What follows these may be blanked in the code: the text has it, at the same place.
+# Their argument may be blanked in the code; the text has it at the same position.
 _VARIABLE = re.compile(r"\$ENV\{")
 _NAME = re.compile(r"""\s*(["']?)(\w{1,200})\1\s*\}(?P<assigned>\s*(?:\|\||//)?=(?![=~]))?""")
 _USE = re.compile(

@@ -1,4 +1,4 @@
-"""What a Ruby script says about itself: comments, OptionParser, ARGV."""
+"""Reads the interface of a Ruby script: comments, OptionParser, ARGV."""
 
 import re
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ def _read_switch(name: str, flag: str, described: JsonSchema, *, negatable: bool
 
 
 def _rest(code: str, names: list[str]) -> list[Planned]:
-    """The words that are no options, when the script looks at them."""
+    """Return an argument for the words that are not options, if the script reads them."""
     looks = len(_WORDS.findall(code)) > len(_PARSED_WORDS.findall(code))
     if not looks or "args" in names:
         return []
@@ -124,7 +124,7 @@ def _rest(code: str, names: list[str]) -> list[Planned]:
 _LONGEST = 120_000  # only the beginning of anything longer is read
 _NOT_LITERAL = "the options given to OptionParser are not all literal"
 
-# What follows these is blanked in the code: the text has it, at the same place.
+# Their argument is blanked in the code; the text has it at the same position.
 _VARIABLE = re.compile(r"\bENV(?:\.fetch)?[ \t]*[\[(]")
 _NAME = re.compile(r"""\s*(["'])(\w{1,200})\1\s*(?:\]\s*=(?![=~]))?""")
 _REQUIRE = re.compile(r"\brequire(?P<relative>_relative)?(?=[\s(])")

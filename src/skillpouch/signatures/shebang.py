@@ -1,11 +1,11 @@
-"""Which language a script is written in, told by its name and its first line."""
+"""Finds the language of a script from its name and its first line."""
 
 import re
 from codecs import BOM_UTF8, lookup
 from pathlib import PurePath
 from typing import Literal
 
-_LONGEST = 256  # bytes, as the Linux kernel reads it
+_LONGEST = 256  # bytes that the Linux kernel reads
 _SYSTEM_FOLDERS = frozenset(
     {"/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/opt/local/bin"}
 )
@@ -18,10 +18,10 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
 def read_shebang(text: str | bytes) -> tuple[str, ...]:
-    """The words of `#!/usr/bin/env -S python3 -u` after `env`; empty when there is no use for them.
+    """Return the words of `#!/usr/bin/env -S python3 -u` after `env`; none if they are not usable.
 
-    An interpreter outside the usual folders belongs to the machine of the author and is ignored.
-    Runners that download what they run (`npx`, `uvx`) are returned as they are.
+    An interpreter outside the usual folders exists only on the author's machine, and is ignored.
+    Runners that download what they run (`npx`, `uvx`) are returned unchanged.
     """
     words = _words(text)
     if not words:
@@ -34,7 +34,7 @@ def read_shebang(text: str | bytes) -> tuple[str, ...]:
 
 
 def _words(text: str | bytes) -> list[str]:
-    """The words of a first line that is short and plain enough to mean the same to everyone."""
+    """Return the words of a first line that every system reads in the same way."""
     head = text[: _LONGEST + 1]
     data = head.encode("utf-8", "replace") if isinstance(head, str) else head
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -46,7 +46,7 @@ def _words(text: str | bytes) -> list[str]:
 
 
 def _after_env(words: list[str]) -> list[str]:
-    """What `env` runs: past its own options and the variables it sets."""
+    """Return the command of `env`, without its own options and variables."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -73,10 +73,10 @@ EXTENSIONS: dict[str, Language] = {
     ".pl": "perl",
 }
 
-# What a TypeScript file needs: Node strips types by itself from 22.18 and 23.6 on.
+# TypeScript files need Node 22.18, 23.6 or later, which strips types itself.
 TYPESCRIPT_NODE = "node 22.18 or newer, which runs TypeScript,"
 
-# program → the Debian package that has it: what a person is told to install
+# program → its Debian package, for hints
 DEBIAN_PACKAGES = {
     "bash": "bash",
     "zsh": "zsh",
@@ -97,13 +97,13 @@ def language_of(path: str) -> Language | None:
 _CODING = re.compile(
     rb"\A(?:[ \t\f]*(?:#[^\r\n]*)?\r?\n)?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
 )
-_QUADRATIC = ("punycode", "idna")  # nobody writes programs in them, and megabytes take hours
+_QUADRATIC = ("punycode", "idna")  # not used for programs, and decoding megabytes takes hours
 
 
 def source_text(data: bytes, language: Language | None) -> str:
-    """Return the text of a script: UTF-8, or what a Python file declares itself to be in.
+    """Return the text of a script: UTF-8, or the encoding that a Python file declares.
 
-    What cannot be read so is replaced, never an error: whether it runs, its interpreter says.
+    Bytes that cannot be decoded are replaced, and never an error: the interpreter decides.
     """
     encoding = "utf-8"
     declared = _CODING.match(data) if language == "python" else None
@@ -113,5 +113,5 @@ def source_text(data: bytes, language: Language | None) -> str:
         if lookup(encoding).name not in _QUADRATIC:
             return data.decode(encoding, "replace").removeprefix("\ufeff")
         return data.decode("utf-8-sig", "replace")
-    except (LookupError, ValueError):  # no such encoding, or none of text
+    except (LookupError, ValueError):  # no such encoding, or not one of text
         return data.decode("utf-8-sig", "replace")

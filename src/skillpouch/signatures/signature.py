@@ -1,4 +1,4 @@
-"""What a script says about itself, as one value."""
+"""Signature: what was read from a script, as one value."""
 
 import re
 from dataclasses import dataclass, field
@@ -63,13 +63,13 @@ _STANDARD = frozenset(
 
 
 def is_standard(name: str) -> bool:
-    """Tell whether a variable is there, or is done without, on every machine."""
+    """Tell whether a variable is a standard one, for which no skill needs a grant."""
     return name in _STANDARD or name.startswith(("BASH", "LC_"))
 
 
 LONGEST_DESCRIPTION = 256
 
-# "=====", "# ----", "*****": drawn around a title, never part of it.
+# "=====", "# ----", "*****": lines around a title, never part of it.
 _RULE = re.compile(r"^[\W_]{3,}$")
 _USAGE = re.compile(r"(?:^|\s)usage:\s", re.IGNORECASE)
 
@@ -81,7 +81,7 @@ def first_paragraph(text: str) -> str:
         stripped = line.strip()
         is_rule = _RULE.match(stripped) is not None
         if lines and (is_rule or not stripped):
-            break  # a line drawn below a title ends it as a blank line does
+            break  # a rule below a title ends it, like a blank line
         if stripped and not is_rule:
             lines.append(stripped)
     text = " ".join(" ".join(lines).split())

@@ -1,4 +1,4 @@
-"""Usage lines, which people write by hand, read as parameters."""
+"""Reads usage lines, which people write by hand, as parameters."""
 
 import re
 import shlex
@@ -46,14 +46,14 @@ def usage_lines(body: str, script: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def _shown(body: str) -> tuple[tuple[str, bool], ...]:
-    """What one body shows, read once however many scripts its skill has."""
+    """Return the commands that one body shows; cached for all scripts of its skill."""
     return tuple(_commands(body[:_LONGEST_BODY]))
 
 
 def usage_fits(line: str, plan: ArgvPlan, script: str) -> str:
-    """What in a usage line the plan does not know, in words; "" when it fits or nobody can tell.
+    """Return what in a usage line differs from the plan; "" if it fits or that is unclear.
 
-    Only long flags are compared: a plan holds one flag for each argument, not its abbreviations.
+    Only long flags are compared: a plan has one flag for each argument, without abbreviations.
     """
     try:
         words = shlex.split(line)
@@ -86,7 +86,7 @@ class _Names:
         self.is_unique = set(others) <= {parent, "."}
 
     def position(self, words: list[str]) -> int | None:
-        """Where the script stands among the words of a command that runs it."""
+        """Return the position of the script among the words of a command that runs it."""
         begin = 0
         for position, word in enumerate(words):
             if word in _OPERATORS or word.endswith(";"):
@@ -103,7 +103,7 @@ class _Names:
 
 
 def _runs(words: list[str]) -> bool:
-    """Whether the last word is what the command runs, and not a file it copies or shows."""
+    """Tell whether the command runs the last word, and does not just copy or show this file."""
     rest = [word for word in words if word not in _BEFORE_COMMAND and not _is_assignment(word)]
     command = rest[0].strip(_QUOTING).rpartition("/")[2] if rest else ""
     return len(rest) == 1 or re.sub(r"[\d.]+$", "", command) in _RUNNERS or command in _RUNNERS
@@ -115,7 +115,7 @@ def _is_assignment(word: str) -> bool:
 
 
 def _commands(body: str) -> Iterator[tuple[str, bool]]:
-    """Each line of a shell block, joined where it goes on, and each code span of the prose."""
+    """Yield each line of a shell block, continued ones joined, and each code span of the text."""
     fence, is_shell, unfinished = "", False, ""
     for raw in body.split("\n"):
         line = raw.strip()
@@ -157,7 +157,7 @@ def _flags(plan: ArgvPlan) -> set[str]:
 
 _LONGEST = 200
 _USAGE = re.compile(r"\busage:[ \t]*+(?:(?:\\n|\n)[ \t#*/]*+)?([^\n]{1,400})", re.IGNORECASE)
-# The ways in which languages name the script that is running.
+# Expressions for the running script's own name, in several languages.
 _ITSELF = re.compile(
     r"\$\(basename [\"']?\$\{?(?:0|BASH_SOURCE\[0\])\}?[\"']?\)|`basename [\"']?\$0[\"']?`"
     r"|\$\{?0(?:##\*/)?\}?|\{(?:os\.path\.basename\()?sys\.argv\[0\]\)?\}|\{Path\(__file__\)\.name\}"
@@ -168,7 +168,7 @@ _ENDS = re.compile(r"\\n|\*/")
 
 
 def own_usage(text: str, filename: str = "") -> str:
-    """What stands after the first `Usage:` of a script, on one line; "" without one."""
+    """Return the text after the first `Usage:` of a script, on one line; "" without one."""
     match = _USAGE.search(text)
     if match is None:
         return ""
@@ -188,9 +188,9 @@ class Planned(NamedTuple):
 
 
 def argument_list(description: str, usage: str = "") -> Interface:
-    """A script that is seen to read its arguments, but not which: any number of words.
+    """Return the interface of a script with unknown arguments: any number of words.
 
-    `usage` is the script's own line about them, the best there is to go by.
+    `usage` is the script's own usage line, which becomes the description of the words.
     """
     words: JsonSchema = {"type": "array", "items": {"type": "string"}}
     if usage:
@@ -199,7 +199,7 @@ def argument_list(description: str, usage: str = "") -> Interface:
 
 
 def planned(description: str, arguments: Iterable[Planned]) -> Interface:
-    """A script whose arguments are all known."""
+    """Return the interface of a script whose arguments are all known."""
     known = list(arguments)
     return Interface(
         convention="argv",
@@ -216,6 +216,6 @@ def planned(description: str, arguments: Iterable[Planned]) -> Interface:
 
 
 def object_schema(properties: dict[str, JsonSchema], required: list[str]) -> JsonSchema:
-    """An object with these properties; `required` appears only when something is."""
+    """Return the schema of an object; `required` is left out if nothing is required."""
     schema: JsonSchema = {"type": "object", "properties": properties}
     return {**schema, "required": required} if required else schema

@@ -113,7 +113,7 @@ Properties = dict[str, JsonSchema]
 
 _FALLBACKS = frozenset({"??", "||"})
 _CHANGES = frozenset({"=", "(", "++", "--", "+=", "-=", "??=", "||="})
-# What an array or any object has: whoever uses these does not take an object of arguments.
+# Members of every array or object: a parameter used with these is not an object of arguments.
 _NOT_PROPERTIES = frozenset({"length", "constructor", "prototype", "hasOwnProperty"})
 _TYPES: dict[type, str] = {
     bool: "boolean",
@@ -147,7 +147,7 @@ def read_parameter(code: Code, span: Span) -> FunctionParameter:
 
 
 def schema_of_default(value: Any) -> JsonSchema:
-    """What a default value says about a property; nothing when it is no plain value."""
+    """Return type and default from a default value; `{}` if it is not a plain value."""
     kind = _TYPES.get(type(value))
     return {"type": kind, "default": value} if kind else {}
 
@@ -155,7 +155,7 @@ def schema_of_default(value: Any) -> JsonSchema:
 def taken_properties(
     code: Code, function: JavaScriptFunction, parameter: FunctionParameter
 ) -> Properties | None:
-    """Every property that is taken, or None when the arguments are used as a whole."""
+    """Return every property that the function reads, or None if it uses the object as a whole."""
     if parameter.pattern is not None:
         return read_pattern(code, parameter.pattern)
     found: Properties = {}

@@ -16,7 +16,7 @@ from skillpouch.signatures.javascript.values import (
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.signatures.usage_lines import Planned
 
-# Sub-commands and option objects: a plan made from the rest would be wrong.
+# Sub-commands and option objects are not read: a plan without them would be wrong.
 _UNCLEAR = frozenset({"command", "addCommand", "addOption", "addArgument", "addHelpOption"})
 _READ = frozenset({"option", "requiredOption", "argument", "arguments"})
 _FLAG = re.compile(r"(?:(-\w)(?:[ ,|]+|$))?(--[A-Za-z][\w-]*)?(?:[ =](<[^<>]*>|\[[^\[\]]*\]))?")
@@ -25,7 +25,7 @@ _PARSERS = {"parseInt": "integer", "parseFloat": "number", "Number": "number"}
 
 
 def read_commander(code: Code) -> list[Planned] | None:
-    """The arguments that the calls describe; None when one of them is not literal."""
+    """Return the arguments that the calls declare; None if one of them is not a literal."""
     planned: list[Planned] = []
     for position in code.find(*_UNCLEAR, *_READ):
         method = code[position].text
@@ -133,7 +133,7 @@ def _described(schema: JsonSchema, values: list[Any]) -> JsonSchema:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")
-_OWN_WORDS = (  # the words of the command line itself, and not some of them
+_OWN_WORDS = (  # expressions for all words of the command line
     ("process", ".", "argv", ".", "slice", "(", "2", ")"),
     ("argv", ".", "slice", "(", "2", ")"),
     ("Bun", ".", "argv", ".", "slice", "(", "2", ")"),
@@ -145,7 +145,7 @@ _DECLARE = frozenset({"function", "const", "let", "var"})
 
 
 def parse_args_calls(code: Code) -> list[int]:
-    """Where `parseArgs` is called; nowhere when the script has a function of that name itself."""
+    """Return the positions of calls of `parseArgs`; none if the script defines its own."""
     if any(code[at - 1].text in _DECLARE for at in code.find("parseArgs")):
         return []
     return [at for at in code.find("parseArgs") if code[at + 1].text == "("]

@@ -1,4 +1,4 @@
-"""What a JavaScript or TypeScript program says about itself, read without running it."""
+"""Reads the interface of a JavaScript or TypeScript program without running it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -43,7 +43,7 @@ from skillpouch.signatures.usage_lines import argument_list, object_schema, own_
 _DOTS = frozenset({".", "?."})
 _ASSIGNS = frozenset({"=", "??=", "||=", "+="})
 _PROCESS = frozenset({"process", "node:process"})
-# They read the words of the command line themselves.
+# Packages that read the command line.
 COMMAND_LINE_PACKAGES = frozenset(
     [
         "commander",
@@ -83,7 +83,7 @@ def variables_read(code: Code) -> tuple[str, ...]:
 
 
 def _member_of(code: Code, position: int) -> str:
-    """The name after the dot; "" when this is itself a member of something else."""
+    """Return the name after the dot; "" if the name before it is itself a member."""
     is_owner = code[position + 1].text in _DOTS and code[position - 1].text not in _DOTS
     return code[position + 2].text if is_owner else ""
 
@@ -105,13 +105,13 @@ def _names_at(code: Code, position: int) -> Iterator[str]:
 
 
 def reads_words(code: Code, modules: frozenset[str]) -> bool:
-    """Whether the program looks at its command line."""
+    """Tell whether the program reads its command line."""
     if modules & COMMAND_LINE_PACKAGES:
         return True
     members = {
         _member_of(code, position)
         for position in code.find("process", "Bun", "Deno")
-        # The path of the script itself: a module asks whether it is the one that runs.
+        # `argv[1]` is the script's own path: modules use it to check whether they are run directly.
         if code.texts(position + 3, 3) != ("[", "1", "]")
     }
     calls = bool(modules & UTIL) and bool(parse_args_calls(code))
@@ -120,7 +120,7 @@ def reads_words(code: Code, modules: frozenset[str]) -> bool:
 
 
 def asks_questions(code: Code, modules: frozenset[str]) -> bool:
-    """Whether a person has to answer while it runs."""
+    """Tell whether the program asks a person questions."""
     if modules & _PROMPT_PACKAGES:
         return True
     questions = any(code[position - 1].text in _DOTS for position in code.find("question"))
@@ -140,9 +140,9 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 def documented_arguments(
     doc: Doc, definitions: Mapping[str, JsonSchema], names: Iterable[str]
 ) -> JsonSchema | None:
-    """The schema that `@param` tags give, or None when they do not tell the properties.
+    """Return the schema from `@param` tags, or None if they do not describe the properties.
 
-    `names` are the properties known to be taken: only for those may a tag leave out `args.`.
+    `names` are the properties that the code reads: only for these may a tag leave out `args.`.
     """
     paths = [parameter for parameter in doc.parameters if "." in parameter.name]
     if paths:
@@ -224,18 +224,18 @@ def _read_type(text: str, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
 
 
 _INJECTED = "__workDir"  # the runtime adds it to every call; no caller passes it
-_MOST_PARTS = 5_000  # of a schema: types that use types can grow without bound
+_MOST_PARTS = 5_000  # of a schema: types that use other types can grow exponentially
 
 
 class HandlerArguments(NamedTuple):
-    """The schema of a handler's arguments, None when unknown, and the reader that knew it."""
+    """The schema of a handler's arguments, None if unknown, and the reader that found it."""
 
     schema: JsonSchema | None
     reader: str
 
 
 def handler_arguments(code: Code, function: JavaScriptFunction) -> HandlerArguments:
-    """What the first parameter of a handler holds, from the surest source there is."""
+    """Return the properties of a handler's first parameter, from the most reliable source."""
     if not function.parameters:
         return HandlerArguments({**object_schema({}, []), "additionalProperties": False}, "handler")
     parameter = read_parameter(code, function.parameters[0])
@@ -248,14 +248,14 @@ def handler_arguments(code: Code, function: JavaScriptFunction) -> HandlerArgume
     if schema is None or _is_too_large(schema):
         return HandlerArguments(None, "comments")
     finished = _finished(schema, taken or {})
-    # A comment may leave some out; a type, or code that takes each by its name, cannot.
+    # A comment may be incomplete; a type, or code that reads each property by name, is not.
     if annotated is not None or taken is not None:
         finished["additionalProperties"] = False
     return HandlerArguments(finished, reader)
 
 
 def takes_an_object(code: Code, function: JavaScriptFunction) -> bool:
-    """Whether it is written as a handler: `handler(…)`, `(args) => …`, `({ text }) => …`."""
+    """Tell whether a function looks like a handler: `handler(…)`, `(args) => …`, `({ x }) => …`."""
     if not function.parameters:
         return function.name == "handler"
     parameter = read_parameter(code, function.parameters[0])
@@ -280,7 +280,7 @@ def _best(
 
 
 def _with_descriptions(schema: JsonSchema, documented: JsonSchema | None) -> JsonSchema:
-    """TypeScript has the better types, the comment above it the words."""
+    """Return the schema of TypeScript types with the descriptions of the comment above."""
     described = documented["properties"] if documented else {}
     words = {
         name: {"description": described[name]["description"], **member}
@@ -291,7 +291,7 @@ def _with_descriptions(schema: JsonSchema, documented: JsonSchema | None) -> Jso
 
 
 def _finished(schema: JsonSchema, taken: Properties) -> JsonSchema:
-    """Without what the runtime injects, and with the defaults that the code gives."""
+    """Return the schema without injected properties, and with the defaults in the code."""
     known = {**{name: {} for name in taken}, **schema["properties"]}
     properties = {
         name: {**taken.get(name, {}), **member}
@@ -316,9 +316,9 @@ def _is_too_large(schema: JsonSchema) -> bool:
     return parts > _MOST_PARTS
 
 
-# Longer ones are bundles made by a tool: nobody wrote types into them.
+# A longer script is a bundle made by a tool, and contains no types or comments.
 _LONGEST = 120_000
-_CONTEXT = frozenset({"", "context", "ctx", "callback"})  # what runtimes pass beside the event
+_CONTEXT = frozenset({"", "context", "ctx", "callback"})  # parameters that a runtime passes second
 _TEST_PACKAGES = frozenset(
     [
         "node:test",
@@ -374,12 +374,12 @@ def _read_interface(text: str, code: Code, modules: frozenset[str], comment: str
 
 
 def _is_command_line(code: Code, export: DefaultExport) -> bool:
-    """A function exported by a program that also reads its words takes those, not an object."""
+    """Tell whether an exported function belongs to a command-line program, and is no handler."""
     return export.function is None or not takes_an_object(code, export.function)
 
 
 def _is_library(code: Code, export: DefaultExport) -> bool:
-    """A function that needs several values is called by other code; a handler takes one object."""
+    """Tell whether a function is for other code: it needs several values, a handler one object."""
     parameters = export.function.parameters if export.function else []
     needed = [span for span in parameters if len(code.split(span, "=")) == 1]
     return len(needed) > 1 and code[needed[1][0]].text.lstrip("_") not in _CONTEXT

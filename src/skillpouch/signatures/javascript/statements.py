@@ -95,9 +95,9 @@ def imported_modules(code: Code) -> frozenset[str]:
 
 
 def does_something(code: Code) -> bool:
-    """Whether any top-level statement is more than an import, a declaration or an export.
+    """Tell whether any top-level statement is more than an import, a declaration or an export.
 
-    A declaration that waits for its value, or reads the command line for it, is more.
+    So is a declaration that uses `await`, or reads the command line.
     """
     waits = code.find_outside("await", "argv")
     parses = (
@@ -118,7 +118,10 @@ def _statements(code: Code) -> Iterator[int]:
 
 
 def _begins_statement(token: Token, previous: Token) -> bool:
-    """Semicolons are optional: a new line begins a statement unless either side goes on."""
+    """Tell whether a token begins a statement.
+
+    Semicolons are optional: a new line does, unless an operator before or after continues it.
+    """
     if previous.text == ";":
         return True
     if not token.first_on_line or token.text in _CONTINUES:
@@ -144,14 +147,14 @@ def _acts(code: Code, position: int) -> bool:
     return token.text not in _DECLARES
 
 
-_MOST_STEPS = 5  # `const a = b; const b = c;` … and never in a circle
+_MOST_STEPS = 5  # from name to name, as in `const a = b; const b = c;`; ends cycles, too
 _MOST_EXPORTS = 20
 _HANDLERS = frozenset({"default", "handler"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultExport:
-    """An export that can be called; `function` is None when it is made elsewhere."""
+    """An export that can be called; `function` is None if it is not defined in this file."""
 
     position: int
     function: JavaScriptFunction | None = None
@@ -217,7 +220,7 @@ def _resolve(
 ) -> DefaultExport | None:
     position, doc = value
     if function := function_at(code, position, doc):
-        is_class = function.name[:1].isupper()  # one written before the language had them
+        is_class = function.name[:1].isupper()  # by convention, a constructor
         return None if is_class else DefaultExport(position=position, function=function)
     if steps == 0:
         return None

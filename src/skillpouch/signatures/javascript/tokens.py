@@ -20,8 +20,8 @@ class Token(NamedTuple):
 
 END = Token("end", "", 0)
 
-# Every alternative consumes what it begins: a string that never ends reaches to the end of its
-# line, so that no text is scanned twice.
+# Every alternative consumes what it matched: an unclosed string extends to the end of its line, so
+# that no text is scanned twice.
 _LEXEME = re.compile(
     r"""
     (?P<newline>\n)

@@ -1,4 +1,4 @@
-"""TypeScript and JSDoc types turned into JSON Schema; what is not understood allows anything."""
+"""TypeScript and JSDoc types as JSON Schema; a type that is not understood allows any value."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -27,8 +27,8 @@ _NOTHING = frozenset({"null", "undefined", "void"})
 _LISTS = frozenset({"array", "readonlyarray", "set", "iterable"})
 _TRANSPARENT = frozenset({"readonly", "required", "nonnullable"})
 _DEEPEST = 12
-_LONGEST_ALIAS = 1_000  # tokens, brackets with all they hold counted once
-_MOST_USES = 8  # of one named type, which could otherwise multiply without end
+_LONGEST_ALIAS = 1_000  # tokens; brackets with their content count as one
+_MOST_USES = 8  # of one named type: more could make the schema grow exponentially
 
 
 class _Member(NamedTuple):
@@ -38,7 +38,7 @@ class _Member(NamedTuple):
 
 
 class TypeReader:
-    """Reads types of one text; `known` says where the types it names are written."""
+    """Reads types of one text; `known` has the positions of its named types."""
 
     def __init__(self, code: Code, known: dict[str, Span]) -> None:
         self.code = code

@@ -8,7 +8,7 @@ from skillpouch.signatures.javascript.tokens import Code, Span, Token
 
 NOT_LITERAL: Final = object()
 
-_DEEPEST = 12  # arrays in arrays; deeper ones are nobody's default value
+_DEEPEST = 12  # arrays in arrays; no default value is deeper
 _LONGEST_NUMBER = 30
 _WORDS = {"true": True, "false": False, "null": None}
 _ESCAPE = re.compile(

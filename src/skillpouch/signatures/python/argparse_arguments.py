@@ -74,7 +74,7 @@ def _custom(action: Class, nargs: Any, line: int) -> tuple[Action | Printing, An
         if 0 in given:
             nargs = 0
     if inherited == "store" and nargs == 0:
-        # It takes no value and does what it likes: to a caller it is a switch.
+        # It takes no value: to a caller it is a switch, whatever it does.
         return "store_true", None
     return inherited, nargs
 
@@ -101,7 +101,7 @@ def _init(node: ast.ClassDef) -> FunctionNode | None:
 
 
 def _nargs_given(makes: FunctionNode) -> Iterator[Any]:
-    """Yield the `nargs` an action's own constructor passes on: 0, "unknown", or nothing of note."""
+    """Yield each `nargs` that an action's own constructor sets, as 0 or "unknown"."""
     default = defaults_of(makes).get("nargs")
     if isinstance(default, ast.Constant) and default.value is not None:
         yield default.value if default.value == 0 else "unknown"
@@ -131,8 +131,8 @@ _NARGS: dict[Any, Nargs] = {
     "argparse.ONE_OR_MORE": "+",
     "argparse.REMAINDER": "...",
 }
-# Text that one of these types takes can be checked before the script runs; whatever any other
-# callable accepts is known to that callable alone.
+# The texts that these types accept can be checked before the script runs; what any other callable
+# accepts is unknown.
 _KINDS: dict[str, Kind] = {"int": "integer", "float": "number"}
 
 
@@ -160,7 +160,7 @@ class ArgparseArgument:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What no other argument of its parser can have, too."""
+        """The names that must be unique among the arguments of a parser."""
         return self.flags or (self.dest,)
 
 
@@ -219,7 +219,7 @@ def _dest(call: ResolvedCall, flags: tuple[str, ...], prefix_chars: str) -> str:
 def _nargs(value: Any, line: int) -> Nargs:
     if isinstance(value, Reference):
         value = value.name
-    # A sub-command and its words, when a script asks for them without sub-parsers.
+    # A script without sub-parsers uses these for a sub-command and its words.
     if value in ("A...", "argparse.PARSER"):
         return "+"
     if type(value) is int and value > 0:
@@ -255,7 +255,7 @@ class Exclusive:
 
 @dataclass(slots=True, eq=False)
 class Parser(Tracked):
-    """One ArgumentParser; `parsed` tells that the script gives it its command line."""
+    """One ArgumentParser; `parsed` is the method with which it parses the command line, or ""."""
 
     line: int
     description: str = ""
@@ -331,7 +331,7 @@ class Parser(Tracked):
         return UNKNOWN
 
     def _make_room(self, declared: ArgparseArgument) -> bool:
-        """Settle arguments that cannot both be there: they stand in different branches."""
+        """Decide between arguments of the same name, which are in different branches."""
         taken = [self.taken[key] for key in declared.keys if key in self.taken]
         if taken and not self.replaces:
             return False
@@ -349,7 +349,7 @@ class Parser(Tracked):
     def _parse(self, method: str, call: ResolvedCall) -> None:
         words = call.arguments[0] if call.arguments else call.get("args", None)
         if isinstance(words, list | tuple):
-            return  # words of its own, not those of the command line
+            return  # it parses a list in the script, not the command line
         if isinstance(words, Reference) and words.name not in ("sys.argv", "sys.argv[1:]"):
             raise UncertainError("only a part of the command line is parsed", call.line)
         self.parsed = self.parsed or method

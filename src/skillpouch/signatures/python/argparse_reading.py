@@ -37,7 +37,7 @@ _PLACEHOLDER = re.compile(r"%(?:%|\((?P<name>\w+)\)[-#0-9.]*[a-zA-Z])")
 
 
 def help_text(declared: ArgparseArgument, default: Any, prog: str) -> str:
-    """Return the help on one line; what only the running script knows becomes `…`."""
+    """Return the help on one line; parts that are known only at run time become `…`."""
     if declared.help == SUPPRESS:
         return ""
     known = {
@@ -257,7 +257,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-# A property with this value adds no word, so it does not count as given.
+# A property with this value adds no word, so argparse does not see it.
 _OFF: dict[str, Any] = {
     "store_true": False,
     "store_const": False,
@@ -267,12 +267,12 @@ _OFF: dict[str, Any] = {
 }
 
 
-# Each pair needs a line of schema; past this, argparse alone refuses a wrong pair.
+# Each pair needs an entry in the schema; in larger groups only argparse itself refuses a pair.
 _LARGEST_GROUP = 20
 
 
 def constrain(schema: JsonSchema, level: Sequence[CommandParameter], *, parser: Parser) -> None:
-    """Add to a schema what the groups of one parser ask for."""
+    """Add the rules of mutually exclusive groups to a schema."""
     named = [item for item in level if isinstance(item, Named)]
     for group in parser.exclusives:
         members = [item for item in named if not {*group.members}.isdisjoint(item.declared)]
@@ -284,7 +284,7 @@ def constrain(schema: JsonSchema, level: Sequence[CommandParameter], *, parser: 
 
 def _exclude(schema: JsonSchema, members: Sequence[Named]) -> None:
     dependent = schema.setdefault("dependentSchemas", {})
-    # Said once per pair: the rule holds in both directions.
+    # One entry per pair is enough: the rule holds in both directions.
     for position, item in enumerate(members[:-1], start=1):
         others: JsonSchema = {
             "properties": {other.name: _when_off(other) for other in members[position:]}
@@ -384,10 +384,10 @@ def _aliases(outline: Outline) -> list[str]:
 
 
 def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: ResolvedCall) -> None:
-    """Refuse a parser that came from somewhere else.
+    """Refuse a parser that was not made in this file.
 
-    Objects of other libraries have an `add_argument`, too (a browser's options), but only a
-    parser is asked to parse.
+    Objects of other libraries have an `add_argument`, too (a browser's options), but only parsers
+    have the methods that parse.
     """
     if isinstance(owner, Foreign) and method in _PARSING:
         raise UncertainError(f"its parser is made by {owner.origin}", call.line)
@@ -396,7 +396,7 @@ def _refuse_unfollowed(owner: Foreign | Unknown, method: str, call: ResolvedCall
 
 
 def _entries(outline: Outline) -> list[str]:
-    """Return the functions and classes that could be where a parser is made or used."""
+    """Return the functions and classes in which a parser may be made or used."""
     marks = Marks()
     words = ("ArgumentParser(", *_PARSING, *_aliases(outline))
     marks.add(line for word in words for line in outline.lines.of(word))
@@ -421,7 +421,7 @@ def _choose(parsers: Sequence[Parser]) -> Parser | None:
 
 
 def _merge(parsers: Sequence[Parser]) -> Parser:
-    """Join parsers that read one command line in turn: all but the last leave the rest alone."""
+    """Merge parsers that read one command line in turn; all but the last ignore unknown words."""
     *early, last = parsers
     for parser in early:
         only_flags = all(declared.flags for declared in parser.arguments)

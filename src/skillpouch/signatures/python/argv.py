@@ -18,7 +18,7 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One `sys.argv[number]`; `guarded` is the length that a test around it made sure of, or 0."""
+    """One `sys.argv[number]`; `guarded` is the least length that a test around it ensures, or 0."""
 
     number: int
     guarded: int
@@ -31,7 +31,7 @@ class Taken:
 
 @dataclass(slots=True)
 class ArgvReads:
-    """`fewest` is the length below which the script gives up."""
+    """All reads of `sys.argv`; the script exits if it is shorter than `fewest`."""
 
     taken: list[Taken] = field(default_factory=list)
     fewest: int = 0
@@ -42,7 +42,7 @@ class _UnclearError(Exception):
 
 
 def argv_reads(outline: Outline) -> ArgvReads | None:
-    """Every use of the command line; None when one of them is not by a constant number."""
+    """Return every use of the command line; None if one of them has no constant index."""
     reader = _Reader(outline)
     try:
         reader.block(outline.tree.body, 0)
@@ -141,7 +141,7 @@ class _Reader:
         }
         numbers = [part for part in parts if self.number(part) is not None]
         if numbers and not texts <= _HELP:
-            raise _UnclearError  # a sub-command or a flag
+            raise _UnclearError  # the word may be a sub-command or a flag
         for part in parts:
             if part in numbers and texts:
                 continue
@@ -153,7 +153,7 @@ class _Reader:
 
     def call(self, node: ast.Call, guarded: int, name: str) -> None:
         if self.is_length(node):
-            raise _UnclearError  # counted for something else than a test
+            raise _UnclearError  # the length is used outside a test
         callee = node.func.id if isinstance(node.func, ast.Name) else ""
         self.expression(node.func, guarded)
         for position, argument in enumerate(node.args):
@@ -179,7 +179,7 @@ class _Reader:
         if not taken.number:
             return
         if taken.guarded and taken.guarded <= taken.number:
-            raise _UnclearError  # the test around it is about something else
+            raise _UnclearError  # the test around it does not ensure that this word exists
         self.found.taken.append(taken)
 
     def number(self, node: ast.AST) -> int | None:
@@ -202,7 +202,7 @@ class _Reader:
         )
 
     def lengths(self, test: ast.expr) -> tuple[int, int]:
-        """The length that is sure where a test holds, and where it fails; 0 when it tells none."""
+        """Return the least length if a test holds, and if it fails; 0 if it ensures none."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return max(self.lengths(value)[0] for value in test.values), 0
         if isinstance(test, ast.BoolOp):
@@ -225,7 +225,7 @@ class _Reader:
         return isinstance(last, ast.Return | ast.Raise)
 
 
-# A command line is never empty: its first word is the script, so 1 is always sure.
+# `sys.argv` is never empty: its first word is the script, so the least length is 1.
 _LENGTHS: dict[type[ast.cmpop], Callable[[int], tuple[int, int]]] = {
     ast.Gt: lambda bound: (bound + 1, 1),
     ast.GtE: lambda bound: (bound, 1),
@@ -260,7 +260,7 @@ _NUMBERS = {"int": "integer", "float": "number"}
 
 @dataclass(slots=True)
 class _Seen:
-    """What the reads of one argument tell together."""
+    """What is known of one argument from all its reads."""
 
     name: str = ""
     kind: str = "string"
@@ -269,7 +269,7 @@ class _Seen:
 
 
 def read_argv_positionals(outline: Outline, usage: str) -> list[Planned] | None:
-    """One argument for each of `sys.argv[1]`, `[2]` …; None unless that is all there is."""
+    """Return an argument for each of `sys.argv[1]`, `[2]` …; None if there are other uses."""
     reads = argv_reads(outline)
     seen = _seen(reads.taken, outline) if reads else {}
     if not reads or not 0 < len(seen) <= _MOST or set(seen) != set(range(1, len(seen) + 1)):
@@ -280,7 +280,7 @@ def read_argv_positionals(outline: Outline, usage: str) -> list[Planned] | None:
     planned: list[Planned] = []
     required = False
     for number in sorted(seen, reverse=True):
-        # A word cannot be left out before one that is needed.
+        # A word before a required one is required, too.
         required = required or number < reads.fewest or 0 in seen[number].guarded
         argument = ArgvArgument(name=names[number - 1], nargs=None if required else "?")
         planned.insert(0, Planned(argument, _schema(seen[number], required), required))
@@ -299,14 +299,14 @@ def _seen(taken: Iterable[Taken], outline: Outline) -> dict[int, _Seen]:
 
 
 def _parameter(taken: Taken, outline: Outline) -> str:
-    """`convert(sys.argv[1])`: the name that the function itself has for it."""
+    """Return the name of the parameter of `convert` in `convert(sys.argv[1])`."""
     node = outline.functions.get(taken.callee)
     parameters = [*node.args.posonlyargs, *node.args.args] if node else []
     return parameters[taken.position].arg if taken.position < len(parameters) else ""
 
 
 def _names(seen: dict[int, _Seen], usage: str) -> list[str]:
-    """The name of each argument in order; none at all when one of them is unknown."""
+    """Return the name of each argument in order; an empty list if one is unknown."""
     words = _usage_names(usage)
     shown = words if len(words) == len(seen) else [""] * len(seen)
     names = [(seen[number].name or shown[number - 1]).lower() for number in sorted(seen)]
@@ -323,7 +323,7 @@ def _usage_names(usage: str) -> list[str]:
 
 
 def _is_unclear(number: int, seen: _Seen, reads: ArgvReads) -> bool:
-    """Whether it is only read when later ones are there, too: then nobody knows what it needs."""
+    """Tell whether a word is read only if later ones exist, too: then its use is unclear."""
     if number < reads.fewest or 0 in seen.guarded:
         return False
     return any(least > number + 1 for least in seen.guarded)

@@ -190,7 +190,7 @@ def many(schema: JsonSchema, nargs: Any) -> JsonSchema:
 
 
 def about(text: str, default: Any) -> JsonSchema:
-    """Return the description and the default, where there is something to say."""
+    """Return the description and the default, if there are any."""
     said: JsonSchema = {"description": " ".join(text.split())} if text else {}
     if default is not None and default is not UNKNOWN and is_plain(default):
         said["default"] = list(default) if isinstance(default, tuple) else default
@@ -212,7 +212,7 @@ def _checked(node: ast.Call, scope: Scope) -> ResolvedCall:
 
 
 _MODULES = ("click", "rich_click", "asyncclick")
-# Left out of a command's name since click 8.2.
+# Since click 8.2, these suffixes are removed from a command's name.
 _SUFFIXES = ("command", "cmd", "group", "grp")
 
 
@@ -281,7 +281,7 @@ def _read_function(node: FunctionNode, scope: Scope, found: dict[str, ClickComma
 
 
 def _resolved(decorator: ast.expr, scope: Scope) -> ast.expr:
-    """Return what stands behind a decorator that has a name of its own: `verbose = option(…)`."""
+    """Return the expression of a decorator that has a name: `verbose = option(…)`."""
     if isinstance(decorator, ast.Name):
         return scope.stores.get(decorator.id) or decorator
     return decorator
@@ -354,7 +354,7 @@ def _parameters(
     for decorator in decorators:
         parameter = None if decorator is command else _parameter(decorator, scope)
         if parameter and parameter.name in taken and parameter.argument.flag:
-            # Several flags write to one parameter: each is a switch of its own.
+            # Several flags set one parameter: each becomes a switch of its own.
             name = parameter.argument.flag.lstrip("-").replace("-", "_")
             parameter = replace(
                 parameter, name=name, argument=parameter.argument._replace(name=name)
@@ -380,7 +380,7 @@ def _parameter(decorator: ast.expr, scope: Scope) -> CommandParameter | None:
 
 
 def _is_harmless(decorator: object) -> bool:
-    """Tell whether a decorator can only wrap: one of this file that declares nothing."""
+    """Tell whether a decorator adds no options: click's own, or one of this file without any."""
     if isinstance(decorator, Foreign):
         return decorator.origin.partition(".")[0] in _MODULES
     return isinstance(decorator, PythonFunction) and not any(

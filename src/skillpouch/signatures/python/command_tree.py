@@ -22,7 +22,7 @@ class CliCommand:
     """A command or sub-command.
 
     `alone` tells whether it can be called without one of its own sub-commands; `constrain` adds
-    to a schema what its parameters mean for each other.
+    rules between its parameters to a schema.
     """
 
     description: str = ""
@@ -32,7 +32,7 @@ class CliCommand:
     constrain: Callable[[JsonSchema, Sequence[CommandParameter]], None] | None = None
 
 
-# The commands on the way to a sub-command, each with the word that leads to it.
+# The commands from the top to a sub-command, each with its name.
 Path = tuple[tuple[str, CliCommand], ...]
 
 
@@ -75,7 +75,7 @@ def _interface(path: Path) -> Interface:
     plan: ArgvPlan = ()
     levels: list[list[CommandParameter]] = []
     for depth, (word, command) in enumerate(path):
-        # A name that a later level uses again belongs to that level.
+        # If levels share a name, the last level keeps it.
         later = {one.name for _, inner in path[depth + 1 :] for one in inner.parameters}
         own = [one for one in command.parameters if one.name not in later]
         plan += (FixedWord(text=word),) if word else ()
@@ -99,7 +99,7 @@ def _interface(path: Path) -> Interface:
 
 
 def _order(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:
-    """A positional that may be left out can only be given after the ones before it."""
+    """Add to a schema that an optional positional needs all optional ones before it."""
     before: list[str] = []
     for one in level:
         if one.argument.flag is None and one.argument.nargs in ("?", "*", "..."):

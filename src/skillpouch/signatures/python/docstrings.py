@@ -10,7 +10,7 @@ from skillpouch.signatures.python.annotations import schema_of
 from skillpouch.signatures.python.scopes import Scope
 from skillpouch.signatures.signature import JsonSchema, first_paragraph
 
-# Without one of these a docstring describes no parameters, and the library need not be loaded.
+# A docstring without any of these describes no parameters: the library need not be loaded.
 _SECTIONS = ("Args:", "Arguments:", "Params:", "Parameters", "Keyword", ":param", "@param")
 _LONGEST = 20_000
 
@@ -37,7 +37,7 @@ class Documented:
     optional: bool = False
 
     def schema(self, scope: Scope) -> JsonSchema:
-        """Return the schema of the type, as far as the words for it are understood."""
+        """Return the schema of the type; words that are not understood allow any value."""
         text = self.type.strip().strip("`").removesuffix("optional").rstrip(" ,")
         items, _, of = text.partition(" of ")
         if of and items.lower() in ("list", "array", "sequence"):

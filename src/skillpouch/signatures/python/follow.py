@@ -1,4 +1,4 @@
-"""Follows values through the statements of a program, as far as they matter."""
+"""Follows values through those statements of a program that matter to a reader."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,11 @@ from skillpouch.signatures.python.values import (
 
 
 class Relevance:
-    """Lines with one of the words, a name that holds what they make, or a function that does."""
+    """The lines that matter to a reader.
+
+    These contain one of the words, a name that holds what one of the words made, or a call of a
+    function with such lines.
+    """
 
     def __init__(self, outline: Outline, words: Sequence[str]) -> None:
         self._lines = outline.lines
@@ -33,7 +37,7 @@ class Relevance:
         self._add_callers(outline)
 
     def add(self, name: str) -> None:
-        """Make every line with the name matter from now on."""
+        """Mark every line with the name as one that matters."""
         if name not in self._known:
             self._known.add(name)
             self._marks.add(self._lines.of(name))
@@ -51,7 +55,7 @@ class Relevance:
         )
 
     def _add_callers(self, outline: Outline) -> None:
-        """Whoever calls a function that matters, matters: until nothing new is found."""
+        """Mark the callers of functions with marked lines, until no new ones are found."""
         waiting = list(outline.definitions)
         found = True
         while found:
@@ -60,7 +64,7 @@ class Relevance:
             found = bool(relevant)
             for node in relevant:
                 self._known.add(node.name)
-                # Only where it is called: `main` is also a word of prose.
+                # Only lines that call it: `main` is also a word of prose.
                 self._marks.add(self._lines.of(f"{node.name}("))
                 self._marks.add(self._lines.of(f"@{node.name}"))
 
@@ -68,13 +72,13 @@ class Relevance:
 _MOST_ROUNDS = 300
 _LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 
-# How a block ends when it is certain that nothing after it is reached.
+# The statement that certainly ends a block, such as `return`; None if there is none.
 Ending = type[ast.stmt] | None
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The function being followed; `unrolled` counts the loops in which every statement counts."""
+    """The function being followed; inside `unrolled` loops every statement is followed."""
 
     scope: Scope
     returned: list[Any] = field(default_factory=list)
@@ -82,9 +86,9 @@ class Frame:
 
 
 class Follower:
-    """Follows one script; `makers` make the objects that are followed, `words` say where.
+    """Follows one script; `makers` make the objects to follow, `words` mark the lines that matter.
 
-    `on_unfollowed` hears of methods called on what came from elsewhere.
+    `on_unfollowed` is called for methods of objects that were not made in this file.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class Follower:
         self._run(self.module.outline.tree.body, Frame(self.module))
 
     def run_definition(self, name: str) -> None:
-        """Follow a function, or a class and its methods, unless something already led there."""
+        """Follow a function, or a class and its methods, unless it was already followed."""
         value = self.module.lookup(name)
         if not isinstance(value, Class | PythonFunction) or value.node in self.calls.reached:
             return
@@ -116,7 +120,7 @@ class Follower:
                     self.calls.use(made, node.name, nothing)
 
     def release(self) -> None:
-        """Let go of the script: in circles, its whole tree would wait for the collector."""
+        """Break reference cycles: otherwise the tree lives until the next garbage collection."""
         self.module.release()
         del self.calls
 
@@ -143,7 +147,7 @@ class Follower:
         frame = Frame(scope)
         self._run(node.body, frame)
         if not frame.returned and isinstance(node.body[-1], ast.Return):
-            self.on_return(node.body[-1], frame)  # a line that did not matter until now
+            self.on_return(node.body[-1], frame)  # this line was not marked before
         first = frame.returned[0] if frame.returned else UNKNOWN
         tracked = [value for value in frame.returned if holds_tracked(value)]
         if len(frame.returned) == 1 or all(value is first for value in frame.returned):

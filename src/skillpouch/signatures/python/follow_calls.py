@@ -32,7 +32,7 @@ Maker = Callable[[ResolvedCall], Tracked]
 Unfollowed = Callable[[Foreign | Unknown, str, ResolvedCall], None]
 
 _DEEPEST = 25
-# Functions outside the file that look at an object or pass it on, but add nothing to it.
+# Functions outside the file that read an object or pass it on, but never change it.
 _HARMLESS = frozenset(
     (
         *("print", "isinstance", "str", "repr", "id", "type", "vars", "dir", "hasattr", "bool"),
@@ -43,7 +43,7 @@ _HARMLESS = frozenset(
 
 
 class CallFollower:
-    """Decides what each call is worth; `run` follows the body of a function of the script."""
+    """Computes the value of each call; `run` follows the body of a function of the script."""
 
     def __init__(self, makers: Mapping[str, Maker], run: Run, on_unfollowed: Unfollowed) -> None:
         self._makers = makers
@@ -131,7 +131,7 @@ class CallFollower:
         inner = Scope(scope.outline, node.body, outer=scope)
         inner.bound = _parameters(function, call)
         for name, value in inner.bound.items():
-            # Set again further down, perhaps on a line that is skipped.
+            # The function assigns it again, perhaps on a line that is skipped.
             if name in inner.stores and not holds_tracked(value):
                 inner.bound[name] = UNKNOWN
         self._active.append(node)

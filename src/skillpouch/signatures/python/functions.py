@@ -18,7 +18,7 @@ _OF_A_DICT = (*_READING, "items", "keys", "values", "copy", "setdefault", "updat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key; a default that is no literal is None."""
+    """One key that a function reads; a default that is not a literal is None."""
 
     name: str
     required: bool
@@ -26,7 +26,7 @@ class Key:
 
 
 def keys_of(node: FunctionNode, parameter: str) -> list[Key] | None:
-    """Return the keys in the order they are read, None when the arguments go elsewhere whole."""
+    """Return the keys in the order they are read, None if the whole object is passed elsewhere."""
     keys: dict[str, Key] = {}
     understood: set[int] = set()
     for part in ast.walk(node):
@@ -92,7 +92,7 @@ def _key(
         return None
     if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
         return None
-    if name.value == "__workDir":  # given by the runtime, not by a caller
+    if name.value == "__workDir":  # passed by the runtime, not by a caller
         return owner, None
     return owner, Key(name=name.value, required=required, default=_literal(default))
 

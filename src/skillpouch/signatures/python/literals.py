@@ -17,7 +17,7 @@ from skillpouch.signatures.python.values import (
     is_plain,
 )
 
-# Enough for any list of choices or help text; too little for a program that grows one to harm us.
+# Enough for any list of choices or help text; a limit against scripts that compute huge values.
 LONGEST_VALUE = 50_000
 _LONGEST_BITS = 256
 
@@ -84,7 +84,7 @@ def unary(node: ast.UnaryOp, names: NameResolver) -> Any:
 
 
 def either(node: ast.IfExp, names: NameResolver) -> Any:
-    """Compute `a if test else b`; without a known test, only when both are the same."""
+    """Compute `a if test else b`; if the test is unknown, only if both are the same."""
     test = names.value(node.test)
     if is_plain(test):
         return names.value(node.body if test else node.orelse)

@@ -10,9 +10,9 @@ from typing import Any
 from skillpouch.signatures.python.lines import Lines, Marks
 from skillpouch.signatures.python.values import FunctionNode
 
-# No script a person wrote is larger; a tree of it would fill the memory.
+# No script that a person wrote is larger, and its tree would fill the memory.
 LONGEST_TEXT = 1_000_000
-# Python's own parser takes minutes over `import a.a.a…`, longer with every part squared.
+# Python's own parser takes quadratic time for `import a.a.a…`: minutes for a long one.
 _LONGEST_NAME = 1_000
 _DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
 
@@ -32,14 +32,14 @@ def with_plain_lines(text: str) -> str:
 
 
 def parse_python(text: str) -> ast.Module:
-    """Parse a program; raise UnreadableError for what cannot be parsed, or not in bounded time."""
+    """Parse a program; raise UnreadableError if it is invalid, or would take too long."""
     if len(text) > LONGEST_TEXT:
         raise UnreadableError(f"too long to read: {len(text):,} characters")
     if _has_endless_name(text):
         raise UnreadableError(f"a name of more than {_LONGEST_NAME:,} parts")
     try:
         with warnings.catch_warnings():
-            # An escape that Python frowns upon is its author's business.
+            # Warnings about invalid escapes are for the author, not for the user of a skill.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
@@ -56,7 +56,7 @@ def _has_endless_name(text: str) -> bool:
     return any(name[0].count(".") > _LONGEST_NAME for name in _DOTTED_NAME.finditer(text))
 
 
-# Where a script looks around itself: variables, its command line, a person's answer.
+# Words of expressions that read variables, the command line, or a person's answer.
 _MARKED_WORDS = ("environ", "getenv", "argv", "input(", "getpass(")
 
 # Which fields of a statement hold statements. All others hold expressions.
@@ -81,10 +81,10 @@ BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
 
 @dataclass(slots=True, eq=False)
 class Outline:
-    """What the one pass over a module's statements found.
+    """What one pass over a module's statements found.
 
-    `origins` says what an imported name stands for: `ap` → `argparse`, `Path` → `pathlib.Path`.
-    `marked` holds the expressions in which a script may look around itself.
+    `origins` maps imported names to full names: `ap` → `argparse`, `Path` → `pathlib.Path`.
+    `marked` are expressions that may read variables, the command line, or a person's answer.
     """
 
     text: str
@@ -183,7 +183,7 @@ def _expressions(node: ast.AST) -> list[ast.AST]:
     ]
 
 
-# Calls at the top of a library that prepare, but do nothing a caller would want done.
+# Top-level calls of a library that only prepare something, and do no work for a caller.
 _PREPARING = (
     "sys.path.",
     "sys.stdout.",
@@ -200,7 +200,7 @@ _PREPARING = (
 def has_entry(outline: Outline) -> bool:
     """Tell whether running the file would do something beyond defining things."""
     if any(isinstance(node, ast.ImportFrom) and node.level for node in outline.tree.body):
-        return False  # an import from its own package fails in a file that is run by its path
+        return False  # a relative import fails in a file that is run by its path
     if "main" in outline.functions or "handler" in outline.functions:
         return True
     return any(
@@ -217,7 +217,7 @@ def is_main_block(node: ast.stmt) -> bool:
 
 
 def _refuses(node: ast.stmt) -> bool:
-    """Tell whether a main block only says that the file is not to be run."""
+    """Tell whether a main block only raises, to say that the file must not be run."""
     return isinstance(node, ast.If) and all(isinstance(part, ast.Raise) for part in node.body)
 
 
@@ -240,7 +240,7 @@ def _does(node: ast.stmt, outline: Outline) -> bool:
         return isinstance(node.value, ast.Call | ast.Await) and not _prepares(node.value, outline)
     if isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While):
         return any(_does(child, outline) for child in [*node.body, *node.orelse])
-    # What happens when an import fails is no evidence: libraries print and leave, too.
+    # Handlers do not count: after a failed import, libraries print a message and exit, too.
     if isinstance(node, ast.Try):
         return any(_does(c, outline) for c in [*node.body, *node.orelse, *node.finalbody])
     if isinstance(node, ast.With | ast.AsyncWith):

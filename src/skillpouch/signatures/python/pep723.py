@@ -12,7 +12,7 @@ _CLOSE = "# ///"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malformed:
-    """A block that is there but cannot be used, and why."""
+    """A block that cannot be used, and the reason."""
 
     reason: str
     line: int
@@ -31,7 +31,7 @@ def read_block(text: str) -> Dependencies | Malformed | None:
 
 
 def read_table(text: str) -> tuple[dict[str, Any], int] | Malformed | None:
-    """Return all that the block holds, with the line it begins at."""
+    """Return the whole table of the block, with its first line."""
     if _OPEN not in text:
         return None
     blocks = list(_blocks([line.rstrip("\r") for line in text.split("\n")]))

@@ -1,4 +1,4 @@
-"""What a Python program says about itself, read without running it."""
+"""Reads the interface of a Python program without running it."""
 
 import ast
 import re
@@ -71,10 +71,10 @@ def _asks(node: ast.Call, outline: Outline) -> bool:
 
 _TESTING = frozenset({"pytest", "unittest"})
 
-# Libraries that make an interface out of a program in ways that cannot be read from it.
+# Libraries that derive an interface from a program at run time, so that it cannot be read.
 _NOT_READ = ("fire", "optparse", "docopt", "absl.flags", "absl", "tap", "plac", "cyclopts")
 
-# "Main entry point." describes every script, and none.
+# Descriptions without information, such as "Main entry point."
 _SAYS_NOTHING = re.compile(
     r"(?:(?:the|main|cli|script|command[- ]?line|program|entry|point|function|interface|run|for)"
     r"[\s.-]*)*",
@@ -91,7 +91,7 @@ _READERS: tuple[Callable[[Outline], Signature | None], ...] = (
 
 
 def read_python(text: str, *, filename: str = "") -> Signature:
-    """Return what a script says about itself; any text gives an answer, none an exception."""
+    """Return the signature of a script; never raises, whatever the text."""
     text = with_plain_lines(text)
     try:
         tree = parse_python(text)
@@ -149,7 +149,7 @@ def _interface(outline: Outline, surroundings: ProgramFacts, filename: str) -> S
 
 
 def _words(outline: Outline, filename: str) -> Signature:
-    """Return the interface of a script that takes the words of its command line by number."""
+    """Return the interface of a script that reads the words of its command line by index."""
     usage = own_usage(outline.text, filename)
     known = read_argv_positionals(outline, usage)
     return Signature(
@@ -177,7 +177,7 @@ def _unreadable(text: str, reason: str, line: int | None) -> Signature:
 
 
 def _doubtful(text: str, description: str) -> Interface:
-    """Return the likelier way to call what cannot be read: with words where it names them."""
+    """Return the likelier interface of an unreadable script: words if it mentions them."""
     if "argparse" in text or "sys.argv" in text:
         return argument_list(description, own_usage(text))
     return Interface(convention="stdin", description=description)

@@ -31,7 +31,7 @@ Set = tuple[str, ast.expr | None]
 
 
 def stores_of(body: Iterable[ast.stmt]) -> Stores:
-    """Map each name to the one expression it is set to, or to None when there is more to it."""
+    """Map each name to the only expression assigned to it, or to None if there are others."""
     found: Stores = {}
     pending = list[ast.AST](body)[::-1]
     while pending:
@@ -115,7 +115,7 @@ Caller = Callable[[ast.Call, "Scope"], Any]
 
 
 class Budget:
-    """How much may still be computed: a script can ask for more than there is time for."""
+    """Limits the steps of evaluation: a script may contain more than there is time for."""
 
     def __init__(self) -> None:
         self._left = _MOST_STEPS
@@ -128,10 +128,10 @@ class Budget:
 
 
 class Scope:
-    """The names one block of statements can see.
+    """The names that one block of statements can see.
 
-    `bound` holds what following the script has set so far; every other name counts only when it
-    is set exactly once. `call` decides what a call is worth; the default runs nothing.
+    `bound` holds the values that were assigned while following the script; any other name has a
+    value only if it is assigned exactly once. `call` computes calls; the default follows none.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class Scope:
         return self._stores
 
     def given(self, names: Mapping[str, Any]) -> "Scope":
-        """Return the same scope with a few names set on top."""
+        """Return an inner scope with these names."""
         return Scope(self.outline, (), outer=self, bound=names)
 
     def release(self) -> None:
-        """Forget every value: functions and classes among them hold this scope in turn."""
+        """Drop all values, to break cycles: functions and classes in it refer to this scope."""
         self.bound.clear()
         self._values.clear()
         self.call = call_literal
@@ -188,10 +188,10 @@ class Scope:
     def once(self, name: str) -> Any:
         """Return the value of a name that this block sets exactly once."""
         if name not in self._values:
-            self._values[name] = UNKNOWN  # a name that needs itself
+            self._values[name] = UNKNOWN  # for an expression that uses its own name
             node = self.stores[name]
             if node is not None:
-                # Computed outside the flow: nothing may be followed twice.
+                # Evaluated without following calls: no call may be followed twice.
                 quiet = Scope(self.outline, (), outer=self, call=call_literal)
                 self._values[name] = quiet.value(node)
         return self._values[name]
@@ -295,9 +295,9 @@ def defaults_of(node: FunctionNode) -> dict[str, ast.expr]:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Tracked(Thing):
-    """An object whose methods matter; code outside the file must not get hold of it unseen.
+    """An object whose method calls are followed; passing it to code outside the file is reported.
 
-    `made_from` is the script's own class when the script has made one for it.
+    `made_from` is set if the script defines a class of its own for it.
     """
 
     made_from: Class | None = None
@@ -306,7 +306,7 @@ class Tracked(Thing):
         return Method(self, name)
 
     def assign(self, name: str, value: Any) -> None:
-        """Take note that the script sets an attribute."""
+        """Called when the script sets an attribute."""
 
     def invoke(self, _method: str, _call: ResolvedCall) -> Any:
         return UNKNOWN
@@ -333,7 +333,7 @@ class Instance(Thing):
 
 @dataclass(slots=True, eq=False)
 class Base(Tracked):
-    """What `super()` gives: the object without the methods its own class adds."""
+    """The value of `super()`: the object without the methods of its own class."""
 
     owner: Tracked
 

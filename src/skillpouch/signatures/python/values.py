@@ -1,6 +1,6 @@
-"""What an expression can be for a reader that does not run it.
+"""The values of expressions for a reader that does not run a script.
 
-Plain Python values stand for themselves; the classes here stand for everything else.
+Plain Python values represent themselves; the classes here represent everything else.
 """
 
 import ast
@@ -15,7 +15,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Unknown(Enum):
-    """The one value that says: this is only known when the script runs."""
+    """The value of an expression that is known only at run time."""
 
     UNKNOWN = auto()
 
@@ -26,7 +26,7 @@ _MOST_PARTS = 2_000
 
 
 class Thing:
-    """Anything that is no plain value; what it cannot say about itself is unknown."""
+    """Anything that is not a plain value; its attributes are unknown by default."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Reference(Thing):
 
 @dataclass(frozen=True, slots=True)
 class Foreign(Thing):
-    """What code outside this file made; `origin` names that code."""
+    """A value made by code outside this file; `origin` names that code."""
 
     origin: str
 
@@ -92,7 +92,7 @@ class PythonFunction(Thing):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Class(Thing):
-    """A class of the script that is no Enum; `attributes` is filled while it is followed."""
+    """A class of the script, except Enums; `attributes` is filled while it is followed."""
 
     node: ast.ClassDef
     scope: Any
@@ -103,7 +103,7 @@ class Class(Thing):
 
 
 class NameResolver(Protocol):
-    """Whoever knows what the names of a script stand for."""
+    """Looks up the values of names in a script."""
 
     def value(self, node: ast.expr) -> Any: ...
 
@@ -120,7 +120,7 @@ class UncertainError(PortableError):
 
 
 def is_plain(value: Any) -> bool:
-    """Tell whether a value is a small one that JSON could hold, with nothing unknown inside."""
+    """Tell whether a value is small, can be written as JSON, and contains nothing unknown."""
     pending, seen = [value], 0
     while pending and seen < _MOST_PARTS:
         part = pending.pop()

@@ -1,4 +1,4 @@
-"""What a shell script says about itself: positionals, options, comments."""
+"""Reads the interface of a shell script: positionals, options, comments."""
 
 import re
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class _Positional(NamedTuple):
 
 
 def read_positionals(text: str, facts: ShellFacts, scope: str) -> list[Planned] | None:
-    """One argument for each of `$1`, `$2` …; None unless they are all there is to know."""
+    """Return an argument for each of `$1`, `$2` …; None if words are read in other ways, too."""
     named = _named(text, facts, scope)
     used = {int(read.name) for read in facts.reads if read.scope == scope and read.name.isdigit()}
     if not 0 < len(named) <= _MOST or used - {0} != set(range(1, len(named) + 1)):
@@ -39,7 +39,7 @@ def read_positionals(text: str, facts: ShellFacts, scope: str) -> list[Planned] 
     planned: list[Planned] = []
     required = False
     for number in sorted(named, reverse=True):
-        # A word cannot be left out before one that is needed.
+        # A word before a required one is required, too.
         required = required or not _may_be_absent(text, facts, named[number])
         planned.insert(0, _plan(text, named[number], required=required))
     names = {each.argument.name for each in planned}
@@ -61,7 +61,7 @@ def _named(text: str, facts: ShellFacts, scope: str) -> dict[int, _Positional]:
 
 
 def _is_unclear(text: str, facts: ShellFacts, scope: str) -> bool:
-    """Whether words are also taken in other ways: all at once, one by one, or as options."""
+    """Tell whether words are also read in other ways: all at once, one by one, or as options."""
     if any(read.scope == scope and read.name in {"@", "*"} for read in facts.reads):
         return True
     if any(match.group(1) not in _HELP for match in _OPTION_TEST.finditer(text)):
@@ -97,7 +97,7 @@ def _may_be_absent(text: str, facts: ShellFacts, positional: _Positional) -> boo
     return bool(tests) or any(read.operator in _MAY_BE_ABSENT for read in reads)
 
 
-_LONGEST = 120_000  # longer ones carry their data with them
+_LONGEST = 120_000  # longer scripts contain data
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 _PASSIVE = frozenset(
     {
@@ -142,7 +142,7 @@ def _read_interface(text: str, facts: ShellFacts, description: str, filename: st
 
 
 def _word_reads(facts: ShellFacts, scope: str) -> list[Read]:
-    """Inside a function, `$1` is the function's own: only one scope holds the script's words."""
+    """Return the reads of the script's words; inside a function, `$1` is the function's own."""
     return [
         read
         for read in facts.reads
@@ -155,7 +155,7 @@ def _calls(facts: ShellFacts, scope: str, names: set[str]) -> bool:
 
 
 def _main_function(text: str, facts: ShellFacts) -> str:
-    """The function that is given all words by `main "$@"`, when nothing else reads them."""
+    """Return the function that gets all words by `main "$@"`, if nothing else reads them."""
     reads = _word_reads(facts, "")
     if len(reads) != 1 or reads[0].name != "@":
         return ""
@@ -165,7 +165,7 @@ def _main_function(text: str, facts: ShellFacts) -> str:
 
 
 def _does_something(facts: ShellFacts) -> bool:
-    """Whether it runs anything itself, outside functions and beyond computing a value."""
+    """Tell whether it runs commands outside functions, and not only to compute a value."""
     return any(
         not (command.scope or command.for_value) and command.name not in _PASSIVE
         for command in facts.commands
@@ -194,7 +194,7 @@ def _is_set_by_name(text: str, facts: ShellFacts, name: str) -> bool:
 
 
 def _imports(text: str, facts: ShellFacts) -> frozenset[str]:
-    """The files it sources; what stands below a folder only known at run time is its neighbour."""
+    """Return the files it sources; below a folder known only at run time, its own is assumed."""
     found: set[str] = set()
     for command in facts.commands:
         if command.name not in {"source", "."}:

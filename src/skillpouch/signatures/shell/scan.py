@@ -27,7 +27,7 @@ class Assignment(NamedTuple):
 
 
 class ShellCommand(NamedTuple):
-    """The first word of a command; "" when only running the script would tell it."""
+    """The first word of a command; "" if it is known only at run time."""
 
     name: str
     start: int
@@ -44,7 +44,7 @@ class ShellFacts:
 
 
 class CommandPosition(NamedTuple):
-    """Where in a command the walk is."""
+    """The position of the scanner inside a command."""
 
     at_command: bool = True  # the next word is a command
     in_word: bool = False
@@ -56,7 +56,7 @@ BEGIN = CommandPosition()
 
 @dataclass(slots=True)
 class OpenConstruct:
-    """Something open: quotes, braces, parentheses, the body of a function."""
+    """An open construct: quotes, braces, parentheses, the body of a function."""
 
     kind: str
     scope: str = ""
@@ -69,8 +69,8 @@ class OpenConstruct:
     outer: CommandPosition = BEGIN
 
 
-# A name in brackets is bounded, so that a text full of open brackets is not scanned again and
-# again. Every pattern matches at least one character of any text.
+# A name in brackets has a limited length, so that a text full of open brackets is not scanned again
+# and again. Every pattern matches at least one character of any text.
 _EXPANSIONS = r"""
     (?P<arithmetic>\$\(\()
     |(?P<substitution>\$\()
@@ -126,17 +126,17 @@ OPENS = frozenset({"if", "while", "until", "for", "select", "case"})
 CLOSES = frozenset({"fi", "done", "esac"})
 BEFORE_COMMAND = frozenset({"if", "while", "until", "then", "do", "else", "elif", "!", "time", "{"})
 KEYWORDS = OPENS | CLOSES | BEFORE_COMMAND | {"}"}
-# Their words are names that get a value.
+# Commands whose arguments are names of variables that they set.
 ASSIGN_NAMES = frozenset(
     {"local", "declare", "typeset", "readonly", "export", "read", "getopts", "mapfile"}
 )
 
 
-_DEEPEST = 500  # quotes in braces in quotes …; nothing deeper is a script, and reading ends
-_LONGEST_DEFAULT = 500  # copying longer ones out of each other would take quadratic time
+_DEEPEST = 500  # quotes in braces in quotes …; no script is deeper, so reading ends
+_LONGEST_DEFAULT = 500  # copying longer nested ones would take quadratic time
 
 
-_Taker = Callable[[re.Match[str]], int]  # returns where to go on
+_Taker = Callable[[re.Match[str]], int]  # returns the next position
 
 
 def scan_shell(text: str) -> ShellFacts:
@@ -197,7 +197,7 @@ class _Scanner:
         self.place, self.nesting = frame.outer, frame.nesting
 
     def begin_word(self, start: int) -> None:
-        """A word begins that is no plain text: as a command, it could be any."""
+        """Begin a word with an expansion: as a command, it could be any."""
         if self.frames[-1].kind in SURROUNDINGS or self.place.in_word:
             return
         if self.place.at_command:
