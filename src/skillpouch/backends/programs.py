@@ -93,7 +93,7 @@ def _confinement(
         workspace=workspace,
         skill=skill,
         interpreters=programs,
-        runnable=later,  # hooks still run, confined, for git in a call
+        runnable=later,  # git hooks still run, confined, when a call runs git
         readable=(*readable, *access.readable, *inside),
         writable=(*access.writable, *around((*inside, *later), workspace)),
         workspace_read_only=is_read_only(terms),

@@ -36,7 +36,7 @@ class _Place:
         return self._owner.failure
 
     def give_back(self, sandbox: SandboxClient, *, reusable: bool) -> None:
-        """Nothing: the prestarted sandbox keeps it."""
+        """Do nothing: the prestarted sandbox keeps it."""
 
     def lose(self, sandbox: SandboxClient) -> None:
         del sandbox
@@ -44,10 +44,10 @@ class _Place:
         self._owner.lose(self._waiting)
 
     def ready(self, sandbox: SandboxClient) -> None:
-        """Nothing: there is no prefork server."""
+        """Do nothing: there is no prefork server."""
 
     def ineligible(self, sandbox: SandboxClient, ineligible: Ineligible) -> None:
-        """Nothing: there is no prefork server."""
+        """Do nothing: there is no prefork server."""
 
 
 class PrestartedSandbox:

@@ -131,7 +131,7 @@ class SignalRelay:
         wake, before = self._wake, self._before
         if wake is not None:
             wake()
-        if before != -1:  # somebody else, such as asyncio on the main thread, listens too
+        if before != -1:  # there is another listener, such as asyncio on the main thread
             with contextlib.suppress(OSError):
                 os.write(before, numbers)
 

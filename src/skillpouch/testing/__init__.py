@@ -22,7 +22,7 @@ __all__ = [
     "run_tool",
 ]
 
-# Loaded when they are asked for: the test of an agent needs none of them.
+# Loaded on first use: tests of agents do not need them.
 _CONTRACTS = {
     "BackendCases": "backend_contract",
     "ContractError": "backend_contract",

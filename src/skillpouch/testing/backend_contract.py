@@ -1,4 +1,4 @@
-"""check_backend: tries whether a backend, ours or another package's, keeps all the rules."""
+"""check_backend: checks whether a backend, ours or another package's, keeps all the rules."""
 
 import asyncio
 import json
@@ -24,12 +24,12 @@ from skillpouch.results import ToolResult
 from skillpouch.tools import Hosted, Runs, Tool
 
 _PACKAGE = str(Path(__file__).parents[1])
-# What Python tells of before it starts a process.
+# The audit events of Python for starting a process.
 _STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
 
 
 class ContractError(PortableError, AssertionError):
-    """What was checked breaks rules that it has to keep; `broken` are all of them, as sentences."""
+    """A backend or sandbox breaks rules of its contract; `broken` are all of them, as sentences."""
 
     code: ClassVar[str] = "contract"
 
@@ -51,21 +51,21 @@ class Rules:
         self._broken[rule] = None
 
     def holds(self, kept: object, rule: str) -> bool:
-        """Note the rule unless it was kept; whether it was."""
+        """Note the rule if it was broken; return whether it was kept."""
         if not kept:
             self.broken(rule)
         return bool(kept)
 
     def settle(self) -> None:
-        """Raise ContractError if any was broken."""
+        """Raise ContractError if any rule was broken."""
         if self._broken:
             raise ContractError(self._what, self._broken)
 
 
 def commands_below(root: int) -> dict[int, str]:
-    """Return the command line of each process below one, by number, but for those that wait.
+    """Return the command line of each descendant of a process, by id, except waiting ones.
 
-    Those are our own, which Skillpouch keeps ready for later calls.
+    The waiting ones are Skillpouch's own, kept ready for later calls.
     """
     parents, lines = dict[int, int](), dict[int, str]()
     for folder in _processes():
@@ -74,7 +74,7 @@ def commands_below(root: int) -> dict[int, str]:
             state, parent, *_ = status.rpartition(")")[2].split()
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
             parents[number] = int(parent)
-            # One that has ended has no command line; whoever started it may not have asked how.
+            # A zombie has no command line: it has ended, but its parent has not reaped it yet.
             if state != "Z" and line:
                 lines[number] = line.decode("utf-8", "replace")
     below = {root}
@@ -89,7 +89,7 @@ def _processes() -> list[Path]:
 
 
 def is_alive(marker: str) -> bool:
-    """Tell whether a process of this machine has a marker in its command line."""
+    """Tell whether any process of this machine has the marker in its command line."""
     for folder in _processes():
         with suppress(OSError):
             if marker.encode() in (folder / "cmdline").read_bytes():
@@ -104,12 +104,12 @@ class _Starts(threading.local):
 
 
 _starts = _Starts()
-_hooked = threading.Lock()  # taken for good by whoever adds the hook, which stays
+_hooked = threading.Lock()  # acquired once and never released: an audit hook cannot be removed
 
 
 @contextmanager
 def started_processes() -> Iterator[list[str]]:
-    """Give the list of all that this thread starts inside the block."""
+    """Yield the list of all processes that this thread starts inside the block."""
     if _hooked.acquire(blocking=False):
         sys.addaudithook(_hear)
     _starts.counted = []
@@ -124,25 +124,26 @@ def _hear(event: str, words: tuple[Any, ...]) -> None:
         _starts.counted.append(f"{event} {words[:1]}")
 
 
-Case = tuple[Tool | Runs, Mapping[str, Any]]  # what is called, and its arguments
+Case = tuple[Tool | Runs, Mapping[str, Any]]  # the tool to call, and its arguments
 
 SECRET = "CONTRACT_SECRET"  # noqa: S105 - the name, by which `tells` asks for it
 _VALUE = "jb7-Qmw2-kZp9-contract"
 _ID = "contract.tool"
-_LIMIT_SECONDS = 0.5  # of a call that would take long
-_ENDED_SECONDS = 1.0  # in which it has to be over, after it was waited for once
-_CANCELLED_SECONDS = 10.0  # in which whoever cancelled it has to hear so
+_LIMIT_SECONDS = 0.5  # time limit for a call that would take long
+_ENDED_SECONDS = 1.0  # within which the coroutine of the backend must have ended after that
+_CANCELLED_SECONDS = 10.0  # within which a cancelled call must raise CancelledError
 _AT_ONCE = 8
-_PATIENCE_SECONDS = 60.0  # with all calls of one check: who blocks the event loop is found by it
+# For all calls of one check; a backend that blocks the event loop exceeds it.
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCases:
-    """Calls with which a backend is tried; one that cannot be made is left out.
+    """The calls that try a backend; leave out those that it cannot make.
 
     `works` succeeds, `fails` runs and fails. `waits` would take more than a minute. `streams`
-    gives its output to `on_output` while it runs. `tells` returns the value of the secret
-    `CONTRACT_SECRET`, which it is given.
+    passes its output to `on_output` while it runs. `tells` returns the value of the secret
+    `CONTRACT_SECRET`, which it is granted.
     """
 
     works: Case
@@ -161,8 +162,8 @@ def check_backend(
 ) -> None:
     """Try a backend through a `ToolExecutor`; raise ContractError with every rule that it breaks.
 
-    The calls work in `workspace`, or in a fresh folder that is gone afterwards. They are given
-    what is `granted`, such as the hosts that they need.
+    The calls work in `workspace`, or in a temporary folder. `granted` is what they may use, such as
+    the hosts that they need.
     """
     rules = Rules(type(backend).__name__)
     with TemporaryDirectory(prefix="skillpouch-contract-") as fresh:
@@ -170,7 +171,8 @@ def check_backend(
         for rule in (_works, _fails, _ends_in_time, _ends_when_cancelled, _streams, _redacts):
             check.on_a_loop(partial(rule, check, cases))
         check.on_a_loop(partial(_works_at_once, check, cases))
-        check.on_a_loop(partial(_works, check, cases))  # another loop, after the first was closed
+        # Once more on another loop, after the first was closed.
+        check.on_a_loop(partial(_works, check, cases))
         _works_on_loops_side_by_side(check, cases)
     rules.settle()
 
@@ -209,7 +211,7 @@ class _Check:
         hosted = Hosted(
             what="a backend that is tried", run=self._running(tool, seen), granted=self._granted
         )
-        # Under a name of its own: those of our own tools are not given to others.
+        # Under its own name: the names of built-in tools are reserved.
         outer = replace(tool, id=_ID, name="tool", skill="contract", runs=hosted, home="")
         executor = ToolExecutor(
             [outer],
@@ -225,7 +227,7 @@ class _Check:
         return lambda call: run_provided(backend, replace(call, tool=tool))
 
     def on_a_loop(self, make: Callable[[], Awaitable[None]]) -> None:
-        """Run on an event loop of its own, in a thread that is left if it is never over."""
+        """Run on a new event loop in a new thread, which is abandoned if it does not end."""
         if not self._is_stuck:
             self.join(self.start(make))
 
@@ -336,7 +338,7 @@ async def _ends_when_cancelled(check: _Check, cases: BackendCases) -> None:
     begun = asyncio.create_task(seen.started.wait())
     await asyncio.wait({begun, running}, return_when=asyncio.FIRST_COMPLETED)
     begun.cancel()
-    await asyncio.sleep(_LIMIT_SECONDS)  # until it has begun to wait
+    await asyncio.sleep(_LIMIT_SECONDS)  # gives the call time to begin its waiting
     running.cancel()
     await asyncio.wait({running}, timeout=_CANCELLED_SECONDS)
     check.rules.holds(running.cancelled(), "a call that is cancelled raises CancelledError")

@@ -1,4 +1,4 @@
-"""Runs by path, confined: tries what a program may and may not do, and prints what came of it."""
+"""Runs by path, confined: tries what a program may and may not do, and prints the results."""
 
 import contextlib
 import json
@@ -41,14 +41,14 @@ def _has_temporary() -> bool:
 
 
 def _is_seen(process: str) -> bool:
-    """Tell whether the environment of a process outside can be read: it has a marker in it."""
+    """Tell whether the environment of a process outside, which has a marker, can be read."""
     with contextlib.suppress(OSError):
         return b"skillpouch-contract-" in Path(f"/proc/{process}/environ").read_bytes()
     return False
 
 
 def _fork(most: int) -> int:
-    """Return how many processes there are at once before no more can be made."""
+    """Return how many processes can be forked before it fails, at most `most`."""
     made = []
     try:
         for _ in range(most):
@@ -71,7 +71,7 @@ def _is_filtered() -> bool:
 
 
 def main() -> None:
-    """Try everything in turn; or wait outside, until whoever started it closes the line."""
+    """Try everything in turn; with `waits`, wait outside until the parent closes the socket."""
     if sys.argv[2:] == ["waits"]:
         socket.socket(fileno=int(sys.argv[1])).recv(1)
         return

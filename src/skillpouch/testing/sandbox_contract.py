@@ -1,4 +1,4 @@
-"""check_sandbox: tries whether what a sandbox says that it protects is protected."""
+"""check_sandbox: checks that a sandbox protects every layer that it claims to protect."""
 
 import asyncio
 import json
@@ -34,12 +34,12 @@ _PROCESSES = 40
 def check_sandbox(provider: SandboxProvider) -> None:
     """Run real programs under a provider; raise ContractError with every rule that it breaks.
 
-    Only what the provider says that it protects is tried to be reached; that programs otherwise
-    run as if it was not there, and that nothing outlives a call, is tried of each.
+    Only the layers that the provider claims to protect are attacked. Under every provider, programs
+    must otherwise run as usual, and no process may outlive its call.
     """
     rules = Rules(type(provider).__name__)
     trial = threading.Thread(target=lambda: asyncio.run(_check(provider, rules)))
-    trial.start()  # on a loop of its own, whoever calls this
+    trial.start()  # in a thread with its own loop: the caller may have a running loop
     trial.join()
     rules.settle()
 
@@ -61,13 +61,13 @@ async def _check(provider: SandboxProvider, rules: Rules) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outside:
-    """What lies beyond the reach of a confined program, and what is within it."""
+    """What a confined program can reach, and what it must not reach."""
 
     workspace: Path
     skill: Path
     elsewhere: Path
     port: int
-    process: HelperProcess  # of the same user, and confined by nobody
+    process: HelperProcess  # a process of the same user, not confined
     marker: str
 
 
@@ -124,13 +124,13 @@ def _is_pure(trial: _Trial) -> None:
         try:
             first, second = trial.provider.confine(command), trial.provider.confine(command)
         except SkillpouchError:
-            return  # told when it is run
+            return  # reported when a program is run
     trial.rules.holds(not started, f"`confine` starts no process: it called {started[:1]}")
     trial.rules.holds(first == second, "`confine` gives the same for the same command")
 
 
 async def _attempts(trial: _Trial, engine: Engine) -> Ended:
-    """Let a program try all that it may and may not do, and compare its report with the facts."""
+    """Let a program try what it may and may not do, and check its report."""
     outside, rules = trial.outside, trial.rules
     words = (outside.skill, outside.elsewhere, outside.port, outside.process.pid, _PROCESSES)
     command = trial.python(
@@ -165,7 +165,7 @@ def _does_what_it_may(trial: _Trial, report: dict[str, Any]) -> None:
     rules.holds(not leaked, f"no variable of the host is seen: {leaked[:3]} are")
 
 
-# What a shell sets by itself; TMPDIR is said where a program has no /tmp of its own.
+# Variables that a shell sets by itself; TMPDIR is set if a program has no /tmp of its own.
 _USUAL = {"PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "LC_CTYPE"}
 
 
@@ -188,7 +188,7 @@ def _is_held(layer: str, trial: _Trial, report: dict[str, Any]) -> None:
         case "syscalls":
             rules.holds(report["filtered"], "syscalls: a filter of system calls is active")
         case _:
-            pass  # tree and memory are tried by calls of their own
+            pass  # `_ends` and `_has_memory` try tree and memory
 
 
 def _was_written(outside: _Outside, name: str) -> bool:
@@ -207,7 +207,7 @@ async def _answers_as_if_alone(trial: _Trial, engine: Engine) -> None:
     rules = trial.rules
     limits = Limits(keep_bytes=4 * len(_TYPED))
     for code in (0, 3):
-        # What a backend adds to the environment of a command that answers.
+        # As a backend does for a command that answers.
         env = {**_ENVIRONMENT, "SKILLPOUCH_ANSWER": "3"}
         command = trial.python("-c", _ECHO, str(code), stdin=_TYPED, answers=True, env=env)
         ended = await engine.run(replace(command, limits=limits), trial.confinement)
@@ -228,7 +228,7 @@ _LEAVES = (
 
 
 async def _ends(trial: _Trial, engine: Engine) -> None:
-    """End a program by itself, by its time limit, and by its caller; look for what it started."""
+    """Let a program end by itself, by its time limit and by its caller; no child may survive."""
     rules, marker = trial.rules, trial.outside.marker
     ended = await engine.run(trial.python("-c", _LEAVES, marker, "ends"), trial.confinement)
     rules.holds(ended.exit_code == 0, "a program that leaves a process behind ends by itself")

@@ -14,7 +14,7 @@ from skillpouch.net.hosts import Host, HostError, read_host
 # A size in hexadecimal digits and extensions, RFC 9112, 7.1. Fifteen digits are less than 2**63: so
 # no server behind this proxy can overflow and read a smaller number.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\Z")
-_LONGEST_LINE = 4_096
+_LONGEST_LINE = 4_096  # of a chunk size or a trailer; real ones are a few bytes long
 _MOST_TRAILERS = 64  # read and dropped, as RFC 9110, 6.5.1 allows
 
 
@@ -33,7 +33,7 @@ class CountedBody:
         return not self._left
 
     def feed(self, data: bytes) -> bytes:
-        """Return what is to be sent on; what comes after the end is dropped."""
+        """Return the part to forward; bytes after the end of the body are dropped."""
         passed = data[: self._left]
         self._left -= len(passed)
         return passed
@@ -52,7 +52,7 @@ class ChunkedBody:
         self.is_done = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return what is to be sent on; what comes after the end is dropped."""
+        """Return the part to forward; bytes after the end of the body are dropped."""
         passed = bytearray()
         while data and not self.is_done:
             if self._left > 2:  # noqa: PLR2004 - the line end is checked by _take_line
@@ -110,7 +110,7 @@ class ChunkedBody:
 
 # Without a byte in either direction; usually the time limit of the call comes first.
 _IDLE_SECONDS = 300.0
-_PIECE_BYTES = 65_536
+_PIECE_BYTES = 65_536  # read at once
 
 
 async def pass_both_ways(client: socket.socket, server: socket.socket, first: bytes) -> None:
@@ -292,7 +292,7 @@ def _values(headers: Headers, wanted: bytes) -> list[bytes]:
     return [value for name, value in headers if name.lower() == wanted]
 
 
-_LONGEST_HEAD = 65_536
+_LONGEST_HEAD = 65_536  # bytes; servers commonly accept 8 to 64 KiB
 # For the whole head: a slow client occupies a connection of the limit meanwhile.
 _HEAD_SECONDS = 20.0
 

@@ -12,7 +12,7 @@ from skillpouch.execution.zygote import kernel
 
 # Numbers of the three system calls, then of linux/landlock.h; landlock(7).
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
-_OUT_OF_THE_WAY = 16
+_OUT_OF_THE_WAY = 16  # above the descriptors 0 to 4 of a program
 _VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8

@@ -21,7 +21,7 @@ _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "tim
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
 _EVERYBODYS = 0o1777  # as on any machine: everybody may write, only owners may remove
-_PAGE = 4096
+_PAGE = 4096  # bytes; the smallest page size of the supported architectures
 
 
 def mount_processes(limit: int | None) -> None:

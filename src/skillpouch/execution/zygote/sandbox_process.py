@@ -245,7 +245,7 @@ class SandboxProcess:
             return
 
     def _attend(self, call: int, pid: int) -> tuple[int, struct_rusage] | None:
-        """Wait for the program to end, reaping orphans and passing signals on."""
+        """Wait for the end of the program; reap orphans, pass on signals; None without a host."""
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._alarm:

@@ -234,7 +234,7 @@ _LARGEST_VALUE = 1024 * 1024
 
 
 class TextFilter(Protocol):
-    """What text goes through before anybody sees or keeps it."""
+    """Filters text before it is shown or kept."""
 
     def feed(self, data: bytes) -> bytes: ...
     def close(self) -> bytes: ...

@@ -1,4 +1,4 @@
-"""Lists environments, and removes those that nobody uses."""
+"""Lists environments, and removes unused ones."""
 
 import os
 import time
