@@ -209,6 +209,22 @@ def test_finding_skills_loads_nothing_that_reads_scripts() -> None:
     )
 
 
+def test_finding_skills_with_ordinary_frontmatter_does_without_the_parser(tmp_path: Path) -> None:
+    front = "name: demo\ndescription: Does it.\nmetadata:\n  tags: [one, two]\n"
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/SKILL.md").write_text(f"---\n{front}---\nDo it.\n")
+    program = (
+        "import sys; from skillpouch import SkillManager;"
+        "print(len(SkillManager(sys.argv[1]).list_skills()), 'yaml' in sys.modules)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], capture_output=True, check=True, text=True
+    )
+
+    assert ran.stdout == "1 False\n"
+
+
 def test_every_promise_has_a_test_and_every_test_its_promise() -> None:
     promised = set(re.findall(r"^\| ([a-z]+-\d+) \|", _text("docs/security.md"), re.MULTILINE))
     tests = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("*.py"))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from skillpouch.declarations.strict_yaml import YamlError, drop_control_characters, lines_of, load
+from skillpouch.declarations.plain_yaml import drop_control_characters
+from skillpouch.declarations.strict_yaml import YamlError, lines_of, load
 
 
 def error_of(text: str, *, first_line: int = 1) -> YamlError:

@@ -3,7 +3,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillpouch.declarations.frontmatter import read_plain
+from skillpouch.declarations.plain_yaml import read_plain
 from skillpouch.declarations.strict_yaml import YamlError, load
 from tests.effort import few_or_many
 

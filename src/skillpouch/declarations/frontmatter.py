@@ -4,161 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skillpouch.declarations.strict_yaml import (
-    Document,
-    YamlError,
-    drop_control_characters,
-    load,
-    plain_scalar,
-)
+from skillpouch.declarations.plain_yaml import drop_control_characters, read_plain
 from skillpouch.problems import Problem, Severity
 
-# Characters that end a line, that YAML forbids, or that parsers treat differently.
-_UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_BLANK_OR_COMMENT = re.compile(r"(?: *+(?:#.*)?\n)++")
-# Every repetition is possessive, so that no text is scanned twice. Plain text contains no ": ",
-# which would begin a mapping, and no " #", which would begin a comment.
-_BLOCK_PLAIN = (
-    r"[^\s\-?:,\[\]{}#&*!|>'\"%@`][^:#\n]*+(?::(?=[^ \n])[^:#\n]*+|(?<=[^ ])#[^:#\n]*+)*+"
-)
-_FLOW_PLAIN = r"\w(?:[\w ./+()@*-]|:(?=[\w*/]))*+"
-_DOUBLE, _SINGLE = r'"[^"\\\n]*+"', r"'[^'\n]*+(?:''[^'\n]*+)*+'"
-_FLOW_ITEM = rf"(?:{_FLOW_PLAIN}|{_DOUBLE}|{_SINGLE})"
-_FLOW_ITEMS = re.compile(_FLOW_ITEM)
-_ENTRY = re.compile(
-    r"(?P<indent> *+)(?P<dash>- ++)?+(?:(?P<key>[A-Za-z_][\w-]{0,63}+):(?: ++|(?=\n)))?+"
-    r"(?:"
-    rf"(?P<plain>{_BLOCK_PLAIN})|(?P<quoted>{_DOUBLE}|{_SINGLE})"
-    rf"|\[ *+(?P<flow>(?:{_FLOW_ITEM} *+(?:, *+{_FLOW_ITEM} *+)*+)?+)\]"
-    # A block of text without blank lines at its start, all lines at the same indentation.
-    r"|(?P<style>[|>]-?) *\n(?P<text>(?P<pad> ++)(?=[^\n]).*+"
-    r"(?:\n(?:(?P=pad)(?=[^ \n]).*+|(?=\n)))*+)(?!\n(?:(?P=pad) | +\n))"
-    r")?+ *+\n"
-)
-_BREAKS = re.compile(r"\n(\n*)")
-_DEEPEST = 16
-
-
-def read_plain(front: str, first_line: int) -> tuple[dict[str, Any], dict[str, int]] | None:
-    """Return the values and the line of each key, or None if this needs a YAML parser.
-
-    It reads what nearly all frontmatter uses: maps and lists by indentation, blocks of text, lists
-    in brackets on one line. It is five times as fast as the parser and its events.
-    """
-    if _UNUSUAL.search(front) or not front.endswith("\n"):
-        return None
-    outline = _Outline()
-    lines: dict[str, int] = {}
-    place, counted, line = 0, 0, first_line
-    while place < len(front):
-        if front[place] in " #\n" and (skipped := _BLANK_OR_COMMENT.match(front, place)):
-            place = skipped.end()
-            continue
-        entry = _ENTRY.match(front, place)
-        if entry is None or not outline.take(entry):
-            return None
-        if len(outline.levels) == 1:
-            line += front.count("\n", counted, place)
-            lines[entry["key"]], counted = line, place
-        place = entry.end()
-    return outline.root, lines
-
-
-class _Outline:
-    """Builds a value from entries by indentation; `levels` are the maps and lists still open."""
-
-    def __init__(self) -> None:
-        self.root: dict[str, Any] = {}
-        self.levels: list[tuple[int, Any]] = [(0, self.root)]
-        self._open_key: str | None = None  # a key whose value may be the next entries
-
-    def take(self, entry: re.Match[str]) -> bool:
-        """Add one entry; return False if only a YAML parser can read it there."""
-        spaces, dash, key = entry.group("indent", "dash", "key")
-        kind = entry.lastgroup
-        if kind == "dash" or not (dash or key):
-            return False
-        indent = len(spaces)
-        holder: Any = self._list_at(indent) if dash else self._map_at(indent)
-        if holder is None or len(self.levels) > _DEEPEST:
-            return False
-        if dash and key:
-            indent += len(dash)
-            item: dict[str, Any] = {}
-            holder.append(item)
-            self.levels.append((indent, item))
-            holder = item
-        if kind == "text" and not (key and len(entry["pad"]) > indent):
-            return False
-        self._open_key = key if kind == "key" else None
-        return _put(holder, key, _value(entry, kind))
-
-    def _list_at(self, indent: int) -> list[Any] | None:
-        level, holder = self.levels[-1]
-        # The items of a list may have the same indentation as its key.
-        if self._open_key is not None and indent >= level:
-            items: list[Any] = []
-            holder[self._open_key] = items
-            self.levels.append((indent, items))
-            return items
-        while level > indent:
-            self.levels.pop()
-            level, holder = self.levels[-1]
-        return holder if level == indent and type(holder) is list else None
-
-    def _map_at(self, indent: int) -> dict[str, Any] | None:
-        level, holder = self.levels[-1]
-        if self._open_key is not None and indent > level:
-            entries: dict[str, Any] = {}
-            holder[self._open_key] = entries
-            self.levels.append((indent, entries))
-            return entries
-        while level > indent or (level == indent and type(holder) is list):
-            self.levels.pop()
-            level, holder = self.levels[-1]
-        return holder if level == indent else None
-
-
-def _put(holder: Any, key: str, value: Any) -> bool:
-    if type(holder) is list:
-        holder.append(value)
-        return True
-    if key in holder:
-        return False
-    holder[key] = value
-    return True
-
-
-def _value(entry: re.Match[str], kind: str | None) -> Any:
-    match kind:
-        case "key":
-            return None
-        case "plain":
-            return plain_scalar(entry["plain"].rstrip(" "))
-        case "quoted":
-            return _unquoted(entry["quoted"])
-        case "flow":
-            return [_item(text) for text in _FLOW_ITEMS.findall(entry["flow"])]
-        case _:
-            return _block(entry["style"], entry["text"], entry["pad"])
-
-
-def _item(text: str) -> Any:
-    return _unquoted(text) if text[0] in _QUOTES else plain_scalar(text.rstrip(" "))
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1] if text[0] == '"' else text[1:-1].replace("''", "'")
-
-
-def _block(style: str, text: str, pad: str) -> str:
-    value = f"\n{text}".replace(f"\n{pad}", "\n")[1:].rstrip("\n")
-    if style[0] == ">":
-        value = _BREAKS.sub(lambda breaks: breaks[1] or " ", value)
-    return value if style.endswith("-") else f"{value}\n"
-
+if TYPE_CHECKING:
+    from skillpouch.declarations.strict_yaml import Document, YamlError
 
 # The key may be capitalised or decorated as a heading, a list item or bold text.
 _KEY_LINE = re.compile(
@@ -323,14 +175,13 @@ def _read_text(path: str, front: str, first_line: int, result: Frontmatter) -> N
     if plain is not None:
         result.values, result.lines = plain
         return
-    try:
-        document = load(front, first_line=first_line)
-    except YamlError as error:
-        document_or_none = None if error.refused else _retry_quoted(path, front, first_line, result)
-        if document_or_none is None:
-            _fall_back(path, front, error.message, error.line, result)
+    document = _parse(front, first_line)
+    if isinstance(document, Exception):
+        rescued = None if document.refused else _retry_quoted(path, front, first_line, result)
+        if rescued is None:
+            _fall_back(path, front, document.message, document.line, result)
             return
-        document = document_or_none
+        document = rescued
     if document.value is None:
         return
     if not isinstance(document.value, dict):
@@ -343,13 +194,20 @@ def _read_text(path: str, front: str, first_line: int, result: Frontmatter) -> N
         )
 
 
-def _retry_quoted(path: str, front: str, first_line: int, result: Frontmatter) -> Document | None:
-    quoted = "\n".join(_quote_doubtful(line) for line in front.split("\n"))
+def _parse(text: str, first_line: int) -> "Document | YamlError":
+    # Imported here, so that a start whose skills are all plain does without the parser.
+    from skillpouch.declarations.strict_yaml import YamlError, load
+
     try:
-        document = load(quoted, first_line=first_line)
-    except YamlError:
-        return None
-    if isinstance(document.value, dict):
+        return load(text, first_line=first_line)
+    except YamlError as error:
+        return error
+
+
+def _retry_quoted(path: str, front: str, first_line: int, result: Frontmatter) -> "Document | None":
+    quoted = "\n".join(_quote_doubtful(line) for line in front.split("\n"))
+    document = _parse(quoted, first_line)
+    if not isinstance(document, Exception) and isinstance(document.value, dict):
         line = _first_difference(front, quoted) + first_line
         message = "a value needs quotes (it holds `: ` or opens with a special character): added"
         result.report(path, "value-quoted", "warning", message, line)
@@ -364,20 +222,12 @@ def _quote_doubtful(line: str) -> str:
     key, value = match.group(1), match.group(2).rstrip()
     if value[0] in "[{":
         # A list or mapping that is not closed may continue on the next line: leave it alone.
-        if value[-1] not in "]}" or _is_yaml(line):
+        if value[-1] not in "]}" or not isinstance(_parse(line, 1), Exception):
             return line
     elif ":" not in value and value[0] not in _UNPLAIN_START:
         return line
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'{key}: "{escaped}"'
-
-
-def _is_yaml(line: str) -> bool:
-    try:
-        load(line)
-    except YamlError:
-        return False
-    return True
 
 
 def _fall_back(path: str, front: str, why: str, line: int, result: Frontmatter) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from skillpouch.declarations.backends import not_provided
 from skillpouch.declarations.declared import Declared, Report
 from skillpouch.declarations.frontmatter import cut
+from skillpouch.declarations.plain_yaml import drop_control_characters
 from skillpouch.declarations.scripts_folder import (
     ScriptFile,
     ScriptsFolder,
@@ -20,7 +21,6 @@ from skillpouch.declarations.skill_md import is_bash
 from skillpouch.declarations.strict_yaml import (
     YamlError,
     YamlPath,
-    drop_control_characters,
     lines_of,
     load,
 )

@@ -1,10 +1,8 @@
 """YAML read strictly: no aliases, no duplicate keys, line numbers, plain scalars."""
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import yaml
@@ -19,36 +17,8 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from skillpouch.declarations.plain_yaml import plain_scalar
 from skillpouch.errors import PortableError
-
-_NUMBER_START = frozenset("-+.0123456789")
-# 300 digits: more than any person needs, and far below the 4,300 at which int() raises.
-_INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]{1,300}|[0-9]{1,300}(?:\.[0-9]{0,300})?)(?:[eE][-+]?[0-9]{1,3})?\Z"
-)
-_BASED = re.compile(r"0(?:x[0-9a-fA-F]{1,300}|o[0-7]{1,300})\Z")
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-
-
-def plain_scalar(text: str) -> Any:
-    """Return null, a boolean, a number or, for everything else, the text. `no` stays text."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] in _NUMBER_START:
-        if _INTEGER.match(text):
-            return int(text)
-        if _FLOAT.match(text):
-            number = float(text)
-            return number if isfinite(number) else text  # 1e999 would become infinity
-        if _BASED.match(text):
-            return int(text, 0)
-    return text
-
 
 try:
     from yaml import CSafeLoader as _Parser
@@ -57,8 +27,6 @@ except ImportError:  # PyYAML built without libyaml: ten times slower, same even
 
 _MAX_DEPTH = 64
 _NOTED_DEPTH = 8  # no message names a line of a value deeper than this
-# Control characters that YAML forbids; the parser refuses a whole text because of one of them.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 YamlPath = tuple[str | int, ...]
 
@@ -84,11 +52,6 @@ class Document:
     value: Any
     lines: dict[str, int]
     repeated: tuple[tuple[str, int], ...] = ()
-
-
-def drop_control_characters(text: str) -> str:
-    """Remove the characters that YAML forbids, so that the rest of the text can be parsed."""
-    return _FORBIDDEN.sub("", text)
 
 
 def load(text: str, *, first_line: int = 1) -> Document:
