@@ -200,7 +200,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
 
     Raises:
         SandboxUnavailableError: a required layer is missing, or files or the network would be
-            unprotected and the caller did not say `sandbox="off"`.
+            unprotected and the caller did not pass `sandbox="off"`.
     """
     on = confinement.sandbox != "off"
     namespaces = on and machine.namespaces
@@ -240,7 +240,7 @@ def plan_around(confinement: Confinement, protections: Mapping[str, str], machin
     report counts as unprotected.
 
     Raises:
-        SandboxUnavailableError: that is a layer that is required, or files or the network.
+        SandboxUnavailableError: a required layer, files or the network would be unprotected.
     """
     bare = replace(confinement, sandbox="off", network="none", hosts=(), required=frozenset())
     chosen = plan(bare, machine)

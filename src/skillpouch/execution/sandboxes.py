@@ -71,8 +71,8 @@ def confined_by(
     """Return a command as a provider confines it, and the plan by which it is started.
 
     Raises:
-        SandboxUnavailableError: a layer is missing without which nothing runs.
-        SandboxFailedError: the provider raised something else, or gave what is not a command.
+        SandboxUnavailableError: a required layer is missing.
+        SandboxFailedError: the provider raised another error, or returned no valid command.
     """
     assert command.confinement is not None
     try:

@@ -137,7 +137,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
 
     Raises:
         UngrantedError: the skill declares packages that nobody granted.
-        RequirementRefusedError: what the skill declares is not installed by Skillpouch.
+        RequirementRefusedError: Skillpouch does not install packages declared in this way.
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
     """

@@ -28,7 +28,7 @@ def open_store() -> Path:
     """Return the folder of environments, made for its user alone.
 
     Raises:
-        DependencyError: there is no such place, or others could write it.
+        DependencyError: there is no home folder, or others could write to it.
     """
     root = environments_directory()
     if root is None:

@@ -104,8 +104,8 @@ async def program_for(wanted: WantedFile, terms: DownloadTerms) -> Path:
     """Return the complete file with the expected content.
 
     Raises:
-        DownloadError: it cannot be fetched, or is something else.
-        PinNeededError: no hash is known, and nobody approved what came.
+        DownloadError: it cannot be fetched, or has other content.
+        PinNeededError: no hash is known, and nobody approved the content.
     """
     root = open_programs()
     known = await _known(root, wanted)
