@@ -148,6 +148,7 @@ def test_a_type_that_is_nearly_one_of_ours_is_taken_for_a_typo(
     assert tool.missing[0].startswith("did you mean 'script'? no installed package provides")
 
 
+@pytest.mark.promise("call-12")
 @pytest.mark.usefixtures("example")
 def test_a_call_in_this_process_is_judged_as_one_that_nothing_holds(
     write_skill: WriteSkill, work: Path

@@ -13,6 +13,7 @@ from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.sandboxes import SandboxProvider
 from skillpouch.sessions import SessionManager
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.contracts.conftest import Install, needs_unshare
 
@@ -137,6 +138,7 @@ async def test_what_a_provider_does_wrong_starts_nothing(
         await run_under(provider, work)
 
 
+@pytest.mark.promise("call-13")
 async def test_a_provider_that_leaves_files_or_network_open_starts_nothing(work: Path) -> None:
     with pytest.raises(SandboxUnavailableError) as refused:
         await run_under(Says(protections={"fs": "said"}), work, "/usr/bin/touch", "made")
@@ -169,3 +171,26 @@ def test_a_package_cannot_take_the_place_of_our_own(
     assert result.content == "said"
     assert "mountns" not in result.protections["fs"]
     assert "nothing" not in sys.modules
+
+
+UNABLE = """
+from skillpouch.errors import SandboxUnavailableError
+
+class Unable:
+    def confine(self, command):
+        raise SandboxUnavailableError(("net",), "it cannot do that")
+"""
+
+
+@pytest.mark.promise("call-13")
+def test_the_consent_to_run_unprotected_does_not_take_the_place_of_a_sandbox(
+    install: Install, write_skill: WriteSkill, work: Path
+) -> None:
+    install("unable", {"skillpouch.sandboxes": {"unable": "unable:Unable"}}, {"unable.py": UNABLE})
+    root = scripts(write_skill, makes="touch made")
+    Grants().give_consent(by="test")
+
+    with pytest.raises(SandboxUnavailableError, match="it cannot do that"):
+        SkillManager(root, workspace=work, sandbox="unable").call("demo.makes")
+
+    assert not (work / "made").exists()

@@ -248,9 +248,11 @@ class Authorizer:
         """Return the call unconfined, if the user consented to that; raise `error` if not.
 
         To be called on a machine without a sandbox, before anything ran. The consent does not
-        overrule required protections, and a rule can still deny the call.
+        overrule required protections or a sandbox that was chosen by its name, and a rule can still
+        deny the call.
         """
-        if call.is_unconfined or call.terms.required or self._grants.consent() is None:
+        is_ours = call.terms.sandbox == "on" and not call.is_unconfined
+        if not is_ours or call.terms.required or self._grants.consent() is None:
             raise error
         await self.permit(replace(call, terms=replace(call.terms, sandbox="off")))
         return replace(call, access=replace(call.access, unconfined=True))
