@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,23 @@ _API_HEAD = """# Python
 Made from docstrings by `make reference`; edit those, not this page. What is not here may change
 without notice.
 
-Everything on this page is imported from `skillpouch`; errors come from `skillpouch.errors`. A wrong
-caller and a tool that could not be started raise; a tool that ran and failed is a returned
-`ToolResult` whose `outcome` says so.
+Everything on this page is imported from `skillpouch`, unless it says from where; errors come from
+`skillpouch.errors`. A wrong caller and a tool that could not be started raise; a tool that ran and
+failed is a returned `ToolResult` whose `outcome` says so.
 """
+_EXTENDING_HEAD = """## For other packages
+
+What [backends and sandboxes](../extending.md) of other packages use.
+"""
+_EXTENDING = {
+    "skillpouch.backends": ["Backend"],
+    "skillpouch.calls": ["ToolCall"],
+    "skillpouch.tools": ["External"],
+    "skillpouch.execution.sandboxes": ["SandboxProvider"],
+    "skillpouch.execution.command": ["Command"],
+    "skillpouch.execution.confinement": ["Confinement", "paths_of"],
+    "skillpouch.testing": ["check_backend", "BackendCases", "check_sandbox", "ContractError"],
+}
 _ERRORS_HEAD = """## Errors
 
 Every error has a `code` that never changes, a message, and a `hint` with the next step.
@@ -74,7 +88,23 @@ def api() -> str:
             parts += _class(name, value)
         elif inspect.isfunction(value):
             parts.append(_entry(f"## `{name}`", f"{name}{_signature(value)}", value))
+    parts.append(_EXTENDING_HEAD)
+    for module, names in _EXTENDING.items():
+        for name in names:
+            value = getattr(import_module(module), name)
+            parts.append(_entry(f"### `{name}`", _shown(module, name, value), value))
     return "\n".join([*parts, _ERRORS_HEAD + "".join(_errors())])
+
+
+def _shown(module: str, name: str, value: Any) -> str:
+    """Return how something is called, or, of an interface, the method that implements it."""
+    methods = [each for each in vars(value) if not each.startswith("_")]
+    if not getattr(value, "_is_protocol", False):
+        return f"{module}.{name}{_signature(value)}"
+    made = [getattr(value, each) for each in methods]
+    waits = ["async " if inspect.iscoroutinefunction(each) else "" for each in made]
+    lines = [f"    {w}def {m.__name__}{_signature(m)}" for w, m in zip(waits, made, strict=True)]
+    return "\n".join([f"class {module}.{name}", *lines])
 
 
 def _class(name: str, value: type) -> Iterator[str]:
