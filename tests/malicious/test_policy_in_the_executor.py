@@ -177,7 +177,7 @@ def test_a_strict_policy_asks_before_the_first_use_whatever_its_rules_allow(
         manager.call("bad.run")
     grant(manager)
 
-    assert "was ever approved" in str(caught.value)
+    assert "was approved yet" in str(caught.value)
     assert "skillpouch trust bad" in caught.value.hint
     assert manager.call("bad.run").outcome == "ok"
 

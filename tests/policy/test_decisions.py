@@ -153,7 +153,7 @@ def test_strict_asks_for_the_first_use_of_a_digest_whatever_is_allowed() -> None
 
     assert decision == Decision(
         verdict="ask",
-        reasons=("no call of the skill as it is now was ever approved",),
+        reasons=("no call of this version of the skill was approved yet",),
         hints=("skillpouch trust web",),
     )
     assert policy.decide(request()).verdict == "allow"

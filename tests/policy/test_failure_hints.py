@@ -32,7 +32,7 @@ def test_a_script_that_misses_a_variable_is_told_the_command(
     command = f"skillpouch trust demo --secret API_KEY --secret OTHER_KEY --root {home.parent}"
     assert "KeyError: 'API_KEY'" in content
     assert content.endswith(
-        "note: it reads API_KEY, OTHER_KEY, which were not given to it;"
+        "note: it reads API_KEY, OTHER_KEY, which were not granted to it;"
         f" the user can grant it: `{command}`"
     )
 
@@ -56,7 +56,7 @@ def test_a_script_that_misses_a_package_is_told_the_command(
     content = content_of(home, workspace)
 
     command = f"skillpouch trust demo --package quokka-of-nowhere --root {home.parent}"
-    assert content.splitlines()[-1].startswith("note: it imports what no file declares")
+    assert content.splitlines()[-1].startswith("note: it imports packages that no file declares")
     assert content.endswith(f"`{command}`") or "quokka_of_nowhere --root" in content
 
 
@@ -140,7 +140,7 @@ def test_a_host_that_was_refused_is_named_also_when_the_script_goes_on(
     result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
 
     command = f"skillpouch trust demo --host other.example --root {home.parent}"
-    note = f"note: it was refused other.example; the user can grant it: `{command}`"
+    note = f"note: it was not allowed to reach other.example; the user can grant it: `{command}`"
     assert result.refused_hosts == ("other.example",)
     assert result.content.endswith(note)
     assert "no network" not in result.content

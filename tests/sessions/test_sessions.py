@@ -392,4 +392,4 @@ async def test_a_text_that_calls_itself_otherwise_is_used_and_reported(
 
     (problem,) = await sessions.problems(session)
     assert (problem.code, problem.severity) == ("name-differs", "warning")
-    assert problem.message == "name 'theirs' differs from the one it is used by, 'mine'"
+    assert problem.message == "name 'theirs' differs from the name it is used under, 'mine'"

@@ -123,7 +123,7 @@ def test_a_word_with_its_argument_missing_is_left_out_whole() -> None:
 
 
 def test_a_word_that_would_lose_a_given_value_is_an_error() -> None:
-    with pytest.raises(FillError, match="b: it is needed where a is given"):
+    with pytest.raises(FillError, match="b: it is needed with a"):
         words("${a}:${b}", {"a": "x"})
 
 

@@ -97,7 +97,7 @@ def test_leaves_that_are_not_given_are_left_out() -> None:
         "n": {"z": "-2"},
         "t": True,
     }
-    with pytest.raises(FillError, match="b: it is needed where a is given"):
+    with pytest.raises(FillError, match="b: it is needed with a"):
         body('["${a}${b}"]', {"a": 1})
     with pytest.raises(FillError, match="v: it is the whole body"):
         body("${v}", {})

@@ -52,7 +52,7 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
         return []
     needs = [Need(kind="host", value=host) for host in result.refused_hosts]
     command = trust_command(call.tool.skill, needs, roots=roots)
-    said = f"note: it was refused {', '.join(result.refused_hosts)}"
+    said = f"note: it was not allowed to reach {', '.join(result.refused_hosts)}"
     return [f"{said}; the user can grant it: `{command}`"]
 
 
@@ -67,7 +67,7 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]]
     command = trust_command(call.tool.skill, needs, roots=roots)
     wanted = ", ".join(hosts) or "a host that it does not name"
-    return [f"note: it wanted {wanted}, and no network was given to it: `{command}`"]
+    return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
@@ -78,7 +78,7 @@ def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str
     needs = [Need(kind="secret", value=name) for name in wanted]
     verb = "was" if len(wanted) == 1 else "were"
     command = trust_command(call.tool.skill, needs, roots=roots)
-    said = f"note: it reads {', '.join(wanted)}, which {verb} not given to it"
+    said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to it"
     return [f"{said}; the user can grant it: `{command}`"]
 
 
@@ -95,5 +95,5 @@ def _packages(
         return []
     command = trust_command(call.tool.skill, lacking, roots=roots)
     names = ", ".join(need.value for need in lacking)
-    said = f"note: it imports what no file declares ({names})"
+    said = f"note: it imports packages that no file declares ({names})"
     return [f"{said}; the user can grant it: `{command}`"]

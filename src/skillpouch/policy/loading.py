@@ -197,7 +197,7 @@ def _configuration(table: Table) -> dict[str, Any]:
 def _server(table: Table) -> ServerTable:
     for key in ("listen", "http", "token_file", "tls_cert", "tls_key", "tls_client_ca"):
         if table.take(key) is not None:
-            table.misplaced(key, "whoever starts a server says whom it lets in, not a project")
+            table.misplaced(key, "a project cannot decide who may connect to a server")
     found = ServerTable(
         most_running=_count(table, "most_running"),
         most_per_session=_count(table, "most_per_session"),

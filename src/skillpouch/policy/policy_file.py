@@ -128,7 +128,7 @@ def _plain(value: Any) -> Any:
 def _true(made: AnyTest) -> Callable[[Any], AnyTest]:
     def make(value: Any) -> AnyTest:
         if value is not True:
-            raise ValueError("can only be true: for the opposite there are present and absent")
+            raise ValueError("can only be true: the opposite of present is absent")
         return made
 
     return make

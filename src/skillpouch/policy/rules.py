@@ -284,7 +284,7 @@ def concerns_of(request: Request, mode: Mode) -> Iterator[Concern]:
     if mode != "trusting" and "network" in request.effects and not _names_host(request):
         yield Concern(about="network", reason="it uses the network and does not say which hosts")
     if mode == "strict" and request.first_use:
-        reason = "no call of the skill as it is now was ever approved"
+        reason = "no call of this version of the skill was approved yet"
         yield Concern(about="first_use", reason=reason)
 
 

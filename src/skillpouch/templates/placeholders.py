@@ -129,7 +129,7 @@ def is_left_out(parts: Parts, arguments: Mapping[str, Any]) -> bool:
     missing = sorted(name for name in names if arguments.get(name) is None)
     if missing and len(missing) < len(names):
         given = sorted(names.difference(missing))
-        reason = f"it is needed where {' and '.join(given)} is given: both stand in one place"
+        reason = f"it is needed with {' and '.join(given)}: the template has them in one place"
         raise FillError(missing[0], reason)
     return bool(missing)
 

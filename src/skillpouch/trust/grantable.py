@@ -53,7 +53,7 @@ def _path(need: Need) -> Need:
     if not found:
         raise GrantRefusedError(need, "it is not an absolute path")
     if has_hidden(found):
-        raise GrantRefusedError(need, "it holds characters that nobody sees")
+        raise GrantRefusedError(need, "it holds invisible characters")
     if need.kind == "write":
         _refuse_ours(need, found)
     return replace(need, value=found)

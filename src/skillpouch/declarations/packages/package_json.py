@@ -53,7 +53,7 @@ def _entry(place: str, entry: Any) -> dict[str, Any]:
     if entry.get("link"):
         raise LockRefusedError(f"{place!r} is a link: only packages by name are installed")
     if not _VERSION.match(str(entry.get("version"))):
-        raise LockRefusedError(f"{place!r} has no version number: only packages by name can be had")
+        raise LockRefusedError(f"{place!r} has no version: only packages by name are installed")
     resolved = entry.get("resolved")
     if isinstance(resolved, str) and not resolved.startswith(("https:", "http:")):
         raise LockRefusedError(f"{place!r} comes from {resolved!r}, which is not a registry")

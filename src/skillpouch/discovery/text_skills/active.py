@@ -111,7 +111,7 @@ def read_skill_in(home: Path, name: str) -> TextSkill:
 def _differing(path: str, name: str, written: str) -> list[Problem]:
     if written == name.rpartition(":")[2]:
         return []
-    message = f"name {written!r} differs from the one it is used by, {name!r}"
+    message = f"name {written!r} differs from the name it is used under, {name!r}"
     return [Problem(path=path, code="name-differs", severity="warning", message=message)]
 
 

@@ -139,7 +139,7 @@ def _call(function: OnChange, changes: Changes) -> Awaitable[None] | None:
     try:
         return function(changes)
     except Exception:  # noqa: BLE001 - it is the listener's, and others want to hear of it, too
-        _log.exception("%r failed while it was told of changes", function)
+        _log.exception("%r failed while it handled changes", function)
         return None
 
 
@@ -147,4 +147,4 @@ async def _wait_for(answer: Awaitable[None], function: OnChange) -> None:
     try:
         await answer
     except Exception:  # noqa: BLE001 - as above
-        _log.exception("%r failed while it was told of changes", function)
+        _log.exception("%r failed while it handled changes", function)
