@@ -24,6 +24,8 @@ from skillpouch.testing import BackendCases, ContractError, check_backend
 from skillpouch.tools import Binary, External, Http, InlineScript
 from tests.conftest import WriteSkill
 
+pytestmark = pytest.mark.slow
+
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 

@@ -15,7 +15,7 @@ from skillpouch.execution.zygote_client import probe
 from skillpouch.testing import ContractError, check_sandbox
 from tests.contracts.conftest import needs_unshare
 
-pytestmark = pytest.mark.escape
+pytestmark = [pytest.mark.slow, pytest.mark.escape]
 BOTH = {"fs": "said", "net": "said"}
 
 
