@@ -1,6 +1,7 @@
 """The public names, used as people use them: checked by mypy, never run."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -22,6 +23,8 @@ from skillpouch import (
     ToolRegistry,
     ToolResult,
 )
+from skillpouch.backends import Backend
+from skillpouch.calls import ToolCall
 from skillpouch.errors import (
     CallDeniedError,
     InvalidArgumentsError,
@@ -33,10 +36,14 @@ from skillpouch.errors import (
     ToolRestrictionError,
     UnknownToolError,
 )
+from skillpouch.execution.command import Command
+from skillpouch.execution.sandboxes import SandboxProvider
 from skillpouch.problems import Problem
 from skillpouch.scripts import ScriptMetadata, extract_docstring, generate_script_tool_name
 from skillpouch.shell.responses import ToolResponse
 from skillpouch.skills import AllowedTools
+from skillpouch.testing import BackendCases, check_backend, check_sandbox
+from skillpouch.tools import External
 
 
 @skillpouch.tool
@@ -138,3 +145,23 @@ def fail(manager: SkillManager) -> str:
 
 if __name__ == "__main__":
     asyncio.run(use(find(Path()), SessionManager()))
+
+
+class OfAnotherPackage:
+    """A backend and a sandbox, as other packages write them: interfaces, no base classes."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        return ToolResult(tool=call.tool.id, outcome="ok", content=str(call.access.secrets))
+
+    def confine(self, command: Command) -> Command:
+        return replace(command, argv=("/usr/bin/env", *command.argv), protections={"fs": "env"})
+
+
+def extend(backend: Backend, sandbox: SandboxProvider) -> None:
+    check_backend(backend, BackendCases(works=(External(type="own", options={"a": 1}), {})))
+    check_sandbox(sandbox)
+    SkillManager("skills", sandbox="bubblewrap", require=["fs"])
+
+
+def provide() -> None:
+    extend(OfAnotherPackage(), OfAnotherPackage())

@@ -65,6 +65,30 @@ def test_a_provided_sandbox_confines_the_calls_of_a_manager(
     }
 
 
+@pytest.mark.escape
+@needs_unshare
+def test_everything_that_starts_a_program_is_confined_by_it(
+    write_skill: WriteSkill, work: Path
+) -> None:
+    front = (
+        "name: demo\ndescription: Demo.\ntools:\n"
+        "  - {name: inline, description: In., backend: {type: script, interpreter: bash, "
+        "script: echo inline}}\n"
+        "  - {name: program, description: Pro., backend: {type: binary, path: /bin/echo, "
+        "args_template: program}}\n"
+    )
+    files = {"scripts/handler.py": "def handler(args):\n    return 'handler'\n"}
+    root = write_skill("demo", front, files=files).parent
+    manager = SkillManager(root, workspace=work, sandbox="unshare", builtins=True)
+
+    results = [manager.call(f"demo.{name}") for name in ("inline", "program", "handler")]
+    results.append(manager.call("bash", {"command": "echo bash"}))
+
+    assert [result.content for result in results] == ["inline", "program", "handler", "bash"]
+    assert {result.protections["fs"] for result in results} == {"mountns"}
+    assert {result.warm for result in results} == {False}
+
+
 def test_a_layer_that_is_required_and_not_provided_keeps_the_call_from_running(
     write_skill: WriteSkill, work: Path
 ) -> None:
