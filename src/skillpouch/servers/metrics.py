@@ -69,7 +69,6 @@ class Metrics:
 
 _MOST_BYTES = 8 * 1024
 _PATIENCE_SECONDS = 5.0
-_GONE = (OSError, TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError)
 
 
 @asynccontextmanager

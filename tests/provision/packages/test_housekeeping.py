@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.declarations.packages.needs import NodeNeeds, declared_needs
 from skillpouch.provision.packages.building import hold
 from skillpouch.provision.packages.housekeeping import list_environments, prune
-from skillpouch.provision.packages.lookup import describe, missing_installer
 from skillpouch.provision.packages.store import READY, USED, open_store, read_record, write_ready
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
@@ -137,38 +135,3 @@ script, home = Script(file=sys.argv[1], language="python", convention="stdin"), 
 said = tuple(need.value for need in package_needs(declared_needs(script, home)))
 assert asyncio.run(environment_for(script, home, packages=said))
 """
-
-
-@pytest.mark.usefixtures("with_uv")
-def test_needs_are_told_in_one_line(write_skill: WriteSkill) -> None:
-    home = write_skill(
-        files={
-            "scripts/x.py": "",
-            "requirements.txt": "pandas>=2\nopenpyxl\n",
-            "scripts/x.mjs": "",
-            "package.json": '{"dependencies": {"lamp": "^2"}}',
-        }
-    )
-
-    python = declared_needs(script_at(home, "scripts/x.py"), str(home))
-    node = declared_needs(script_at(home, "scripts/x.mjs"), str(home))
-
-    assert python is not None
-    assert isinstance(node, NodeNeeds)
-    assert describe(python) == "openpyxl, pandas>=2: installed on first call"
-    assert describe(node) == "lamp@^2: installed on first call"
-    assert missing_installer(python) == ""
-
-
-@pytest.mark.parametrize("uv", [False, True])
-def test_a_python_that_only_uv_could_use_is_missing_without_it(
-    uv: bool, write_skill: WriteSkill, request: pytest.FixtureRequest
-) -> None:
-    request.getfixturevalue("with_uv" if uv else "without_uv")
-    block = '# /// script\n# requires-python = "<3.11"\n# ///\n'
-    home = write_skill(files={"scripts/x.py": block})
-
-    needs = declared_needs(script_at(home, "scripts/x.py"), str(home))
-
-    assert needs is not None
-    assert missing_installer(needs) == ("" if uv else "Python <3.11 is not installed")

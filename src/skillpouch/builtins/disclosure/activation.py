@@ -100,8 +100,6 @@ def _resources(home: Path) -> list[str]:
 
 
 def _escape(name: str) -> str:
-    from html import escape
-
     return escape(clean(name), quote=False)
 
 

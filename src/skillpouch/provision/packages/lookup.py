@@ -46,19 +46,6 @@ def is_met(needs: Needs) -> bool:
     return satisfies(own_python().version, needs.requires_python)
 
 
-def missing_installer(needs: Needs) -> str:
-    """Say which installer is missing for the packages, "" when none is."""
-    if isinstance(needs, NodeNeeds):
-        return "" if find_npm() else "npm is not installed"
-    fits = satisfies(own_python().version, needs.requires_python)
-    return "" if fits or find_uv() else f"Python {needs.requires_python} is not installed"
-
-
-def describe(needs: Needs) -> str:
-    """Say in one line what a script needs."""
-    return f"{', '.join(needs.names)}: installed on first call"
-
-
 async def recipe_for(needs: Needs, skill: str, sandbox: Sandbox, workspace: Path | None) -> Recipe:
     """Return the recipe by which the needs are installed on this machine.
 
