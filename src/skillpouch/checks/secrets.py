@@ -109,7 +109,7 @@ _WORDS = frozenset(
         *("p4ssw0rd", "pass123", "admin123", "pwd123", "123", "1234", "12345"),
     )
 )
-# Hosts that strangers cannot reach: this machine, a container, a private network, a placeholder.
+# Hosts that nobody else can reach: this machine, a container, a private network, a placeholder.
 _NOWHERE = re.compile(
     r"127\.|0\.0\.0\.0|10\.|192\.168\.|[^.]+$|your|host|.*\bexample\b"
     r"|.*\.(?:test|local|internal|invalid)$",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillpouch.environment import config_directory
 from skillpouch.errors import CommandStartError, SkillpouchError
-from skillpouch.policy.loading import refuse_strangers
+from skillpouch.policy.loading import refuse_writable_by_others
 from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes
 from skillpouch.policy.project import McpEntry, read_entries
 
@@ -29,7 +29,7 @@ def read_user_mcp(path: Path | None = None) -> tuple[McpEntry, ...]:
     path = path or user_mcp_path()
     if path is None or not os.path.lexists(path):
         return ()
-    refuse_strangers(path)
+    refuse_writable_by_others(path)
     return parse_user_mcp(read_bytes(str(path), _MOST_BYTES), str(path))
 
 

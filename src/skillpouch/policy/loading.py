@@ -41,7 +41,7 @@ def read_user_policy(path: Path | None = None) -> Policy:
     path = path or user_policy_path()
     if path is None or not os.path.lexists(path):
         return Policy()
-    refuse_strangers(path)
+    refuse_writable_by_others(path)
     return parse_user_policy(read_bytes(str(path), _MOST_BYTES), str(path))
 
 
@@ -87,7 +87,7 @@ def _seconds(top: Table) -> float:
     return value
 
 
-def refuse_strangers(path: Path) -> None:
+def refuse_writable_by_others(path: Path) -> None:
     """Refuse a policy file that another user may have written."""
     try:
         status = path.stat()
