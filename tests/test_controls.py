@@ -9,7 +9,7 @@ import pytest
 from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, tool
 from skillpouch.controls import Controls
 from skillpouch.environment import config_directory, state_directory
-from skillpouch.errors import CallDeniedError, PolicyFileError
+from skillpouch.errors import CallDeniedError, PolicyFileError, SkillpouchError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import Started
@@ -153,8 +153,11 @@ def test_controls_and_single_parameters_do_not_mix(kind: type) -> None:
 @pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
 @pytest.mark.parametrize("wrong", [{"sandbox": "maybe"}, {"require": ["moat"]}])
 def test_what_is_wrong_with_controls_is_raised_at_once(kind: type, wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"moat|maybe"):
+    with pytest.raises(ValueError, match=r"moat|maybe") as refused:
         kind(**wrong)
+
+    if isinstance(refused.value, SkillpouchError):
+        assert refused.value.hint == "install the package that does; there are on, off"
 
 
 async def test_one_object_controls_a_manager_its_sessions_and_an_executor(tmp_path: Path) -> None:

@@ -385,10 +385,10 @@ class NotProvidedError(ProviderError):
     code = "not_provided"
 
     def __init__(
-        self, group: str, name: str, *, package: str = "", installed: Sequence[str] = ()
+        self, group: str, name: str, *, package: str = "", known: Sequence[str] = ()
     ) -> None:
-        self.package, self.installed = package, tuple(installed)
-        there = f"; installed packages provide {', '.join(installed)}" if installed else ""
+        self.package, self.known = package, tuple(known)
+        there = f"; there are {', '.join(known)}" if known else ""
         named = f"the skill names {package}, look at it before you install it"
         hint = f"{named if package else 'install the package that does'}{there}"
         super().__init__(group, name, "no installed package provides it", hint=hint)

@@ -111,8 +111,8 @@ def test_an_unknown_name_says_the_group_and_what_is_installed(kind: type, tmp_pa
         kind(*where, sandbox="bubblewrap")
 
     assert "'bubblewrap' of the entry points skillpouch.sandboxes" in str(refused.value)
-    assert refused.value.installed == ("unshare",)
-    assert "installed packages provide unshare" in refused.value.hint
+    assert refused.value.known == ("on", "off", "unshare")
+    assert "there are on, off, unshare" in refused.value.hint
     assert isinstance(refused.value, ValueError)
 
 

@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from skillpouch.errors import NotProvidedError, ProviderError
+from skillpouch.limits import OWN_SANDBOXES
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 BACKENDS = "skillpouch.backends"  # the name of an entry point is the `type:` that skills declare
 SANDBOXES = "skillpouch.sandboxes"  # the name of an entry point is the value of `sandbox=`
+_OWN = {BACKENDS: ("binary", "http", "script"), SANDBOXES: OWN_SANDBOXES}
 
 
 def is_provided(group: str, name: str) -> bool:
@@ -19,7 +21,7 @@ def is_provided(group: str, name: str) -> bool:
 def require_provided(group: str, name: str) -> None:
     """Raise NotProvidedError unless an installed package says that it provides this."""
     if not _found(group, name):
-        raise NotProvidedError(group, name, installed=provided(group))
+        raise NotProvidedError(group, name, known=provided(group))
 
 
 def load_provided(group: str, name: str, method: str, *, package: str = "") -> Any:
@@ -34,7 +36,7 @@ def load_provided(group: str, name: str, method: str, *, package: str = "") -> A
     """
     found = _found(group, name)
     if not found:
-        raise NotProvidedError(group, name, package=package, installed=provided(group))
+        raise NotProvidedError(group, name, package=package, known=provided(group))
     if len(found) > 1:
         raise ProviderError(group, name, f"{' and '.join(map(_source, found))} provide it")
     (entry_point,) = found
@@ -50,8 +52,8 @@ def load_provided(group: str, name: str, method: str, *, package: str = "") -> A
 
 
 def provided(group: str) -> list[str]:
-    """Return the names that installed packages provide."""
-    return sorted({each.name for each in _entry_points(group)})
+    """Return the names that there are: Skillpouch's own, then those of installed packages."""
+    return [*_OWN[group], *sorted({each.name for each in _entry_points(group)})]
 
 
 def _found(group: str, name: str) -> "list[EntryPoint]":
