@@ -1,7 +1,9 @@
 """What was made of an object is found by the object, and by nothing that only looks like it."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +83,38 @@ def test_threads_may_write_a_bounded_cache_while_another_empties_it() -> None:
         list(threads.map(write, range(4)))
 
     assert len(cache) <= 3
+
+
+def test_threads_may_write_a_bounded_cache_whose_keys_are_compared_in_python() -> None:
+    cache: BoundedCache[Path, int] = BoundedCache(50)
+
+    def write(number: int) -> None:
+        for each in range(15_000):
+            cache[Path(f"/at/{each * number % 120}")] = number
+            cache.pop(Path(f"/at/{each % 120}"), None)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(write, range(1, 7)))
+    finally:
+        sys.setswitchinterval(before)
+    for each in range(1_000):
+        cache[Path(f"/later/{each}")] = each
+
+    assert list(cache.values()) == list(range(950, 1_000))
+
+
+def test_a_bounded_cache_forgets_what_is_removed_from_it() -> None:
+    cache: BoundedCache[str, int] = BoundedCache(2)
+
+    cache["a"], cache["b"] = 1, 2
+    del cache["a"]
+    cache["c"] = 3
+    assert cache.pop("b") == 2
+    cache["d"] = 4
+
+    assert dict(cache) == {"c": 3, "d": 4}
+    with pytest.raises(KeyError):
+        del cache["a"]

@@ -1,7 +1,6 @@
 """Caches: of bounded size, or by the identity of an object; and objects that are never copied."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
@@ -15,22 +14,39 @@ Made = TypeVar("Made")
 _MOST = 4_096
 
 
-class BoundedCache(OrderedDict[Key, Value]):
+class BoundedCache(dict[Key, Value]):
     """Holds at most `most` values; one more evicts the value that was written longest ago.
 
-    Reading costs as much as with a plain dict. Any thread may read and write.
+    Reading costs as much as with a plain dict. Any thread may read and write; a value that is
+    written again is found all the time.
     """
+
+    # Not an OrderedDict: threads that write one whose keys are compared in Python, such as paths,
+    # end the process with a segmentation fault. Not a lock: a fork may happen while it is held.
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
+        # The keys by the time of their last writing. A race may leave a key here that has no value
+        # any more, never a value whose key is not here: such a value would stay for good.
+        self._order: dict[Key, None] = {}
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
-        with suppress(KeyError):  # another thread has just removed the key
-            self.move_to_end(key)
-            if len(self) > self._most:
-                self.popitem(last=False)
+        self._order.pop(key, None)
+        self._order[key] = None
+        # RuntimeError: another thread has just written, and evicts.
+        with suppress(RuntimeError, StopIteration):
+            while len(self._order) > self._most:
+                self.pop(next(iter(self._order)), None)
+
+    def __delitem__(self, key: Key) -> None:
+        self._order.pop(key, None)
+        super().__delitem__(key)
+
+    def pop(self, key: Key, *default: Any) -> Any:
+        self._order.pop(key, None)
+        return super().pop(key, *default)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._most,)  # a copy begins empty
