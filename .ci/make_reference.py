@@ -70,6 +70,41 @@ _EXTENDING = {
     "skillpouch.execution.confinement": ["Confinement", "paths_of"],
     "skillpouch.testing": ["check_backend", "BackendCases", "check_sandbox", "ContractError"],
 }
+_MODULES_HEAD = """## In modules of their own
+
+What the other pages use besides.
+"""
+_MODULES = {
+    "skillpouch.needs": ["Need"],
+    "skillpouch.policy": [
+        *("Rule", "Condition", "Equals", "Request", "Question", "Answer", "ask", "load_policy"),
+    ],
+    "skillpouch.trust.grants": ["Grants"],
+    "skillpouch.trust.grant": ["missing"],
+    "skillpouch.trust.requested": ["asks_of"],
+    "skillpouch.journal.journal": ["Journal"],
+    "skillpouch.journal.reading": ["JournalReader", "Query"],
+    "skillpouch.journal.telemetry": ["Telemetry"],
+    "skillpouch.secrets.redaction": ["Redactor"],
+    "skillpouch.environment": ["state_directory"],
+    "skillpouch.templates": ["ArgvTemplate", "JsonTemplate", "UrlTemplate"],
+    "skillpouch.builtins.workspace.running": ["built_in_tools"],
+    "skillpouch.builtins.workspace.context": ["WorkspaceSession"],
+    "skillpouch.builtins.disclosure": ["skills_prompt"],
+    "skillpouch.integrations.langchain": [
+        *("create_langchain_tools", "get_skill_tools", "SkillpouchMiddleware"),
+    ],
+    "skillpouch.integrations.openai": ["openai_tools", "run_openai_calls"],
+    "skillpouch.integrations.anthropic": ["anthropic_tools", "run_anthropic_calls"],
+    "skillpouch.integrations.pydantic_ai": ["SkillpouchToolset"],
+    "skillpouch.integrations.agents": ["agents_tools"],
+    "skillpouch.mcp_client": ["McpServers", "read_user_mcp"],
+    "skillpouch.servers.addresses": ["Address"],
+    "skillpouch.servers.lifecycle": ["Stop"],
+    "skillpouch.servers.mcp": ["McpServer"],
+    "skillpouch.servers.grpc": ["GrpcServer", "GrpcSettings"],
+    "skillpouch.testing": ["run_tool", "cassette"],
+}
 _ERRORS_HEAD = """## Errors
 
 Every error has a `code` that never changes, a message, and a `hint` with the next step.
@@ -88,12 +123,30 @@ def api() -> str:
             parts += _class(name, value)
         elif inspect.isfunction(value):
             parts.append(_entry(f"## `{name}`", f"{name}{_signature(value)}", value))
-    parts.append(_EXTENDING_HEAD)
-    for module, names in _EXTENDING.items():
+    parts += [_MODULES_HEAD, *_imported(_MODULES), _EXTENDING_HEAD, *_imported(_EXTENDING)]
+    return "\n".join([*parts, _ERRORS_HEAD + "".join(_errors())])
+
+
+def _imported(names_by_module: dict[str, list[str]]) -> Iterator[str]:
+    for module, names in names_by_module.items():
         for name in names:
             value = getattr(import_module(module), name)
-            parts.append(_entry(f"### `{name}`", _shown(module, name, value), value))
-    return "\n".join([*parts, _ERRORS_HEAD + "".join(_errors())])
+            yield _entry(f"### `{name}`", _shown(module, name, value), value)
+            yield from _methods(value)
+
+
+def _methods(value: Any) -> Iterator[str]:
+    """List the methods of a class, each with the first sentence about it."""
+    if not inspect.isclass(value) or getattr(value, "_is_protocol", False):
+        return
+    lines = []
+    for member, raw in vars(value).items():
+        made = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
+        about = (inspect.getdoc(made) or "").partition("\n")[0]
+        if inspect.isfunction(made) and about and not member.startswith("_"):
+            lines.append(f"- `{member}`: {about}\n")
+    if lines:
+        yield "".join(lines)
 
 
 def _shown(module: str, name: str, value: Any) -> str:

@@ -23,6 +23,7 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 ELSEWHERE = {REPOSITORY / "docs/integrations/google-adk.md"}
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROTOCOL = "skillpouch.servers.grpc.v1"  # made from the .proto, which is its reference
 _PREPARING = ("python3 -m venv", ". .venv/bin/activate")
 _EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -50,6 +51,26 @@ def test_the_python_of_a_page_runs(page: Path, workplace: Path) -> None:
     )
 
     assert ran.returncode == 0, ran.stderr.decode()
+
+
+def test_pages_import_only_what_the_reference_describes() -> None:
+    reference = (REPOSITORY / "docs/reference/api.md").read_text()
+    described = re.findall(r"^(?:##+ |\| )`(\w+)`", reference, re.MULTILINE)
+
+    imported = {(name, page.name) for page in PAGES for name in imported_from_skillpouch(page)}
+
+    assert {each for each in imported if each[0] not in described} == set()
+
+
+def imported_from_skillpouch(page: Path) -> Iterator[str]:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and is_described(str(node.module)):
+                yield from (alias.name for alias in node.names)
+
+
+def is_described(module: str) -> bool:
+    return module.startswith("skillpouch") and not module.startswith(_PROTOCOL)
 
 
 @pytest.mark.timeout(300)

@@ -191,8 +191,8 @@ speed = 3
         "policy-value 13: rules 2: when 1: glob: must be text, not 1",
         "policy-value 13: rules 2: when 1: greater: must be a number, not '1'",
         (
-            "policy-value 13: rules 2: when 1: present: can only be true: for the opposite there "
-            "are present and absent"
+            "policy-value 13: rules 2: when 1: present: can only be true: the opposite "
+            "of present is absent"
         ),
         "policy-value 13: rules 2: reason: must be text, not 7",
         "policy-value 13: rules 2: examples: match 1: tool: must be text, not 1",
