@@ -293,6 +293,22 @@ def test_nothing_names_a_machine() -> None:
         assert not re.search(r"/(?:root|work|home/\w+)/", path.read_text()), path
 
 
+_REPEATED_GROUP = re.compile(r"\(\?.*\)(?:[*+?]|\{[0-9,]*\})\+", re.DOTALL)
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    # `(?:ab?c)*+` matches "a" in Python 3.11.0 to 3.11.4; `(?>(?:ab?c)*)` is right everywhere.
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if _REPEATED_GROUP.search(node.value)
+    ]
+
+    assert found == []
+
+
 def _text(name: str) -> str:
     return (REPOSITORY / name).read_text()
 

@@ -47,25 +47,26 @@ def drop_control_characters(text: str) -> str:
 
 # Characters that end a line, that YAML forbids, or that parsers treat differently.
 _UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_BLANK_OR_COMMENT = re.compile(r"(?: *+(?:#.*)?\n)++")
-# Every repetition is possessive, so that no text is scanned twice. Plain text contains no ": ",
-# which would begin a mapping, and no " #", which would begin a comment.
+_BLANK_OR_COMMENT = re.compile(r"(?>(?: *+(?:#.*)?\n)+)")
+# No repetition gives back what it took, so that no text is scanned twice: `x*+` of a character,
+# `(?>(?:…)*)` of a group. Plain text contains no ": ", which would begin a mapping, and no " #",
+# which would begin a comment.
 _BLOCK_PLAIN = (
-    r"[^\s\-?:,\[\]{}#&*!|>'\"%@`][^:#\n]*+(?::(?=[^ \n])[^:#\n]*+|(?<=[^ ])#[^:#\n]*+)*+"
+    r"[^\s\-?:,\[\]{}#&*!|>'\"%@`][^:#\n]*+(?>(?::(?=[^ \n])[^:#\n]*+|(?<=[^ ])#[^:#\n]*+)*)"
 )
-_FLOW_PLAIN = r"\w(?:[\w ./+()@*-]|:(?=[\w*/]))*+"
-_DOUBLE, _SINGLE = r'"[^"\\\n]*+"', r"'[^'\n]*+(?:''[^'\n]*+)*+'"
+_FLOW_PLAIN = r"\w(?>(?:[\w ./+()@*-]|:(?=[\w*/]))*)"
+_DOUBLE, _SINGLE = r'"[^"\\\n]*+"', r"'[^'\n]*+(?>(?:''[^'\n]*+)*)'"
 _FLOW_ITEM = rf"(?:{_FLOW_PLAIN}|{_DOUBLE}|{_SINGLE})"
 _FLOW_ITEMS = re.compile(_FLOW_ITEM)
 _ENTRY = re.compile(
-    r"(?P<indent> *+)(?P<dash>- ++)?+(?:(?P<key>[A-Za-z_][\w-]{0,63}+):(?: ++|(?=\n)))?+"
-    r"(?:"
+    r"(?P<indent> *+)(?>(?P<dash>- ++)?)(?>(?:(?P<key>[A-Za-z_][\w-]{0,63}+):(?: ++|(?=\n)))?)"
+    r"(?>(?:"
     rf"(?P<plain>{_BLOCK_PLAIN})|(?P<quoted>{_DOUBLE}|{_SINGLE})"
-    rf"|\[ *+(?P<flow>(?:{_FLOW_ITEM} *+(?:, *+{_FLOW_ITEM} *+)*+)?+)\]"
+    rf"|\[ *+(?P<flow>(?>(?:{_FLOW_ITEM} *+(?>(?:, *+{_FLOW_ITEM} *+)*))?))\]"
     # A block of text without blank lines at its start, all lines at the same indentation.
     r"|(?P<style>[|>]-?) *\n(?P<text>(?P<pad> ++)(?=[^\n]).*+"
-    r"(?:\n(?:(?P=pad)(?=[^ \n]).*+|(?=\n)))*+)(?!\n(?:(?P=pad) | +\n))"
-    r")?+ *+\n"
+    r"(?>(?:\n(?:(?P=pad)(?=[^ \n]).*+|(?=\n)))*))(?!\n(?:(?P=pad) | +\n))"
+    r")?) *+\n"
 )
 _BREAKS = re.compile(r"\n(\n*)")
 _DEEPEST = 16

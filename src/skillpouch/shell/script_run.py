@@ -27,7 +27,9 @@ from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done,
 
 # The host reads hostile scripts with these patterns, so none may look at a character twice. An
 # unclosed quote matches to the end: otherwise every quote after it would be tried again.
-_QUOTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\\?\Z)|(?<!\S)#[^\n]*+""", re.DOTALL)
+_QUOTED = re.compile(
+    r"""'[^']*+(?:'|\Z)|"(?>(?:\\.|[^"\\])*)(?:"|\\?\Z)|(?<!\S)#[^\n]*+""", re.DOTALL
+)
 _COPROC = re.compile(r"(?:^|[;&|({]|\b(?:do|then|else)\b)[ \t]*+coproc\s", re.MULTILINE)
 _COMMAND_ENDS = re.compile(r"[|;&\n]")
 _XARGS = re.compile(r"\bxargs\b")

@@ -14,7 +14,7 @@ from skillpouch.signatures.python.values import FunctionNode
 LONGEST_TEXT = 1_000_000
 # Python's own parser takes quadratic time for `import a.a.a…`: minutes for a long one.
 _LONGEST_NAME = 1_000
-_DOTTED_NAME = re.compile(r"(?<![\w.])(?:\w++\s*+\.\s*+)++")
+_DOTTED_NAME = re.compile(r"(?<![\w.])(?>(?:\w++\s*+\.\s*+)+)")
 
 
 class UnreadableError(Exception):

@@ -82,10 +82,10 @@ _EXPANSIONS = r"""
 """
 CODE = re.compile(
     rf"""
-    (?P<blank>(?:[ \t\r]|\\\n)++)
+    (?P<blank>(?>(?:[ \t\r]|\\\n)+))
     |(?P<newline>\n)
     |(?P<hash>\#)
-    |(?P<single>'[^']*+'?|\$'[^'\\]*+(?:\\.[^'\\]*+)*+'?)
+    |(?P<single>'[^']*+'?|\$'[^'\\]*+(?>(?:\\.[^'\\]*+)*)'?)
     |(?P<double>\$?")
     |(?P<here_string><<<)
     |(?P<here_document><<-?[ \t]*+
