@@ -5,6 +5,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -423,3 +424,86 @@ def test_nobody_looks_for_packages_whose_skills_need_none(
     again = subprocess.run(command, capture_output=True, check=True)  # from the index
 
     assert first.stdout == again.stdout == b"beside\n"
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.promise("call-12")
+def test_an_approval_for_good_is_for_the_one_tool_and_frees_no_script_of_its_skill(
+    write_skill: WriteSkill, work: Path
+) -> None:
+    asked: list[str] = []
+
+    def always(question: Question) -> Answer:
+        asked.append(question.tool)
+        return Answer(yes=True, remember="always")
+
+    root = skills(write_skill)
+    first = SkillManager(root, workspace=work, approver=always)
+    confined = first.call("geo.beside").protections
+    first.call("geo.cities", {"country": "fr"})
+    first.call("geo.cities", {"country": "de"})
+    later = SkillManager(root, workspace=work)  # nobody can be asked
+
+    assert asked == ["geo.cities"]
+    assert later.call("geo.cities", {"country": "de"}).structured == [{"name": "Bonn"}]
+    assert first.call("geo.beside").protections == confined
+    assert later.call("geo.beside").protections == confined
+    (root / "geo" / "more.txt").write_text("changed")
+    with pytest.raises(CallDeniedError):
+        SkillManager(root, workspace=work).call("geo.cities", {"country": "de"})
+
+
+_HOSTILE = """
+import asyncio
+from skillpouch.errors import SkillpouchError
+
+class Hostile:
+    async def run(self, call):
+        if call.tool.runs.options["how"] == "raise":
+            raise SkillpouchError("no", hint=call.access.secrets["API_KEY"])
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+        while True:
+            await asyncio.sleep(0.05)
+            call.on_output("stdout", b"late")
+"""
+
+
+def _hostile(how: str) -> dict[str, object]:
+    backend = {"type": "hostile", "how": how, "key": "${env:API_KEY}", "timeout_ms": 200}
+    return {"name": how, "description": "Fails.", "backend": backend}
+
+
+@pytest.mark.promise("call-4")
+def test_an_error_of_a_backend_that_repeats_a_secret_is_a_redacted_result(
+    write_skill: WriteSkill, work: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("hostile", {"skillpouch.backends": {"hostile": "hostile:Hostile"}}, _FILES)
+    monkeypatch.setenv("API_KEY", "wj8-sesame-41x")
+    manager = SkillManager(skills(write_skill, _hostile("raise")), workspace=work, approver=yes)
+
+    result = manager.call("geo.raise")
+
+    assert result.outcome == "failed"
+    assert "wj8-sesame-41x" not in repr(result)
+
+
+def test_a_backend_that_goes_on_after_its_call_streams_nothing_more(
+    write_skill: WriteSkill, work: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("hostile", {"skillpouch.backends": {"hostile": "hostile:Hostile"}}, _FILES)
+    monkeypatch.setenv("API_KEY", "wj8-sesame-41x")
+    manager = SkillManager(skills(write_skill, _hostile("late")), workspace=work, approver=yes)
+    heard: list[bytes] = []
+
+    result = manager.executor.execute_sync("geo.late", on_output=lambda _, data: heard.append(data))
+    before = len(heard)
+    time.sleep(0.3)
+
+    assert result.outcome == "timed_out"
+    assert len(heard) == before
+
+
+_FILES = {"hostile.py": _HOSTILE}

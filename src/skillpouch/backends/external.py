@@ -43,7 +43,8 @@ async def run_provided(backend: "Backend", call: ToolCall) -> ToolResult:
     """Run a call by a backend of another package.
 
     Its time is limited, what it streams is redacted, what it raises is a failed result, and what it
-    returns is bounded. A SkillpouchError means that nothing ran, and is raised.
+    returns is bounded. A SkillpouchError means that nothing ran, and is raised, unless it repeats a
+    secret.
     """
     started = time.monotonic()
     before = look_at(call.terms.workspace)
@@ -98,7 +99,7 @@ def _ended(running: "asyncio.Future[Any]", call: ToolCall) -> ToolResult:
     if running.cancelled():
         return _failed(call, "its backend cancelled the call")
     error = running.exception()
-    if isinstance(error, SkillpouchError):
+    if isinstance(error, SkillpouchError) and not _holds_secret(call, error):
         raise error
     if error is not None:
         return _failed(call, f"{type(error).__name__}: {error}")
@@ -109,6 +110,12 @@ def _ended(running: "asyncio.Future[Any]", call: ToolCall) -> ToolResult:
     return result
 
 
+def _holds_secret(call: ToolCall, error: SkillpouchError) -> bool:
+    """Tell whether an error repeats a secret: it is returned as a result then, and redacted."""
+    said = f"{error}\n{error.hint}"
+    return call.redactor.text(said) != said
+
+
 def _failed(call: ToolCall, message: str, **facts: Any) -> ToolResult:
     told: dict[str, Any] = {"outcome": "failed", "exit_code": 1, **facts}
     return ToolResult(tool=call.tool.id, content=message, stderr=message, **told)
@@ -117,7 +124,8 @@ def _failed(call: ToolCall, message: str, **facts: Any) -> ToolResult:
 class _Output:
     """Passes on what a backend streams: without secrets, up to the output limit of the call.
 
-    An error of the caller's own function ends the call, and is raised to the caller.
+    After the call it passes on nothing, though a backend that was abandoned may go on. An error of
+    the caller's own function ends the call, and is raised to the caller.
     """
 
     def __init__(self, call: ToolCall, on_output: OnOutput) -> None:
@@ -125,17 +133,19 @@ class _Output:
         self._redactor = call.redactor
         self._left = call.limits.kill_bytes
         self._streams: dict[Stream, RedactingStream] = {}
+        self._is_open = True
         self.complaint: Exception | None = None
 
     def tell(self, stream: Stream, data: bytes) -> None:
         self._left -= len(data)
-        if self._left >= 0:
+        if self._is_open and self._left >= 0:
             if stream not in self._streams:
                 self._streams[stream] = self._redactor.stream()
             self._show(stream, self._streams[stream].feed(data))
 
     def close(self) -> None:
-        """Pass on what was held back as the possible start of a secret."""
+        """Pass on what was held back as the possible start of a secret, and nothing later."""
+        self._is_open = False
         for stream, each in self._streams.items():
             self._show(stream, each.close())
 
@@ -153,8 +163,10 @@ async def _heard(backend: "Backend", call: ToolCall) -> ToolResult:
     if call.on_output is None:
         return await _in_time(backend, call)
     output = _Output(call, call.on_output)
-    result = await _in_time(backend, replace(call, on_output=output.tell))
-    output.close()
+    try:
+        result = await _in_time(backend, replace(call, on_output=output.tell))
+    finally:
+        output.close()
     if output.complaint is not None:
         raise output.complaint
     return result

@@ -321,8 +321,11 @@ class Authorizer:
         digest = seen.digest if seen else ""
         grant = last if last is not None and last.digest == digest else None
         wanted = self._needs.of(tool, digest)
+        is_approved = _is_external_approved(tool, grant)
+        if is_approved:
+            wanted = tuple(need for need in wanted if need.kind != "unconfined")
         needed, barred = _grantable(missing(wanted, grant)) if wanted else ((), ())
-        said = (_UNCONFINED,) if call.terms.sandbox == "off" else ()
+        said = (_UNCONFINED,) if is_approved or call.terms.sandbox == "off" else ()
         places = self.policy.minds_places and not is_ours
         request = Request(
             tool=tool.id,
@@ -374,6 +377,10 @@ class Authorizer:
             # skill may need: so the granted packages are granted again, together with the new.
             kept = case.grant.packages if case.grant else ()
             needs = [*(Need(kind="packages", value=each) for each in kept), *case.request.needs]
+            if isinstance(case.tool.runs, External):
+                # Approved was what this backend does. A grant would let every script of the skill
+                # run unconfined; the name of the tool in the grant is enough for this one.
+                needs = [need for need in needs if need.kind != "unconfined"]
             self._grants.grant(skill, needs, by="approver", tools=[case.tool.id], seen=case.seen)
         elif answer.remember != "once":
             # For a function "always" means this session: there are no files to bind a grant to.
@@ -411,6 +418,11 @@ def _is_confined(call: ToolCall) -> bool:
         return True
     # A backend of another package is not: the user installed it, but a skill passes its options.
     return call.terms.sandbox != "off" and not isinstance(call.tool.runs, External)
+
+
+def _is_external_approved(tool: Tool, grant: Grant | None) -> bool:
+    """Tell whether an approver allowed this tool of another package's backend for good."""
+    return isinstance(tool.runs, External) and grant is not None and tool.id in grant.tools
 
 
 def _configured(tool: Tool) -> tuple[Need, ...]:
