@@ -209,6 +209,20 @@ def test_what_is_read_only_stays_so_for_every_tool_of_a_manager(tmp_path: Path) 
     assert (tmp_path / "kept").read_text() == "as it was"
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path_is_read_only_as_a_list_with_it_is(tmp_path: Path, kind: type) -> None:
+    assert Controls(read_only=kind(tmp_path)).read_only == (tmp_path,)
+
+
+def test_a_policy_for_each_session_and_one_for_all_do_not_mix() -> None:
+    controls = Controls(policy=Policy.strict())
+
+    with pytest.raises(ValueError, match="both policy= and the policy of controls= are given"):
+        SessionManager(controls=controls, policy=lambda _: None)
+
+    SessionManager(controls=Controls(), policy=lambda _: Policy.strict())
+
+
 def test_grants_that_are_given_say_what_is_ready(tmp_path: Path) -> None:
     skill = tmp_path / "skills" / "asking"
     (skill / "scripts").mkdir(parents=True)

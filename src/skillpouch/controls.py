@@ -78,7 +78,10 @@ class Controls:
             absolute = Path(os.path.abspath(self.workspace))  # noqa: PTH100
             object.__setattr__(self, "workspace", absolute)
         if not callable(self.read_only):
-            paths = tuple(Path(os.path.realpath(path)) for path in self.read_only)
+            # One path alone, too: a text would be taken for a list of its letters.
+            given = self.read_only
+            several = (given,) if isinstance(given, str | os.PathLike) else given
+            paths = tuple(Path(os.path.realpath(path)) for path in several)
             object.__setattr__(self, "read_only", paths)
 
     @property

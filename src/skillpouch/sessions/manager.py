@@ -139,6 +139,8 @@ class SessionManager:
             on_progress=on_progress,
         )
         chosen = chosen_controls(controls, given)
+        if callable(policy) and chosen.policy is not None:
+            raise ValueError("both policy= and the policy of controls= are given: pass one of them")
         self._maker = SessionFactory(
             self,
             skills,
