@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import ScriptedTool, ToolArgs, ToolDef
+from skillpouch import Policy, ScriptedTool, ToolArgs, ToolDef
+from skillpouch.policy.approval import Question, asking
+from skillpouch.policy.rules import Rule
 from skillpouch.runtime.timers import clocks_stopped
 from skillpouch.shell.builder import ScriptedToolBuilder
 
@@ -224,3 +226,28 @@ def test_whenever_ctrl_c_comes_every_call_ends_on_record(tmp_path: Path) -> None
     )
 
     assert ran.stdout == "x\n0\n", ran.stderr
+
+
+_ASKS = Policy(rules=[Rule(verdict="ask", tools=["say"])])
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_whoever_is_asked_for_one_request_decides_about_plain_functions(
+    *, answer: bool
+) -> None:
+    tool = builder().policy(_ASKS).build()
+
+    async def approve(_: Question) -> bool:
+        await asyncio.sleep(0)
+        return answer
+
+    with asking(approve):
+        ran = await tool.execute("say --n 1")
+
+    assert (ran.status, ran.stdout) == (("ok", "1\n") if answer else ("denied", ""))
+
+
+def test_a_policy_leaves_the_approver_that_was_named_before_it() -> None:
+    tool = builder().approver(lambda _: True).policy(_ASKS).build()
+
+    assert tool.execute_sync("say --n 1").stdout == "1\n"

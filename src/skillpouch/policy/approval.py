@@ -76,6 +76,11 @@ def asking(approver: Approver) -> Iterator[None]:
         _asked_here.reset(token)
 
 
+def is_asked_here() -> bool:
+    """Tell whether calls that are made here are asked about by an approver of this block."""
+    return _asked_here.get() is not None
+
+
 _WITHDRAWN_SECONDS = 0.5  # for a cancelled approver to withdraw its question
 
 

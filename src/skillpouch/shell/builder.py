@@ -244,7 +244,8 @@ class ScriptedToolBuilder:
 
     def policy(self, policy: "Policy", approver: "Approver | None" = None) -> Self:
         """Say what may run, and who is asked; otherwise the user's own policy holds."""
-        self._policy, self._approver = policy, approver
+        self._policy = policy
+        self._approver = approver or self._approver
         return self
 
     def approver(self, approver: "Approver") -> Self:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from skillpouch.policy.approval import is_asked_here
 from skillpouch.results import milliseconds
 from skillpouch.runtime.timers import PausableTimer
 from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
@@ -170,11 +171,12 @@ class ScriptRun:
     async def _hold(self, script: str, timeout_seconds: float) -> Done | Crash | None:
         """Run the script until it ends, or somebody or something ends it: then None."""
         order = await self._order(script)
+        toolbox = self._settings.toolbox
         job = ScriptJob(
             order=order,
             on_command=self._answer,
             on_text=self._hear,
-            immediate=self._settings.toolbox.immediate | _NEVER_WAIT,
+            immediate=_NEVER_WAIT if is_asked_here() else toolbox.immediate | _NEVER_WAIT,
         )
         clock = PausableTimer(timeout_seconds, lambda: self._stop("timed_out"))
         with ExitStack() as stack:
