@@ -1,5 +1,6 @@
 """A tool of a `type:` that another package provides is a tool like any other."""
 
+import importlib.metadata
 import json
 import pickle
 import sqlite3
@@ -117,6 +118,29 @@ def test_a_package_that_comes_later_is_found_though_no_file_of_the_skill_changed
     assert manager.problems == []
     again = SkillManager(root, workspace=work, approver=yes)  # from the index
     assert again.call("geo.cities", {"country": "de"}).structured == [{"name": "Bonn"}]
+
+
+def test_what_is_installed_is_read_once_for_all_tools_that_ask_for_it(
+    write_skill: WriteSkill, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    real = importlib.metadata.entry_points
+
+    def counted(*, group: str) -> importlib.metadata.EntryPoints:
+        read.append(group)
+        return real(group=group)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", counted)
+    several = [
+        {**CITIES, "name": f"t{number}", "backend": {"type": f"none{number}"}}
+        for number in range(50)
+    ]
+    monkeypatch.syspath_prepend(work)  # so that nothing is known yet
+
+    tools = SkillManager(skills(write_skill, *several), workspace=work).get_skill_tools("geo")
+
+    assert len(tools) == 50
+    assert read == ["skillpouch.backends"]
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,9 @@ class Engine:
 
     async def forget(self, workspace: Path) -> None:
         """End the idle processes of a workspace, and drop its plans."""
-        for each in [each for each in self._plans if each.workspace == workspace]:
-            del self._plans[each]
+        for each in list(self._plans):  # a copy: another thread may add a plan meanwhile
+            if each.workspace == workspace:
+                self._plans.pop(each, None)
         if self._loop is asyncio.get_running_loop():
             await self._pool.end_idle_in(workspace)
             await self._jobs.end_idle_in(workspace)

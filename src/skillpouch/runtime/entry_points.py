@@ -1,5 +1,8 @@
 """What installed packages provide for Skillpouch by entry points: backends and sandboxes."""
 
+import os
+import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from skillpouch.errors import NotProvidedError, ProviderError
@@ -60,11 +63,27 @@ def _found(group: str, name: str) -> "list[EntryPoint]":
     return [each for each in _entry_points(group) if each.name == name]
 
 
-def _entry_points(group: str) -> "list[EntryPoint]":
+def _entry_points(group: str) -> "tuple[EntryPoint, ...]":
+    return _read_entry_points(group, tuple(map(_stamp, sys.path)))
+
+
+@lru_cache(maxsize=4)
+def _read_entry_points(
+    group: str, _places: tuple[tuple[str, int], ...]
+) -> "tuple[EntryPoint, ...]":
+    """Read what is installed: milliseconds, and a skill may declare thousands of tools."""
     # Imported here: loading it takes longer than a call, and few calls need it.
     from importlib.metadata import entry_points
 
-    return list(entry_points(group=group))
+    return tuple(entry_points(group=group))
+
+
+def _stamp(place: str) -> tuple[str, int]:
+    """Return a place of the import path with its time of change, which installing changes."""
+    try:
+        return place, os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return place, 0
 
 
 def _source(entry_point: "EntryPoint") -> str:
