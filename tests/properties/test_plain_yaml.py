@@ -77,7 +77,7 @@ def _same_or_left_to_the_parser(text: str) -> None:
     assert not document.repeated
 
 
-@few_or_many("examples", 1_500, 20_000)
+@few_or_many("examples", 1_500, 6_000)
 def test_what_is_read_by_line_is_what_the_parser_reads(examples: int) -> None:
     settings(deadline=None, max_examples=examples)(given(_TEXTS)(_same_or_left_to_the_parser))()
 
@@ -129,7 +129,7 @@ _WRITTEN = st.builds(
 )
 
 
-@few_or_many("examples", 300, 5_000)
+@few_or_many("examples", 300, 2_000)
 def test_what_a_program_wrote_is_read_as_the_parser_reads_it(examples: int) -> None:
     settings(deadline=None, max_examples=examples)(given(_WRITTEN)(_same_or_left_to_the_parser))()
 
