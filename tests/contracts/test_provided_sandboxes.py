@@ -153,6 +153,10 @@ async def run_under(provider: SandboxProvider, work: Path, *words: str) -> tuple
         (Nothing(), "Nothing returned a str, not a Command"),
         (Says(argv=("true",), protections=BOTH), "without the path of a program"),
         (Says(protections={**BOTH, "everything": "yes"}), "names protections everything"),
+        (Says(argv=(Path("/bin/true"),), protections=BOTH), "with PosixPath in place of a text"),
+        (Says(env={"A": 0}, protections=BOTH), "with int in place of a text"),
+        (Says(argv=None, protections=BOTH), "Says raised TypeError"),
+        (Says(protections=None), "Says raised AttributeError"),
     ],
 )
 async def test_what_a_provider_does_wrong_starts_nothing(

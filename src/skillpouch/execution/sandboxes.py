@@ -77,12 +77,12 @@ def confined_by(
     assert command.confinement is not None
     try:
         made = provider.confine(command)
+        _check(provider, made)
     except SkillpouchError:
         raise
-    except Exception as error:
+    except Exception as error:  # its own, or because a field is none of the kind that it should be
         name = type(provider).__name__
         raise SandboxFailedError(f"{name} raised {type(error).__name__}: {error}") from error
-    _check(provider, made)
     if made.plan is not None:
         return made, made.plan
     around = plan_around(command.confinement, made.protections, machine)
@@ -95,6 +95,11 @@ def _check(provider: SandboxProvider, made: object) -> None:
     name = type(provider).__name__
     if not isinstance(made, Command):
         raise SandboxFailedError(f"{name} returned a {type(made).__name__}, not a Command")
+    texts: tuple[object, ...]
+    texts = (*made.argv, *made.env, *made.env.values(), *made.protections.values())
+    wrong = [type(each).__name__ for each in texts if not isinstance(each, str)]
+    if wrong:
+        raise SandboxFailedError(f"{name} returned a command with {wrong[0]} in place of a text")
     if not made.argv or not made.argv[0].startswith("/"):
         raise SandboxFailedError(f"{name} returned a command without the path of a program")
     unknown = _unknown(made.protections)
