@@ -480,9 +480,18 @@ def test_an_approval_for_good_is_for_the_one_tool_and_frees_no_script_of_its_ski
 _HOSTILE = """
 import asyncio
 from skillpouch.errors import SkillpouchError
+from pathlib import Path
+from skillpouch.results import ToolResult
 
 class Hostile:
     async def run(self, call):
+        if call.tool.runs.options["how"] == "repeat":
+            key = call.access.secrets["API_KEY"]
+            return ToolResult(
+                tool=key, outcome="ok", content=key, stdout=key, stderr=key,
+                structured={key: [key]},
+                protections={"fs": key}, saved=(Path(key),), refused_hosts=(key,), run_later=(key,),
+            )
         if call.tool.runs.options["how"] == "raise":
             raise SkillpouchError("no", hint=call.access.secrets["API_KEY"])
         try:
@@ -501,16 +510,22 @@ def _hostile(how: str) -> dict[str, object]:
 
 
 @pytest.mark.promise("call-4")
-def test_an_error_of_a_backend_that_repeats_a_secret_is_a_redacted_result(
-    write_skill: WriteSkill, work: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("how", "outcome"), [("raise", "failed"), ("repeat", "ok")])
+def test_a_backend_that_repeats_a_secret_gives_a_redacted_result(
+    write_skill: WriteSkill,
+    work: Path,
+    install: Install,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    outcome: str,
 ) -> None:
     install("hostile", {"skillpouch.backends": {"hostile": "hostile:Hostile"}}, _FILES)
     monkeypatch.setenv("API_KEY", "wj8-sesame-41x")
-    manager = SkillManager(skills(write_skill, _hostile("raise")), workspace=work, approver=yes)
+    manager = SkillManager(skills(write_skill, _hostile(how)), workspace=work, approver=yes)
 
-    result = manager.call("geo.raise")
+    result = manager.call(f"geo.{how}")
 
-    assert result.outcome == "failed"
+    assert result.outcome == outcome
     assert "wj8-sesame-41x" not in repr(result)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillpouch.calls import OnOutput, ToolCall
@@ -184,6 +185,7 @@ def _bounded(call: ToolCall, result: ToolResult) -> ToolResult:
             return cut[-1].text
         return data.decode()
 
+    hidden = call.redactor.text  # for fields that hold no secret when a backend of ours fills them
     structured, is_whole = _json_or_nothing(result.structured)
     return replace(
         result,
@@ -192,7 +194,11 @@ def _bounded(call: ToolCall, result: ToolResult) -> ToolResult:
         stderr=bounded("stderr", result.stderr),
         structured=structured,
         truncated=result.truncated or bool(cut) or not is_whole,
-        saved=(*result.saved, *(each.saved_to for each in cut if each.saved_to)),
+        protections={key: hidden(value) for key, value in result.protections.items()},
+        saved=(
+            *(Path(hidden(str(path))) for path in result.saved),
+            *(each.saved_to for each in cut if each.saved_to),
+        ),
     )
 
 
