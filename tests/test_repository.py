@@ -288,6 +288,18 @@ def test_the_version_is_the_one_in_the_package() -> None:
     assert ran.stdout.decode() == f"skillpouch, version {skillpouch.__version__}\n"
 
 
+def test_what_is_tried_of_each_extra_exists() -> None:
+    lines = [line.split(" | ") for line in (REPOSITORY / ".ci/extras").read_text().splitlines()]
+    tried = [line for line in lines if len(line) > 2]
+
+    modules = {each for line in tried for each in line[1].split(",") if "skillpouch." in each}
+    files = {each for line in tried for part in line[1:3] for each in part.split() if "/" in each}
+
+    assert {each for each in modules if each.removeprefix("skillpouch.") not in MODULES} == set()
+    assert {each for each in files if not (REPOSITORY / each).exists()} == set()
+    assert len(modules) > 5
+
+
 def test_nothing_names_a_machine() -> None:
     for path in [*FILES, *(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md"]:
         assert not re.search(r"/(?:root|work|home/\w+)/", path.read_text()), path
