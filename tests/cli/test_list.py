@@ -164,3 +164,16 @@ def test_a_current_folder_that_was_removed_is_a_clear_error(words: str, tmp_path
         "error: the current folder was removed\n"
         "hint: change to a folder that is there, such as `cd ~`\n"
     )
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("open('loaded', 'w').close()\nraise SystemExit(7)\n")
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "skillpouch", "list", "--root", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ran.returncode, (tmp_path / "loaded").exists()) == (0, False)
