@@ -87,10 +87,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 class SessionManager:
     """Sessions that survive a restart, each with a workspace, skills, environment and policy.
 
-    All of them see the tools of `skills`: a SkillManager, a registry or some tools. No session sees
-    what another session uses, defines or writes. `policy` and `secrets` may differ by session: both
-    may be functions of its id. `workspaces` is the folder for new workspaces, `directory` the
-    folder for the file of sessions; by default the user's data and state directories.
+    All of them see the tools of `skills`: a SkillManager, a registry or some tools. Of a manager
+    only the tools count: its policy and other controls hold for its own calls, not for sessions.
+    No session sees what another session uses, defines or writes. `policy` and `secrets` may differ
+    by session: both may be functions of its id. `workspaces` is the folder for new workspaces,
+    `directory` the folder for the file of sessions; by default the user's data and state
+    directories.
     `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls.
     The other parameters are those of `Controls`, where each is documented; `controls` passes all of
     them at once, except for the workspace: each session has its own.
