@@ -150,6 +150,14 @@ def test_a_long_argument_is_cut_and_says_so() -> None:
     assert len(line) < 2200
 
 
+@pytest.mark.promise("pol-10")
+def test_what_will_run_is_shown_whole() -> None:
+    script = "# fine\n" * 700 + "rm -rf ~\n" + "# fine\n" * 700
+
+    assert "rm -rf ~" in described(replace(QUESTION, runs=script))
+    assert "characters not shown" in described(replace(QUESTION, runs=script * 2))
+
+
 async def test_a_question_whose_time_is_over_does_not_take_the_next_line(screen: Screen) -> None:
     late = await ask(terminal_approver(screen.name), QUESTION, 0.05)
     await screen.sees("no answer in time: no")

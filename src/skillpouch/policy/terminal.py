@@ -14,7 +14,9 @@ from skillpouch.policy.approval import Answer, Approver, Question, Remember, in_
 from skillpouch.policy.rules import reason_for
 from skillpouch.text import visible
 
-_LONGEST = 2000
+_LONGEST = 2_000
+# What will run is what the question is about: of that, all that somebody can be expected to read.
+_LONGEST_RUNS = 20_000
 
 
 def described(question: Question) -> str:
@@ -29,7 +31,7 @@ def described(question: Question) -> str:
         *(("needs", _need(need)) for need in question.needs),
         *(("because", reason) for reason in dict.fromkeys(question.reasons) if reason not in told),
     ]
-    return "\n".join(f"  {name:<9}  {_shortened(visible(text))}" for name, text in facts)
+    return "\n".join(f"  {name:<9}  {_shortened(name, visible(text))}" for name, text in facts)
 
 
 def _need(need: Need) -> str:
@@ -37,10 +39,11 @@ def _need(need: Need) -> str:
     return f"{need.kind} {need.value}".strip() + asked
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= _LONGEST:
+def _shortened(name: str, text: str) -> str:
+    longest = _LONGEST_RUNS if name == "runs" else _LONGEST
+    if len(text) <= longest:
         return text
-    half = _LONGEST // 2
+    half = longest // 2
     return f"{text[:half]} … {len(text) - 2 * half:,} characters not shown … {text[-half:]}"
 
 
