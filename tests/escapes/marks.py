@@ -14,7 +14,7 @@ def marked(token: str) -> list[str]:
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and _is_marked(entry, token):
-                found.append((entry / "cmdline").read_text() or entry.name)
+                found.append((entry / "cmdline").read_text(errors="surrogateescape") or entry.name)
         except OSError:
             continue
     return found

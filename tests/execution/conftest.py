@@ -51,7 +51,9 @@ def survivors(token: str) -> Callable[[], list[str]]:
                 continue
             try:
                 if token.encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+                    found.append(
+                        (entry / "cmdline").read_text(errors="surrogateescape").replace("\0", " ")
+                    )
             except OSError:
                 continue
         return [line for line in found if line]

@@ -61,10 +61,12 @@ def processes_in(workspace: Path) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            mounts = (process / "mountinfo").read_text()
+            mounts = (process / "mountinfo").read_text(errors="surrogateescape")
             here = str((process / "cwd").readlink())
         except OSError:
             continue
         if str(workspace) in mounts or here.startswith(str(workspace)):
-            found.append((process / "cmdline").read_text().replace("\0", " "))
+            found.append(
+                (process / "cmdline").read_text(errors="surrogateescape").replace("\0", " ")
+            )
     return found
