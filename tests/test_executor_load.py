@@ -115,11 +115,7 @@ def carriers() -> Callable[[str], list[int]]:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    found += (
-                        [int(entry.name)]
-                        if word in (entry / "cmdline").read_text(errors="surrogateescape")
-                        else []
-                    )
+                    found += [int(entry.name)] if word in (entry / "cmdline").read_text() else []
                 except (OSError, UnicodeDecodeError):
                     continue
         return found

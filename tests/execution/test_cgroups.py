@@ -85,6 +85,13 @@ def test_a_folder_that_passes_too_little_on_is_left_alone(process: Path, passed_
     assert find_parent(process) == ""
 
 
+def test_a_mount_whose_name_is_not_text_is_no_obstacle(process: Path) -> None:
+    mounts = process / "mountinfo"
+    mounts.write_bytes(b"40 20 0:5 / /mnt/\xff rw - ext4 /dev/x rw\n" + mounts.read_bytes())
+
+    assert find_parent(process) == f"{process}/tree/app"
+
+
 def test_without_cgroups_none_is_made(tmp_path: Path) -> None:
     assert find_parent(tmp_path) == ""
 

@@ -35,7 +35,9 @@ def find_parent(process: Path = Path("/proc/self")) -> str:
     (cgroups(7), "no internal processes").
     """
     try:
-        cgroup, mounts = (process / "cgroup").read_text(), (process / "mountinfo").read_text()
+        # Names in them may be any bytes.
+        cgroup = (process / "cgroup").read_text(errors="surrogateescape")
+        mounts = (process / "mountinfo").read_text(errors="surrogateescape")
         own = own_folder(cgroup, mounts)
         parent = Path(own).parent
         return str(parent) if own and _is_delegated(parent) else ""
