@@ -288,6 +288,7 @@ class ScriptedToolBuilder:
             ),
             tool=source.get,
             immediate=self._immediate(),
+            only_functions=True,
         )
         return ScriptedTool(
             ToolSettings(

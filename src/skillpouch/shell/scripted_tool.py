@@ -180,7 +180,7 @@ class ScriptedTool(Shared):
             runs=Hosted(
                 what="a bash script; each tool it calls is decided by itself",
                 run=partial(self._run, options, responses),
-                writes_workspace=True,
+                writes_workspace=not self._toolbox.only_functions,
             ),
             effects=("execute",),
             timeout_ms=max(1, round(self._settings.limits.timeout_seconds * 1000)),

@@ -126,7 +126,8 @@ class Toolbox:
     tool: Callable[[str], Tool]
     changes: bool = False  # whether commands may come and go
     folders: Callable[[str], Folders] = _no_folders
-    immediate: frozenset[str] = frozenset()  # commands that never wait, not even for somebody's yes
+    immediate: frozenset[str] = frozenset()  # commands that never wait, not even for an approval
+    only_functions: bool = False  # of the host: no command runs a program in the workspace
 
     @property
     def definitions(self) -> Mapping[str, ToolDef]:
