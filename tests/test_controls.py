@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import Policy, SessionManager, SkillManager, ToolExecutor, tool
+from skillpouch import Limits, Policy, SessionManager, SkillManager, ToolExecutor, tool
 from skillpouch.controls import Controls
 from skillpouch.environment import config_directory, state_directory
 from skillpouch.errors import CallDeniedError, PolicyFileError, SkillpouchError
@@ -146,8 +146,10 @@ def test_all_that_run_tools_take_the_same_parameters(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])
 def test_controls_and_single_parameters_do_not_mix(kind: type) -> None:
-    with pytest.raises(ValueError, match="controls= replaces the other parameters"):
-        kind(controls=Controls(), policy=Policy.strict())
+    with pytest.raises(
+        ValueError, match="so is policy=, limits=: pass policy=, limits= to Controls"
+    ):
+        kind(controls=Controls(), policy=Policy.strict(), limits=Limits(timeout_seconds=5))
 
 
 @pytest.mark.parametrize("kind", [SkillManager, SessionManager, ToolExecutor])

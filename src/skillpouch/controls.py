@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +104,13 @@ def chosen_controls(controls: Controls | None, given: Controls) -> Controls:
     """Return the controls, passed as one object or as single parameters; refuse both at once."""
     if controls is None:
         return given
-    if given != Controls():
-        raise ValueError("controls= replaces the other parameters: pass them to Controls instead")
+    usual = Controls()
+    names = [each.name for each in fields(given) if _differ(given, usual, each.name)]
+    if names:
+        told = ", ".join(f"{name}=" for name in names)
+        raise ValueError(f"controls= is given, and so is {told}: pass {told} to Controls instead")
     return controls
+
+
+def _differ(one: Controls, other: Controls, name: str) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
