@@ -128,3 +128,33 @@ def test_the_rest_of_a_command_line_cannot_begin_with_a_flag() -> None:
 def test_no_word_can_hold_a_nul() -> None:
     with pytest.raises(ValueError, match="cannot hold a NUL character"):
         words((ArgvArgument(name="x"),), {"x": "a\0b"})
+
+
+def test_flag_and_value_are_one_word_or_two_where_the_script_knows_one_form() -> None:
+    separate = ArgvArgument(name="x", flag="--x", joined=False)
+    joined = ArgvArgument(name="x", flag="--x", joined=True)
+
+    assert words((separate,), {"x": "-v"}) == ["--x", "-v"]
+    assert words((joined,), {"x": "v"}) == ["--x=v"]
+    assert words((joined._replace(action="append"),), {"x": ["a", "b"]}) == ["--x=a", "--x=b"]
+
+
+def test_what_is_read_by_number_goes_before_the_flags() -> None:
+    plan = (ArgvArgument(name="x", flag="--x"), ArgvArgument(name="file", first=True))
+
+    assert words(plan, {"x": "1", "file": "a"}) == ["a", "--x", "1"]
+
+
+def test_an_empty_word_keeps_the_place_of_a_missing_one_where_the_script_takes_it_so() -> None:
+    plan = (ArgvArgument(name="a", nargs="?", skippable=True), ArgvArgument(name="b", nargs="?"))
+
+    assert words(plan, {"b": "x"}) == ["", "x"]
+    assert words(plan, {}) == []
+
+
+def test_a_value_that_the_script_would_take_for_a_flag_is_refused() -> None:
+    plan = (ArgvArgument(name="a", refuses="-.*"), ArgvArgument(name="b", flag="--b"))
+
+    assert words(plan, {"a": "x", "b": "-1"}) == ["--b=-1", "x"]
+    with pytest.raises(ValueError, match="would not take '-x\\\\n' as the value of this argument"):
+        words(plan, {"a": "-x\n"})

@@ -34,6 +34,11 @@ class ArgvArgument(NamedTuple):
     `flag` is None for a positional. `off_flag` switches off (`--no-color`). `after_dashes` is true
     if the script's parser knows what `--` means; a script that reads its words by number would
     take `--` for one of them.
+
+    A script that reads its words by hand knows fewer forms than a parser: `joined` says whether
+    flag and value are always one word (`--out=x`) or always two; None leaves it to the value.
+    `first` puts a positional before all flags. `skippable` means that an empty word is the same as
+    none. `refuses` is a pattern of values that the script would not take as a value of this one.
     """
 
     name: str
@@ -42,6 +47,10 @@ class ArgvArgument(NamedTuple):
     nargs: int | Literal["?", "*", "+", "..."] | None = None
     off_flag: str | None = None
     after_dashes: bool = False
+    joined: bool | None = None
+    first: bool = False
+    skippable: bool = False
+    refuses: str = ""
 
 
 ArgvPlan = tuple[FixedWord | ArgvArgument, ...]
@@ -100,6 +109,8 @@ def _filled(
             continue
         if one.name in defaults.values:
             filled[one.name] = defaults.values[one.name]
+        elif one.skippable and place < last:
+            filled[one.name] = ""
         elif place > last:
             break  # without this one, no later one can be filled in
         elif _leaves_gap(one, positionals[place + 1 :], arguments):
@@ -125,8 +136,10 @@ def _leaves_gap(
 def _level(
     level: Sequence[ArgvArgument], arguments: Mapping[str, Any], *, before_word: bool
 ) -> list[str]:
-    """Return the words of one (sub-)command: flags, then positionals."""
+    """Return the words of one (sub-)command: flags, then positionals, unless these go first."""
     given = [argument for argument in level if argument.name in arguments]
+    for argument in given:
+        _refuse(argument, arguments[argument.name])
     # A flag that takes any number of values goes first, so that the next flag ends it.
     flags = sorted((one for one in given if one.flag), key=lambda one: not _is_open(one))
     result: list[str] = []
@@ -135,11 +148,26 @@ def _level(
         if added := _flag_words(argument, arguments[argument.name]):
             result += added
             ends_open = _is_open(argument)
-    positionals = [argument for argument in given if not argument.flag]
+    first = [argument for argument in given if argument.first]
+    if first:
+        result = [*_positional_words(first, arguments, after_open=False), *result]
+    positionals = [argument for argument in given if not argument.flag and not argument.first]
     tail = list(_positional_words(positionals, arguments, after_open=ends_open))
     if before_word and ends_open and not tail:
         tail = ["--"]
     return result + tail
+
+
+def _refuse(argument: ArgvArgument, value: Any) -> None:
+    """Refuse a value that the script would take for a flag, or for something else."""
+    if not argument.refuses:
+        return
+    for item in _items(value):
+        if re.fullmatch(argument.refuses, _text(item), re.DOTALL):
+            raise ValueError(
+                f"{argument.name}: the script would not take {_text(item)!r} as the value of"
+                f" {argument.flag or 'this argument'}"
+            )
 
 
 def _is_open(argument: ArgvArgument) -> bool:
@@ -172,6 +200,8 @@ def _switch_words(argument: ArgvArgument, value: Any) -> list[str]:
 def _one_flag(argument: ArgvArgument, value: Any) -> list[str]:
     """Return one occurrence of a flag with its value or values."""
     flag = argument.flag or ""
+    if argument.joined is not None and argument.nargs is None:
+        return [f"{flag}={_text(value)}"] if argument.joined else [flag, _text(value)]
     if argument.nargs is None:
         return _with_value(flag, _text(value))
     if argument.nargs == "?":
