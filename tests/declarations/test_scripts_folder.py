@@ -306,3 +306,25 @@ def test_a_package_counts_as_an_importer_though_it_is_no_tool(scripts: Scripts, 
 
     assert ids(manager) == ["demo.run"]
     assert drops(manager) == ["docx.py"]
+
+
+COMMANDS = """import argparse
+parser = argparse.ArgumentParser()
+commands = parser.add_subparsers(dest="command")
+commands.add_parser("add").add_argument("--title")
+commands.add_parser("list")
+parser.parse_args()
+"""
+
+
+def test_each_sub_command_has_the_lines_that_show_it(write_skill: WriteSkill) -> None:
+    body = "```bash\npython scripts/notes.py add --title x\npython scripts/notes.py list\n```\n"
+    home = write_skill(
+        front="name: demo\ndescription: Does it.\n", body=body, files={"scripts/notes.py": COMMANDS}
+    )
+    manager = SkillManager(home.parent, cache=False)
+
+    assert {tool.id: tool.examples for tool in manager.get_skill_tools("demo")} == {
+        "demo.notes.add": ("python scripts/notes.py add --title x",),
+        "demo.notes.list": ("python scripts/notes.py list",),
+    }

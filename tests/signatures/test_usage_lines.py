@@ -145,3 +145,35 @@ def test_a_line_for_another_sub_command_is_not_judged() -> None:
 
     assert usage_fits("python scripts/x.py remove --force", plan, "scripts/x.py") == ""
     assert usage_fits("python scripts/x.py add --force", plan, "scripts/x.py") != ""
+
+
+COMMANDS = [("add",), ("list",), ("db", "list")]
+SHOWN = """```bash
+python scripts/extract.py add --title list
+python scripts/extract.py --store notes.db list
+python scripts/extract.py db --quiet list
+python scripts/extract.py --help
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (("add",), "python scripts/extract.py add --title list"),
+        (("list",), "python scripts/extract.py --store notes.db list"),
+        (("db", "list"), "python scripts/extract.py db --quiet list"),
+        ((), "python scripts/extract.py --help"),
+    ],
+)
+def test_a_line_belongs_to_the_sub_command_that_it_shows(
+    command: tuple[str, ...], line: str
+) -> None:
+    assert usage_lines(SHOWN, SCRIPT, COMMANDS, command) == (line,)
+
+
+def test_lines_of_other_sub_commands_do_not_use_up_the_room() -> None:
+    others = "".join(f"python scripts/extract.py add n{number}\n" for number in range(9))
+    body = f"```bash\n{others}python scripts/extract.py list\n```\n"
+
+    assert usage_lines(body, SCRIPT, COMMANDS, ("list",)) == ("python scripts/extract.py list",)

@@ -12,7 +12,7 @@ from skillpouch.problems import Problem
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan
 from skillpouch.signatures.shebang import TYPESCRIPT_NODE, Language
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature
-from skillpouch.signatures.usage_lines import usage_fits, usage_lines
+from skillpouch.signatures.usage_lines import Command, command_words, usage_fits, usage_lines
 from skillpouch.skills import Skill
 from skillpouch.text import clean
 from skillpouch.tools import (
@@ -158,7 +158,9 @@ class ToolMaker:
         runs = self._script(script, interface)
         variables = (*declared.variables, *script.signature.variables)
         declared = replace(declared, variables=variables)
-        examples = self._examples(script, interface.plan)
+        of_scripts = declared.source == "scripts"
+        commands = script.signature.commands.values() if of_scripts else ()
+        examples = self._examples(script, interface.plan, [command_words(c.plan) for c in commands])
         return replace(self._tool(declared, runs, interface), examples=examples, read_by=read_by)
 
     def _tool(self, declared: Declared, runs: Runs, interface: Interface) -> Tool:
@@ -207,8 +209,10 @@ class ToolMaker:
             dependencies=script.signature.dependencies,
         )
 
-    def _examples(self, script: ScriptFile, plan: ArgvPlan | None) -> tuple[str, ...]:
-        lines = usage_lines(self.body, script.path)
+    def _examples(
+        self, script: ScriptFile, plan: ArgvPlan | None, commands: list[Command]
+    ) -> tuple[str, ...]:
+        lines = usage_lines(self.body, script.path, commands, command_words(plan))
         for line in lines:
             misfit = usage_fits(line, plan, script.path) if plan is not None else ""
             if misfit:

@@ -2,12 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
 from skillpouch.signatures.signature import Interface, JsonSchema
+
+Command = tuple[str, ...]  # the words that choose a sub-command
 
 _MOST_LINES = 5
 _LONGEST_LINE = 400
@@ -29,8 +31,13 @@ _REDIRECTIONS = ("<", ">", "2>", "&>", "#")
 _ASKS_FOR_TEXT = frozenset({"--help", "--version"})
 
 
-def usage_lines(body: str, script: str) -> tuple[str, ...]:
-    """The commands that run this script (`scripts/extract.py`), as they are shown, each once."""
+def usage_lines(
+    body: str, script: str, commands: Collection[Command] = (), command: Command = ()
+) -> tuple[str, ...]:
+    """The commands that run this script (`scripts/extract.py`), as they are shown, each once.
+
+    Of a script with sub-commands, given by their words, only the lines that show `command`.
+    """
     base = script.rpartition("/")[2]
     shown = [(line, is_span) for line, is_span in _shown(body) if base in line]
     names = _Names("\n".join(line for line, _ in shown), script)
@@ -38,10 +45,31 @@ def usage_lines(body: str, script: str) -> tuple[str, ...]:
     for line, is_span in shown:
         if len(found) == _MOST_LINES:
             break
-        position = names.position(line.split())
-        if position is not None and not (is_span and len(line.split()) == 1):
+        words = line.split()
+        position = names.position(words)
+        if position is None or (is_span and len(words) == 1):
+            continue
+        if not commands or _command_of(words[position + 1 :], commands) == command:
             found[line[:_LONGEST_LINE]] = None
     return tuple(found)
+
+
+def command_words(plan: ArgvPlan | None) -> Command:
+    """Return the words that choose a sub-command: `("db", "add")`; none without one."""
+    return tuple(part.text for part in plan or () if isinstance(part, FixedWord))
+
+
+def _command_of(words: list[str], commands: Collection[Command]) -> Command:
+    """Return the words of the sub-command that a command line shows.
+
+    The words of one may have options between them: `--quiet db --file x add`.
+    """
+    found: Command = ()
+    for word in _arguments(words):
+        longer = (*found, word.strip(_QUOTING))
+        if any(command[: len(longer)] == longer for command in commands):
+            found = longer
+    return found
 
 
 @lru_cache(maxsize=2)
