@@ -88,12 +88,12 @@ puts ARGV
                 "additionalProperties": False,
             },
             plan=(
-                ArgvArgument(name="name", flag="--name"),
-                ArgvArgument(name="count", flag="--count"),
+                ArgvArgument(name="name", flag="--name", others=("-n",)),
+                ArgvArgument(name="count", flag="--count", others=("-c",)),
                 ArgvArgument(
                     name="loud", flag="--loud", action="boolean_optional", off_flag="--no-loud"
                 ),
-                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
+                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true", others=("-d",)),
                 ArgvArgument(name="mode", flag="--mode"),
                 ArgvArgument(name="style", flag="--style", nargs="?"),
                 ArgvArgument(name="x", flag="-x", action="store_true"),

@@ -16,7 +16,7 @@ from zlib import crc32
 import skillpouch
 from skillpouch.untrusted_files import Stamp
 
-_FORMAT = 1
+_FORMAT = 2
 _CHUNK = 400  # keys in one SELECT; SQLite before 3.32 allows 999 parameters
 _MOST_ENTRIES = 100_000
 # A file that changes twice within one tick of the file system's clock has the same stamp both

@@ -33,7 +33,8 @@ class ArgvArgument(NamedTuple):
 
     `flag` is None for a positional. `off_flag` switches off (`--no-color`). `after_dashes` is true
     if the script's parser knows what `--` means; a script that reads its words by number would
-    take `--` for one of them.
+    take `--` for one of them. `others` are further flags for the same argument, such as `-o`:
+    words are made with `flag`, but people write any of them.
 
     A script that reads its words by hand knows fewer forms than a parser: `joined` says whether
     flag and value are always one word (`--out=x`) or always two; None leaves it to the value.
@@ -51,6 +52,12 @@ class ArgvArgument(NamedTuple):
     first: bool = False
     skippable: bool = False
     refuses: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Every flag that gives the argument a value; none for a positional."""
+        return (self.flag, *self.others) if self.flag else ()
 
 
 ArgvPlan = tuple[FixedWord | ArgvArgument, ...]

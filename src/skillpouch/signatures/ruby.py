@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.blanked import blanked_ruby
@@ -85,16 +86,24 @@ def _read_option(call: _Call) -> Planned | None:
         return None
     flag = f"--{match['name']}" if long else f"-{match['name']}"
     name = match["name"].replace("-", "_")
+    others = _short_flags(call) if long else ()
     described: JsonSchema = {"description": " ".join(call.texts)} if call.texts else {}
     value = _value(call)
     if not value:
-        return _read_switch(name, flag, described, negatable=bool(long and long["no"]))
+        argument = ArgvArgument(name=name, flag=flag, action="store_true", others=others)
+        return _read_switch(argument, described, negatable=bool(long and long["no"]))
     schema: JsonSchema = {"type": call.kind}
     if call.choices:
         schema["enum"] = list(call.choices)
     is_optional = value.strip(" =").startswith("[")
-    argument = ArgvArgument(name=name, flag=flag, nargs="?" if is_optional else None)
+    nargs: Literal["?"] | None = "?" if is_optional else None
+    argument = ArgvArgument(name=name, flag=flag, nargs=nargs, others=others)
     return Planned(argument, schema | described)
+
+
+def _short_flags(call: _Call) -> tuple[str, ...]:
+    matches = [match for flag in call.flags if (match := _SHORT.fullmatch(flag))]
+    return tuple(f"-{match['name']}" for match in matches)
 
 
 def _value(call: _Call) -> str:
@@ -103,13 +112,12 @@ def _value(call: _Call) -> str:
     return next((match["value"] for match in matches if match and match["value"]), "")
 
 
-def _read_switch(name: str, flag: str, described: JsonSchema, *, negatable: bool) -> Planned:
+def _read_switch(switch: ArgvArgument, described: JsonSchema, *, negatable: bool) -> Planned:
     schema = {"type": "boolean"} | described
-    if negatable:
-        off_flag = flag.replace("--", "--no-", 1)
-        argument = ArgvArgument(name=name, flag=flag, action="boolean_optional", off_flag=off_flag)
-        return Planned(argument, schema)
-    return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
+    if negatable and switch.flag:
+        off_flag = switch.flag.replace("--", "--no-", 1)
+        switch = switch._replace(action="boolean_optional", off_flag=off_flag)
+    return Planned(switch, schema)
 
 
 def _rest(code: str, names: list[str]) -> list[Planned]:

@@ -61,13 +61,13 @@ program.parse();
             plan=(
                 ArgvArgument(name="file", after_dashes=True),
                 ArgvArgument(name="out", nargs="?", after_dashes=True),
-                ArgvArgument(name="debug", flag="--debug", action="store_true"),
+                ArgvArgument(name="debug", flag="--debug", action="store_true", others=("-d",)),
                 ArgvArgument(name="color", flag="--no-color", action="store_false"),
-                ArgvArgument(name="to", flag="--to"),
-                ArgvArgument(name="port", flag="--port"),
+                ArgvArgument(name="to", flag="--to", others=("-t",)),
+                ArgvArgument(name="port", flag="--port", others=("-p",)),
                 ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
                 ArgvArgument(name="tag", flag="--tag", nargs="+"),
-                ArgvArgument(name="style", flag="--style", nargs="?"),
+                ArgvArgument(name="style", flag="--style", nargs="?", others=("-s",)),
             ),
         ),
         imports=frozenset({"commander"}),
@@ -116,7 +116,7 @@ const { values, positionals } = parseArgs({ options, allowPositionals: true });
                 }
             ),
             plan=(
-                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
+                ArgvArgument(name="dry_run", flag="--dry-run", action="store_true", others=("-n",)),
                 ArgvArgument(name="name", flag="--name"),
                 ArgvArgument(name="tag", flag="--tag", action="append"),
                 ArgvArgument(name="args", nargs="*", after_dashes=True),

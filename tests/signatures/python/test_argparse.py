@@ -42,7 +42,7 @@ def test_a_positional_is_required_and_named_as_it_is_written() -> None:
 def test_a_flag_is_named_by_its_first_long_form() -> None:
     assert read_one("'-o', '--out-file', '--output'") == (
         {"type": "string"},
-        ArgvArgument(name="out_file", flag="--out-file"),
+        ArgvArgument(name="out_file", flag="--out-file", others=("-o", "--output")),
         False,
     )
 
@@ -59,7 +59,7 @@ def test_dest_and_prefix_chars_count_as_in_argparse() -> None:
     interface = read_python(dedent(text)).interface
 
     assert interface.plan == (
-        ArgvArgument(name="long_name", flag="++long-name"),
+        ArgvArgument(name="long_name", flag="++long-name", others=("+x",)),
         ArgvArgument(name="other", flag="+y"),
     )
     assert interface.input_schema is not None

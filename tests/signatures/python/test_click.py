@@ -73,15 +73,15 @@ def test_a_command_is_read_from_its_decorators() -> None:
         },
         plan=(
             ArgvArgument(name="name", after_dashes=True),
-            ArgvArgument(name="count", flag="--count"),
+            ArgvArgument(name="count", flag="--count", others=("-c",)),
             ArgvArgument(
                 name="shout", flag="--shout", action="boolean_optional", off_flag="--no-shout"
             ),
-            ArgvArgument(name="tags", flag="--tag", action="append"),
+            ArgvArgument(name="tags", flag="--tag", action="append", others=("-t",)),
             ArgvArgument(name="kind", flag="--kind"),
             ArgvArgument(name="size", flag="--size"),
             ArgvArgument(name="point", flag="--point", nargs=2),
-            ArgvArgument(name="verbose", flag="--verbose", action="count"),
+            ArgvArgument(name="verbose", flag="--verbose", action="count", others=("-v",)),
             ArgvArgument(name="dry_run", flag="--dry-run", action="store_true"),
         ),
     )

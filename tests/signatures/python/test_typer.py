@@ -69,7 +69,7 @@ def test_a_function_that_typer_runs_is_read_from_its_annotations() -> None:
             ArgvArgument(name="source", after_dashes=True),
             ArgvArgument(name="extra", flag="--extra", action="append"),
             ArgvArgument(name="count", flag="--count"),
-            ArgvArgument(name="out_dir", flag="--out"),
+            ArgvArgument(name="out_dir", flag="--out", others=("-o",)),
             ArgvArgument(
                 name="fast", flag="--fast", action="boolean_optional", off_flag="--no-fast"
             ),

@@ -74,26 +74,31 @@ def _read_option(flags: str, values: list[Any], parser: str, *, required: bool) 
     if match is None or not (match.group(1) or match.group(2)):
         return None
     flag, value = match.group(2) or match.group(1), match.group(3) or ""
+    others = (match.group(1),) if match.group(1) and match.group(2) else ()
     name = flag.lstrip("-").replace("-", "_")
     if not value:
-        return _read_switch(name, flag, values)
+        return _read_switch(name, flag, others, values)
     kind = parser or schema_of_default(_default(values)).get("type", "string")
     schema: JsonSchema = {"type": kind if kind in {"integer", "number"} else "string"}
     mandatory = value[0] == "<"
     if value[1:-1].endswith("..."):
-        words = ArgvArgument(name=name, flag=flag, nargs="+" if mandatory else "*")
+        nargs: Any = "+" if mandatory else "*"
+        words = ArgvArgument(name=name, flag=flag, nargs=nargs, others=others)
         return Planned(words, _described({"type": "array", "items": schema}, values), required)
     shown = _described(_with_default(schema, values), values)
-    argument = ArgvArgument(name=name, flag=flag, nargs=None if mandatory else "?")
+    nargs = None if mandatory else "?"
+    argument = ArgvArgument(name=name, flag=flag, nargs=nargs, others=others)
     return Planned(argument, shown, required and "default" not in shown)
 
 
-def _read_switch(name: str, flag: str, values: list[Any]) -> Planned:
+def _read_switch(name: str, flag: str, others: tuple[str, ...], values: list[Any]) -> Planned:
     schema = _described({"type": "boolean"}, values)
     if name.startswith("no_"):
-        argument = ArgvArgument(name=name.removeprefix("no_"), flag=flag, action="store_false")
+        name = name.removeprefix("no_")
+        argument = ArgvArgument(name=name, flag=flag, action="store_false", others=others)
         return Planned(argument, {**schema, "default": True})
-    return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
+    argument = ArgvArgument(name=name, flag=flag, action="store_true", others=others)
+    return Planned(argument, schema)
 
 
 def _read_positional(word: str, values: list[Any]) -> Planned | None:
@@ -202,15 +207,18 @@ def _read_parse_args_option(code: Code, entry: ObjectMember) -> Planned | None:
     if settings.get("type") not in {"string", "boolean"}:
         return None
     name, flag = entry.key.replace("-", "_"), f"--{entry.key}"
+    short = settings.get("short")
+    others = (f"-{short}",) if isinstance(short, str) and len(short) == 1 else ()
     schema = {"type": settings["type"]}
     if settings["type"] == "boolean":
-        return Planned(ArgvArgument(name=name, flag=flag, action="store_true"), schema)
+        switch = ArgvArgument(name=name, flag=flag, action="store_true", others=others)
+        return Planned(switch, schema)
     if settings.get("multiple") is True:
         schema = {"type": "array", "items": schema}
-        return Planned(ArgvArgument(name=name, flag=flag, action="append"), schema)
+        return Planned(ArgvArgument(name=name, flag=flag, action="append", others=others), schema)
     default = settings.get("default")
     shown = {"default": default} if isinstance(default, str) else {}
-    return Planned(ArgvArgument(name=name, flag=flag), schema | shown)
+    return Planned(ArgvArgument(name=name, flag=flag, others=others), schema | shown)
 
 
 def _words(options: list[Planned]) -> list[Planned]:

@@ -204,10 +204,15 @@ def _named(name: str, declared: ArgparseArgument, parser: Parser) -> Named:
             nargs=declared.nargs,
             off_flag=_off_flag(declared),
             after_dashes=not declared.flags,
+            others=_others(declared),
         ),
         schema=property_schema(declared, parser.defaults.get(declared.dest, default), parser.prog),
         required=_is_required(declared),
     )
+
+
+def _others(declared: ArgparseArgument) -> tuple[str, ...]:
+    return tuple(flag for flag in declared.flags if flag != declared.flag)
 
 
 def _is_required(declared: ArgparseArgument) -> bool:
@@ -230,7 +235,11 @@ def _opposites(together: list[ArgparseArgument], parser: Parser) -> Named:
         name=on.dest,
         declared=(on, off),
         argument=ArgvArgument(
-            name=on.dest, flag=on.flag, action="boolean_optional", off_flag=off.flag
+            name=on.dest,
+            flag=on.flag,
+            action="boolean_optional",
+            off_flag=off.flag,
+            others=_others(on),
         ),
         schema=schema,
     )

@@ -50,6 +50,10 @@ class OptionNames:
         return longest_prefix(self.flags)
 
     @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(flag for flag in self.flags if flag != self.flag)
+
+    @property
     def off_flag(self) -> str | None:
         return longest_prefix(self.off_flags) if self.off_flags else None
 
@@ -77,7 +81,12 @@ def read_option(node: ast.Call, scope: Scope) -> CommandParameter:
     return CommandParameter(
         name=names.name,
         argument=ArgvArgument(
-            name=names.name, flag=names.flag, action=action, nargs=nargs, off_flag=names.off_flag
+            name=names.name,
+            flag=names.flag,
+            action=action,
+            nargs=nargs,
+            off_flag=names.off_flag,
+            others=names.others,
         ),
         schema=schema | about(call.text("help"), default),
         required=call.is_set("required") or call.get("prompt", False) not in (False, None),

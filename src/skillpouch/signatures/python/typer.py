@@ -134,7 +134,12 @@ def _option(given: TyperParameter, schema: JsonSchema, *, is_many: bool) -> Comm
     return CommandParameter(
         name=given.name,
         argument=ArgvArgument(
-            name=given.name, flag=names.flag, action=action, nargs=nargs, off_flag=names.off_flag
+            name=given.name,
+            flag=names.flag,
+            action=action,
+            nargs=nargs,
+            off_flag=names.off_flag,
+            others=names.others,
         ),
         schema=schema | _about(given),
         required=given.required,
