@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.argparse_arguments import (
     SUPPRESS,
     ArgparseArgument,
@@ -15,7 +16,6 @@ from skillpouch.signatures.python.argparse_arguments import (
     Parser,
     summary_of,
 )
-from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.follow import Follower
 from skillpouch.signatures.python.lines import Marks
 from skillpouch.signatures.python.literals import ResolvedCall, items_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.annotations import enum_schema
-from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.literals import ResolvedCall, items_of, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope

@@ -4,8 +4,8 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
+from skillpouch.signatures.command_tree import object_schema
 from skillpouch.signatures.python.annotations import schema_of
-from skillpouch.signatures.python.command_tree import object_schema
 from skillpouch.signatures.python.docstrings import Documented, documented_parameters
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.annotations import last_name, schema_of
 from skillpouch.signatures.python.click import OptionNames, about, many, option_names
-from skillpouch.signatures.python.command_tree import CliCommand, CommandParameter, interfaces_of
 from skillpouch.signatures.python.literals import ResolvedCall, read_call
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of
