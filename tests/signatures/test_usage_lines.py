@@ -1,7 +1,7 @@
 import pytest
 
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
-from skillpouch.signatures.usage_lines import usage_fits, usage_lines
+from skillpouch.signatures.usage_lines import Planned, planned, usage_fits, usage_lines
 
 SCRIPT = "scripts/extract.py"
 PLAN: ArgvPlan = (
@@ -177,3 +177,19 @@ def test_lines_of_other_sub_commands_do_not_use_up_the_room() -> None:
     body = f"```bash\n{others}python scripts/extract.py list\n```\n"
 
     assert usage_lines(body, SCRIPT, COMMANDS, ("list",)) == ("python scripts/extract.py list",)
+
+
+def test_a_later_positional_needs_the_earlier_ones_that_have_no_default() -> None:
+    def optional(name: str, *, skippable: bool = False, **schema: str) -> Planned:
+        argument = ArgvArgument(name=name, nargs="?", skippable=skippable)
+        return Planned(argument, {"type": "string", **schema})
+
+    first, second = optional("a"), optional("b")
+    last = Planned(ArgvArgument(name="c", nargs="*"), {"type": "array"})
+    schema = planned("", [first, second, last]).input_schema
+    filled = planned("", [optional("a", skippable=True), optional("b", default="x"), last])
+
+    assert schema
+    assert schema["dependentRequired"] == {"b": ["a"], "c": ["a", "b"]}
+    assert filled.input_schema
+    assert "dependentRequired" not in filled.input_schema

@@ -229,18 +229,31 @@ def argument_list(description: str, usage: str = "") -> Interface:
 def planned(description: str, arguments: Iterable[Planned]) -> Interface:
     """Return the interface of a script whose arguments are all known."""
     known = list(arguments)
-    return Interface(
-        convention="argv",
-        description=description,
-        input_schema={
-            **object_schema(
-                {each.argument.name: each.schema for each in known},
-                [each.argument.name for each in known if each.required],
-            ),
-            "additionalProperties": False,
-        },
-        plan=tuple(each.argument for each in known),
-    )
+    schema: JsonSchema = {
+        **object_schema(
+            {each.argument.name: each.schema for each in known},
+            [each.argument.name for each in known if each.required],
+        ),
+        "additionalProperties": False,
+    }
+    if dependent := _needed_before(known):
+        schema["dependentRequired"] = dependent
+    plan = tuple(each.argument for each in known)
+    return Interface(convention="argv", description=description, input_schema=schema, plan=plan)
+
+
+def _needed_before(known: Iterable[Planned]) -> dict[str, list[str]]:
+    """Return the positionals that must be given with a later one, which takes their place else."""
+    needed: dict[str, list[str]] = {}
+    before: list[str] = []
+    for each in known:
+        argument = each.argument
+        if argument.flag is None and not each.required:
+            if before:
+                needed[argument.name] = list(before)
+            if argument.nargs == "?" and not argument.skippable and "default" not in each.schema:
+                before.append(argument.name)
+    return needed
 
 
 def object_schema(properties: dict[str, JsonSchema], required: list[str]) -> JsonSchema:
