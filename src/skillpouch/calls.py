@@ -40,8 +40,15 @@ class Access:
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()  # packages that may be built from their source
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # plain variables
     programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
     unconfined: bool = False
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Settings and secrets, as they are passed to a program or filled into a template."""
+        return {**self.settings, **self.secrets}
 
     @property
     def without_values(self) -> "Access":

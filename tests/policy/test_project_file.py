@@ -97,8 +97,9 @@ workspace = "a/../.."
         "policy-place 8: limits 1: memory_bytes: only your own policy.toml can lift a limit",
         "policy-value 10: requests 1: skill: is missing: the name of a skill of this project",
         (
-            "policy-value 10: requests 1: needs: 'gold' is not a need: write one of secret, host, "
-            "read, write, packages, program, unconfined, or like 'host:api.example.com'"
+            "policy-value 10: requests 1: needs: 'gold' is not a need: write one of secret, "
+            "setting, host, read, write, packages, build, program, unconfined, "
+            "or like 'host:api.example.com'"
         ),
         "policy-value 10: requests 1: needs: is missing: a list such as ['host:api.example.com']",
         (

@@ -130,9 +130,9 @@ T = TypeVar("T")
 def fill_for(call: ToolCall, fill: Callable[[Mapping[str, Any], Mapping[str, str]], T]) -> T:
     """Fill one template, `fill_for(call, template.fill)`, with arguments and granted secrets."""
     try:
-        return fill(call.arguments, call.access.secrets)
+        return fill(call.arguments, call.access.variables)
     except FillError as error:
-        if error.is_variable and error.name not in call.access.secrets:
+        if error.is_variable and error.name not in call.access.variables:
             raise SecretUnsetError(call.tool.skill, [error.name]) from None
         raise InvalidArgumentsError(call.tool.id, [str(error)], usage=error.hint) from None
 

@@ -271,7 +271,7 @@ class HttpBackend:
 def _request(call: ToolCall, plan: RequestPlan, files: ExitStack) -> HttpRequest:
     filling = Filling(
         arguments=call.arguments,
-        secrets=call.access.secrets,
+        secrets=call.access.variables,
         workspace=call.terms.workspace,
         stack=files,
         most_bytes=call.limits.file_bytes,
@@ -279,7 +279,7 @@ def _request(call: ToolCall, plan: RequestPlan, files: ExitStack) -> HttpRequest
     try:
         return make_request(plan, filling)
     except FillError as error:
-        if error.is_variable and error.name in call.access.secrets:
+        if error.is_variable and error.name in call.access.variables:
             raise CommandStartError(call.tool.id, str(error)) from None
         if error.is_variable:
             need = Need(kind="secret", value=error.name)

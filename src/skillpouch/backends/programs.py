@@ -218,7 +218,7 @@ def _command(
     call: ToolCall, program: Program, delivery: Delivery, about_call: Mapping[str, str]
 ) -> Command:
     shared = base_environment() | (python_variables() if program.script else {})
-    env = {**shared, **program.variables, **about_call, **call.access.secrets}
+    env = {**shared, **program.variables, **about_call, **call.access.variables}
     is_at_home = call.tool.cwd == "skill" and call.tool.home
     cwd = Path(call.tool.home) if is_at_home else call.terms.workspace
     return Command(

@@ -99,7 +99,7 @@ def _command(
     found: dict[str, str],
 ) -> Command:
     runner = _runner(script)
-    env = {**shared, **found, **call.access.secrets}
+    env = {**shared, **found, **call.access.variables}
     cwd = Path(call.tool.home) if call.tool.cwd == "skill" else call.terms.workspace
     return Command(
         argv=(*program, *runner, script.file, *delivery.words),

@@ -18,6 +18,7 @@ from skillpouch.manager import SkillManager
 from skillpouch.needs import Need, NeedKind
 from skillpouch.provision.packages.pinning import pinned_packages
 from skillpouch.runtime.loop_thread import run_blocking
+from skillpouch.secrets.sources import SecretValues, environment_secrets
 from skillpouch.text import visible
 from skillpouch.trust.errors import ConsentNeededError, describe, trust_command
 from skillpouch.trust.grant import Grant, grant_as_json, holds_home, needs_of, real_path
@@ -109,7 +110,8 @@ def state_of(grant: Grant) -> str:
 
 def _ask_as_json(need: Need, grant: Grant | None) -> dict[str, Any]:
     facts = asdict(need) | {"granted": grant is not None and grant.covers(need)}
-    return facts | {"set": is_set(need.value)} if need.kind == "secret" else facts
+    is_variable = need.kind in ("secret", "setting")
+    return facts | {"set": is_set(need.value)} if is_variable else facts
 
 
 def _state(need: Need, grant: Grant | None) -> str:
@@ -118,7 +120,7 @@ def _state(need: Need, grant: Grant | None) -> str:
     words = [
         "granted" if granted else f"cannot be granted: {against}" if against else "not granted"
     ]
-    if need.kind == "secret":
+    if need.kind in ("secret", "setting") and not (granted and need.kind == "setting"):
         words.append("set" if is_set(need.value) else "not set")
     if not need.declared:
         words.append("not declared")
@@ -159,6 +161,8 @@ def _print_changes(changes: Sequence[PathChange]) -> None:
             click.echo(f"  {counts[folder]:,} changes in {visible(folder)}/")
 
 
+_SETTING = "Give a plain variable, shown and kept; by default as it is set here."
+_BUILD = "Let a package without a wheel be built, confined; its own code does that."
 _PROGRAM = "Approve a program that is downloaded."
 _MACHINE = (
     "Where this machine cannot confine tools, they run unprotected. They can then read, "
@@ -169,10 +173,12 @@ _MACHINE = (
 @click.command("trust")
 @click.argument("name", required=False)
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="Grant a variable.")
+@click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help=_SETTING)
 @click.option("--host", "hosts", multiple=True, metavar="HOST", help="Grant a host, or host:port.")
 @click.option("--read", "read", multiple=True, metavar="PATH", help="Grant reading a path.")
 @click.option("--write", "write", multiple=True, metavar="PATH", help="Grant writing a path.")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Grant a package.")
+@click.option("--build", "builds", multiple=True, metavar="NAME", help=_BUILD)
 @click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
@@ -185,10 +191,12 @@ _MACHINE = (
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: str | None,
     secrets: tuple[str, ...],
+    settings: tuple[str, ...],
     hosts: tuple[str, ...],
     read: tuple[str, ...],
     write: tuple[str, ...],
     packages: tuple[str, ...],
+    builds: tuple[str, ...],
     programs: tuple[str, ...],
     unconfined: bool,
     yes: bool,
@@ -205,7 +213,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     named: dict[NeedKind, tuple[str, ...]] = {"secret": secrets, "host": hosts}
     named |= {"read": read, "write": write, "packages": packages}
-    named |= {"program": programs}
+    named |= {"setting": settings, "build": builds, "program": programs}
     chosen = _chosen(named, unconfined=unconfined)
     grants = Grants()
     if listing:
@@ -264,6 +272,11 @@ def _decide(invocation: _Invocation, review: Review, chosen: tuple[Need, ...]) -
         need for need in review.ungranted if need.declared and not reason_against(need)
     )
     undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
+    # With the values of settings: they are shown, and granted as they are now.
+    wanted, undeclared = (
+        tuple(SecretValues(environment_secrets, None).resolved(each))
+        for each in (wanted, undeclared)
+    )
     if invocation.yes:
         _grant(invocation, review, wanted, said_yes=True)
         _hint_at(undeclared, review, invocation)

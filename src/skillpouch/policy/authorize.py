@@ -111,7 +111,9 @@ class Permit:
         return replace(call, access=self.access, redactor=self.redactor)
 
 
-def access_for(needs: Sequence[Need], values: Mapping[str, str]) -> Access:
+def access_for(
+    needs: Sequence[Need], values: Mapping[str, str], settings: Mapping[str, str]
+) -> Access:
     """Return what a call may use if all these needs are granted; `values` are its secrets."""
     if not needs:
         return CONFINED
@@ -120,10 +122,12 @@ def access_for(needs: Sequence[Need], values: Mapping[str, str]) -> Access:
         by_kind.setdefault(need.kind, {})[need.value] = None
     return Access(
         secrets=values,
+        settings=settings,
         readable=tuple(_existing(by_kind.get("read", ()))),
         writable=tuple(_existing(by_kind.get("write", ()))),
         hosts=tuple(by_kind.get("host", ())),
         packages=tuple(by_kind.get("packages", ())),
+        builds=tuple(by_kind.get("build", ())),
         programs=tuple(by_kind.get("program", ())),
         unconfined="unconfined" in by_kind,
     )
@@ -324,7 +328,9 @@ class Authorizer:
         is_approved = _is_external_approved(tool, grant)
         if is_approved:
             wanted = tuple(need for need in wanted if need.kind != "unconfined")
-        needed, barred = _grantable(missing(wanted, grant)) if wanted else ((), ())
+        # With the values of settings: whoever is asked sees them.
+        lacking = self._secrets.resolved(missing(wanted, grant))
+        needed, barred = _grantable(lacking) if wanted else ((), ())
         said = (_UNCONFINED,) if is_approved or call.terms.sandbox == "off" else ()
         places = self.policy.minds_places and not is_ours
         request = Request(
@@ -390,14 +396,15 @@ class Authorizer:
         needs = case.all_needs
         if not needs:  # the usual case
             return Permit(digest=case.request.digest, decision=decision, approved_by=by)
-        values = self._secrets.of(needs)
-        unset = [n.value for n in needs if n.kind == "secret" and n.value not in values]
+        values, settings = self._secrets.of(needs), self._secrets.settings(needs)
+        named = [n.value for n in needs if n.kind in ("secret", "setting") and "=" not in n.value]
+        unset = [name for name in named if name not in values and name not in settings]
         required = {need.value for need in self._needs.of(case.tool, case.request.digest)}
         if lacking := [name for name in unset if name in required]:
             raise SecretUnsetError(case.tool.skill, lacking)
         return Permit(
             digest=case.request.digest,
-            access=access_for(needs, values),
+            access=access_for(needs, values, settings),
             decision=decision,
             approved_by=by,
             redactor=self._secrets.redactor(values),

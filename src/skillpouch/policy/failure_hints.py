@@ -13,7 +13,7 @@ from skillpouch.tools import Binary, InlineScript, Script
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package
-from skillpouch.trust.requested import needs_no_grant
+from skillpouch.trust.requested import kind_of, needs_no_grant
 from skillpouch.trust.requested_packages import package_asks
 
 # Messages of programs without a network: a name is not found, or there is no route to it.
@@ -71,11 +71,11 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
-    given = permit.access.secrets
+    given = permit.access.variables
     wanted = [n for n in call.tool.variables if n not in given and not needs_no_grant(n)]
     if not wanted:
         return []
-    needs = [Need(kind="secret", value=name) for name in wanted]
+    needs = [Need(kind=kind_of(name), value=name) for name in wanted]
     verb = "was" if len(wanted) == 1 else "were"
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to it"

@@ -257,7 +257,7 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
 Mode = Literal["trusting", "careful", "strict"]
 # The kinds of needs that a trusting policy grants when a skill declares them. Never paths, and
 # never running unconfined: these affect more than the skill itself.
-_TRUSTED = ("secret", "host", "packages")
+_TRUSTED = ("secret", "setting", "host", "packages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,10 +315,12 @@ def reason_for(need: Need) -> str:
     value = visible(need.value)  # untrusted text, shown on terminals
     wants = {
         "secret": f"the secret {value}",
+        "setting": f"the setting {value}",
         "host": f"to reach {value}",
         "read": f"to read {value}",
         "write": f"to write {value}",
         "packages": f"the package {value}",
+        "build": f"to build the package {value}, which runs code of it",
         "program": f"to run the program {value}",
         "unconfined": "to run without confinement",
     }[need.kind]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skillpouch.backends.function import answered, run_function
 from skillpouch.calls import ToolCall
-from skillpouch.checks.secrets import find_shaped
 from skillpouch.environment import secret_variables
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
 from skillpouch.results import ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.shapes import find_shaped
 from skillpouch.shell.call_log import OnStatus
 from skillpouch.shell.errors import CommandNameError, ToolError
 from skillpouch.shell.inproc_engine import is_immediate

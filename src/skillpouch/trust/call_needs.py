@@ -25,6 +25,7 @@ from skillpouch.untrusted_files import CannotReadError, Stamp, look
 
 _MOST_KNOWN = 4096
 _IN_BODY = "(## Configuration)"
+_VARIABLES = ("secret", "setting")
 
 
 class CallNeeds:
@@ -131,7 +132,7 @@ def _is_needed(need: Need, tool: Tool) -> bool:
     if not need.declared:
         return False
     only_described = all(place.endswith(_IN_BODY) for place in need.asked_in.split(", "))
-    return not only_described or need.kind != "secret" or need.value in tool.variables
+    return not only_described or need.kind not in _VARIABLES or need.value in tool.variables
 
 
 def skill_of(tool: Tool) -> Skill | None:

@@ -16,12 +16,17 @@ def has_hidden(text: str) -> bool:
 
 _OPTIONS = {
     "secret": "--secret",
+    "setting": "--set",
     "host": "--host",
     "read": "--read",
     "write": "--write",
     "packages": "--package",
+    "build": "--build",
     "program": "--program",
 }
+
+
+_NOUNS = {"read": "reading", "write": "writing", "packages": "package", "build": "building"}
 
 
 class UngrantedError(CallDeniedError):
@@ -133,8 +138,7 @@ def describe(need: Need) -> str:
     """Return a need in words: `secret API_KEY`, `unconfined running`."""
     if need.kind == "unconfined":
         return "unconfined running"
-    noun = {"read": "reading", "write": "writing", "packages": "package"}.get(need.kind, need.kind)
-    return f"{noun} {visible(need.value)}"
+    return f"{_NOUNS.get(need.kind, need.kind)} {visible(need.value)}"
 
 
 class DownloadError(CommandStartError):

@@ -135,15 +135,32 @@ _FORMAT = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 # The list of files is only shown to people, who compare fewer; the digest covers all files.
 _MOST_FILES = 10_000
-_LISTS = ("secrets", "hosts", "read", "write", "packages", "programs", "tools")
+_LISTS = (
+    *("secrets", "settings", "hosts", "read", "write", "packages", "builds", "programs", "tools"),
+)
+_REQUIRED = frozenset({"skill", "home", "digest"})  # a grant of an earlier version lacks some lists
 _KINDS: dict[NeedKind, str] = {
     "secret": "secrets",
+    "setting": "settings",
     "host": "hosts",
     "read": "read",
     "write": "write",
     "packages": "packages",
+    "build": "builds",
     "program": "programs",
 }
+
+
+def split_setting(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME=value`; the value is "" if only a name is asked for."""
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def with_setting(settings: tuple[str, ...], setting: str) -> tuple[str, ...]:
+    """Add `NAME=value` to settings, replacing another value of the same name."""
+    name = setting.partition("=")[0]
+    return tuple(sorted({*(s for s in settings if s.partition("=")[0] != name), setting}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +175,12 @@ class Grant:
     home: str  # without links
     digest: str
     secrets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()  # NAME=value
     hosts: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()  # packages that may be built from their source
     programs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     unconfined: bool = False
@@ -169,11 +188,14 @@ class Grant:
     by: str = ""
     manifest: Manifest = field(default_factory=dict, repr=False)
 
-    def covers(self, need: Need) -> bool:  # noqa: PLR0911 - one for each kind
-        """Tell whether a need is granted. A path that may be written may be read."""
+    def covers(self, need: Need) -> bool:  # noqa: C901, PLR0911 - one for each kind
+        """Tell whether a need is granted. A path that may be written may be read.
+
+        A variable that is given as a plain value is not needed as a secret, too.
+        """
         match need.kind:
-            case "secret":
-                return need.value in self.secrets
+            case "secret" | "setting":
+                return need.value in self.secrets or self._sets(need.value)
             case "host":
                 return any(covers_host(host, need.value) for host in self.hosts)
             case "read":
@@ -182,10 +204,16 @@ class Grant:
                 return any(covers_path(path, need.value) for path in self.write)
             case "packages":
                 return any(covers_package(package, need.value) for package in self.packages)
+            case "build":
+                return split_package(need.value)[0] in self.builds
             case "program":
                 return need.value in self.programs
             case "unconfined":
                 return self.unconfined
+
+    def _sets(self, wanted: str) -> bool:
+        name, given, _ = wanted.partition("=")
+        return wanted in self.settings if given else name in dict(map(split_setting, self.settings))
 
     def with_needs(self, needs: Iterable[Need], tools: Iterable[str] = ()) -> "Grant":
         """Return a grant that covers these needs, too.
@@ -203,6 +231,8 @@ class Grant:
                 unconfined = True
             elif need.kind == "program":
                 lists["programs"] = with_pin(lists["programs"], need.value)
+            elif need.kind == "setting":
+                lists["settings"] = with_setting(lists["settings"], need.value)
             elif need.kind != "packages":
                 name = _KINDS[need.kind]
                 lists[name] = tuple(sorted({*lists[name], need.value}))
@@ -250,7 +280,8 @@ def read_grant(data: bytes) -> Grant:
         raise ValueError("not a grant of this version")
     files = value.pop("files", None)
     kinds = {each.name: each.type for each in fields(Grant) if each.name != "manifest"}
-    if value.keys() != kinds.keys() or not isinstance(files, dict):
+    is_known = _REQUIRED <= value.keys() <= kinds.keys()
+    if not is_known or not isinstance(files, dict):
         raise ValueError("fields are missing, or unknown")
     found = {name: _checked(name, item) for name, item in value.items()}
     if not _DIGEST.match(found["digest"]):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from skillpouch.environment import cache_directory, config_directory, state_directory
 from skillpouch.needs import Need
 from skillpouch.net.hosts import HostError, read_host
+from skillpouch.secrets.shapes import reason_against_plain
 from skillpouch.trust.errors import GrantRefusedError, has_hidden
 from skillpouch.trust.grant import is_below, real_path, split_package, split_pin
 
@@ -17,16 +18,18 @@ def is_variable(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-def grantable(need: Need) -> Need:
+def grantable(need: Need) -> Need:  # noqa: PLR0911 - one for each kind
     """Return the need as it is stored; raise GrantRefusedError if it can never be granted."""
     match need.kind:
         case "secret":
             return _secret(need)
+        case "setting":
+            return _setting(need)
         case "host":
             return _host(need)
         case "read" | "write":
             return _path(need)
-        case "packages":
+        case "packages" | "build":
             return _package(need)
         case "program":
             return _program(need)
@@ -37,6 +40,20 @@ def grantable(need: Need) -> Need:
 def _secret(need: Need) -> Need:
     if not is_variable(need.value):
         raise GrantRefusedError(need, "it is not the name of an environment variable")
+    return need
+
+
+def _setting(need: Need) -> Need:
+    name, given, value = need.value.partition("=")
+    if not is_variable(name):
+        raise GrantRefusedError(need, "it is not the name of an environment variable")
+    reason = reason_against_plain(name, value) if given else ""
+    if given and not value:
+        raise GrantRefusedError(replace(need, value=name), "it has no value")
+    if reason or (given and has_hidden(value)):
+        # The value is not repeated: it may be a secret.
+        hint = f"grant it as a secret: --secret {name}"
+        raise GrantRefusedError(replace(need, value=name), reason or "it is hidden", hint=hint)
     return need
 
 
@@ -79,7 +96,17 @@ def _package(need: Need) -> Need:
     if not split_package(need.value)[0]:
         hint = "a package is written name, name==version or npm:name@version"
         raise GrantRefusedError(need, "it is not the name of a package", hint=hint)
+    if need.kind == "build":
+        return _build(need)
     return need
+
+
+def _build(need: Need) -> Need:
+    name, version = split_package(need.value)
+    if version or name.startswith("npm:"):
+        hint = "only Python packages are built: write the name alone, --build lxml"
+        raise GrantRefusedError(need, "it is not the name of a Python package", hint=hint)
+    return replace(need, value=name)
 
 
 def _program(need: Need) -> Need:

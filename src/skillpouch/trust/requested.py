@@ -13,6 +13,7 @@ from skillpouch.declarations.strict_yaml import YamlPath, lines_of
 from skillpouch.environment import home_directory
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import HostError, host_of_url, read_host
+from skillpouch.secrets.shapes import is_setting
 from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.signatures.signature import is_standard
 from skillpouch.skills import Skill
@@ -69,7 +70,8 @@ def _section(body: str) -> Iterator[tuple[int, str, bool]]:
             yield number, text, bool(fence)
 
 
-_OWN: dict[str, NeedKind] = {"secrets": "secret", "hosts": "host", "read": "read", "write": "write"}
+_OWN: dict[str, NeedKind] = {"secrets": "secret", "settings": "setting", "hosts": "host"}
+_OWN |= {"read": "read", "write": "write"}
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")
 _NAME_KEYS = ("env", "name", "key", "variable", "var")
 # A list of credentials also names services and accounts; only names in capitals are variables.
@@ -115,10 +117,15 @@ def _de_facto(block: Mapping[str, Any], at: YamlPath) -> _Found:
     requires = block.get("requires")
     if isinstance(requires, dict):
         for name, place in _variables(requires.get("env")):
-            yield "secret", name, "requires.env", (*at, "requires", "env", *place)
+            yield kind_of(name), name, "requires.env", (*at, "requires", "env", *place)
     for key in ("primaryEnv", *_LISTS):
         for name, place in _variables(block.get(key)):
-            yield "secret", name, key, (*at, key, *place)
+            yield kind_of(name), name, key, (*at, key, *place)
+
+
+def kind_of(name: str) -> NeedKind:
+    """Return the kind of need that a variable of this name is, where nobody says which."""
+    return "setting" if is_setting(name) else "secret"
 
 
 def _variables(value: Any) -> Iterator[tuple[str, YamlPath]]:
@@ -179,6 +186,7 @@ def _upward(place: YamlPath) -> Iterator[YamlPath]:
 # Variables that every call has: those of `base_environment`, and those that describe the call.
 _GIVEN = frozenset({"PATH", "HOME", "LANG", "TERM", "TZ", "NO_COLOR"})
 _OURS = ("TOOL_ARG", "SKILL_", "SKILLPOUCH_")
+_VARIABLES: tuple[NeedKind, ...] = ("secret", "setting")
 
 
 @dataclass(slots=True)
@@ -189,11 +197,16 @@ class _Asked:
     declared: set[tuple[NeedKind, str]] = field(default_factory=set)
 
     def add(self, kind: NeedKind, value: str, asked_in: str, *, declared: bool = True) -> None:
-        if kind == "secret" and (not is_variable(value) or needs_no_grant(value)):
+        if kind in _VARIABLES and (not is_variable(value) or needs_no_grant(value)):
             return
         self.places.setdefault((kind, value), {})[asked_in] = None
         if declared:
             self.declared.add((kind, value))
+
+    def kind(self, name: str) -> NeedKind:
+        """Return the kind of a variable: as its skill declares it, else by its name."""
+        declared = (kind for kind in _VARIABLES if (kind, name) in self.places)
+        return next(declared, kind_of(name))
 
     def needs(self) -> tuple[Need, ...]:
         return tuple(
@@ -224,12 +237,12 @@ def asks_of(
     for need in asks_in_frontmatter(skill):
         asked.add(need.kind, need.value, need.asked_in)
     described = _described(_text(skill.file))
-    by_skill = {name for kind, name in asked.places if kind == "secret"}
+    by_skill = {name for kind, name in asked.places if kind in _VARIABLES}
     by_skill.update(name for name, _ in described)
     for tool in tools:
         _ask_for_tool(tool, skill, asked, by_skill if only_declared else tool.variables)
     for name, line in described:
-        asked.add("secret", name, f"{Path(skill.file).name}:{line} (## Configuration)")
+        asked.add(asked.kind(name), name, f"{Path(skill.file).name}:{line} (## Configuration)")
     return asked.needs()
 
 
@@ -251,7 +264,7 @@ def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[
         case _:
             pass
     for name in tool.variables:
-        asked.add("secret", name, declared_in)
+        asked.add(asked.kind(name), name, declared_in)
 
 
 def _ask_for_host(url: str, declared_in: str, asked: _Asked) -> None:
@@ -268,7 +281,8 @@ def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> No
     except CannotReadError:
         text = ""
     for name in names:
-        asked.add("secret", name, f"{path}{_line_of(name, text)}", declared=False)
+        where = f"{path}{_line_of(name, text)}"
+        asked.add(asked.kind(name), name, where, declared=False)
 
 
 def _line_of(name: str, text: str) -> str:
