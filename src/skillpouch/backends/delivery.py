@@ -16,6 +16,7 @@ from typing import Any
 from skillpouch.arguments import is_untyped
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError
+from skillpouch.execution.sandbox_client import STARTUP
 from skillpouch.json_values import json_text
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
@@ -162,13 +163,8 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def call_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dict[str, str]:
-    """Return the arguments, where the skill is and where to work; `file` holds large arguments."""
-    return given_variables(call, delivery, file) | skill_variables(call)
-
-
 def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> dict[str, str]:
-    """Return the variables that differ from call to call: the arguments."""
+    """Return the arguments, which differ from call to call; `file` holds large ones."""
     found = variables(delivery, call.arguments)
     return found if file is None else found | {"TOOL_ARGS_FILE": str(file)}
 
@@ -182,6 +178,17 @@ def skill_variables(call: ToolCall) -> dict[str, str]:
         "SKILL_VERSION": tool.version.replace("\0", ""),
         "SKILLPOUCH_WORKDIR": str(call.terms.workspace),
     }
+
+
+def importable(home: str, *, scripts: bool = False) -> dict[str, str]:
+    """Return the variable by which every Python of a call can import from the folder of a skill.
+
+    With `scripts` its scripts/ folder comes first, before the standard library, as that of any
+    script that Python runs.
+    """
+    if not home:
+        return {}
+    return {"PYTHONPATH": f"{STARTUP}{os.pathsep}{home}/scripts" if scripts else STARTUP}
 
 
 def python_variables() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skillpouch.backends.delivery import delivery_of_declared, inline_file
+from skillpouch.backends.delivery import delivery_of_declared, importable, inline_file
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS
@@ -80,11 +80,10 @@ def _interpreter(name: str) -> str:
 
 def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[str, str]:
     if not inline.interpreter.startswith("python"):
-        return {}
+        return importable(call.tool.home)
     path = f"{Path(interpreter).parent}:{base_environment()['PATH']}"
     # As for script files: modules in the skill's scripts/ folder can be imported.
-    importable = {"PYTHONPATH": f"{call.tool.home}/scripts"} if call.tool.home else {}
-    return {"PATH": path, **importable}
+    return {"PATH": path, **importable(call.tool.home, scripts=True)}
 
 
 def _as_script(inline: InlineScript, file: Path) -> Script | None:

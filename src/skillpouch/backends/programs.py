@@ -1,5 +1,6 @@
 """Running a program: what it may reach, which process serves it, and its answer."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -9,9 +10,10 @@ from typing import NamedTuple
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
-    call_variables,
     exchange_folder,
+    given_variables,
     python_variables,
+    skill_variables,
 )
 from skillpouch.backends.program_results import result_of
 from skillpouch.calls import Access, Terms, ToolCall
@@ -21,7 +23,7 @@ from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.sandbox_client import PROGRAM
+from skillpouch.execution.sandbox_client import PROGRAM, STARTUP
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.results import ToolResult
 from skillpouch.skills import OWN_FILES
@@ -166,9 +168,9 @@ _WAIT = "--wait"  # in place of a script, whose path comes with the call
 
 
 def _own_folders(script: Script, env: Mapping[str, str]) -> tuple[str, ...]:
-    importable = env.get("PYTHONPATH") or env.get("SKILLPOUCH_SCRIPTS", "")
-    folders = dict.fromkeys((script.file.rpartition("/")[0], importable))
-    return tuple(folder for folder in folders if folder)
+    given = (*env.get("PYTHONPATH", "").split(os.pathsep), env.get("SKILLPOUCH_SCRIPTS", ""))
+    folders = dict.fromkeys((script.file.rpartition("/")[0], *given))
+    return tuple(folder for folder in folders if folder not in ("", STARTUP))
 
 
 def _is_text(words: Iterable[str]) -> bool:
@@ -203,7 +205,7 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     refuse_planted(program.argv[0], call.terms.workspace)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
     with argument_file(folder, delivery) as file:
-        command = _command(call, program, delivery, call_variables(call, delivery, file))
+        command = _command(call, program, delivery, given_variables(call, delivery, file))
         before = look_at(call.terms.workspace)
         confinement = confinement_of(call, program.visible, folder, program.readable)
         call.watch.lap("prepare")
@@ -215,10 +217,12 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
 
 
 def _command(
-    call: ToolCall, program: Program, delivery: Delivery, about_call: Mapping[str, str]
+    call: ToolCall, program: Program, delivery: Delivery, given: Mapping[str, str]
 ) -> Command:
-    shared = base_environment() | (python_variables() if program.script else {})
-    env = {**shared, **program.variables, **about_call, **call.access.variables}
+    shared = base_environment() | skill_variables(call)
+    if program.script:
+        shared |= python_variables()
+    env = {**shared, **program.variables, **given, **call.access.variables}
     is_at_home = call.tool.cwd == "skill" and call.tool.home
     cwd = Path(call.tool.home) if is_at_home else call.terms.workspace
     return Command(

@@ -10,6 +10,7 @@ from skillpouch.backends.delivery import (
     delivery_of,
     exchange_folder,
     given_variables,
+    importable,
     python_variables,
     skill_variables,
 )
@@ -56,6 +57,7 @@ class ScriptBackend:
         with argument_file(folder, delivery) as file:
             found = _environment(call, script, delivery, file)
             shared = _shared(script, packages) | skill_variables(call)
+            shared |= importable(call.tool.home)
             command = _command(call, script, program, delivery, shared, found)
             before = look_at(call.terms.workspace)
             programs = (packages.visible if packages else ()) or homes_of(program[0])
@@ -178,5 +180,5 @@ def _environment(
         if script.file.rpartition("/")[0] != scripts:
             found["SKILLPOUCH_SCRIPTS"] = scripts
     elif script.language == "python":
-        found["PYTHONPATH"] = scripts
+        found |= importable(call.tool.home, scripts=True)
     return found

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LONGEST_REPLY = 1024
 _FORKED_SECONDS = 0.002
 PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
+STARTUP = str(PROGRAM.with_name("startup"))  # on PYTHONPATH: makes the skill's folder importable
 
 
 class SandboxOwner(Protocol):

@@ -119,9 +119,21 @@ def load(script: str) -> Any:
 
 def spec_of(script: str) -> ModuleSpec:
     name = os.path.splitext(os.path.basename(script))[0]
-    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+    package = package_of(script, os.environ.get("SKILL_BASE_DIR", ""))
+    if package:
+        name = f"{package}.{name}"
+    elif name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
         name = f"_{name}"  # a script called json.py must not replace the module json
     return ModuleSpec(name, SourceFileLoader(name, script), origin=script)
+
+
+def package_of(script: str, root: str) -> str:
+    """Return the package of a script with relative imports, as `sitecustomize.py` does."""
+    inside = script[len(root) + 1 :].split("/")[:-1] if script.startswith(f"{root}/") else []
+    if not inside or not all(map(str.isidentifier, inside)):
+        return ""
+    with open(script, "rb") as source:
+        return ".".join(inside) if b"from ." in source.read() else ""
 
 
 def call_main(function: Any, arguments: Any) -> Any:

@@ -43,6 +43,8 @@ def imports_of(files: list[str], folders: list[str]) -> list[Import]:
 class _Reader:
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
+        # Searched last, so the standard library is never found there.
+        self._root = os.environ.get("SKILL_BASE_DIR", "")
         self._seen: set[str] = set()
         self.found: dict[Import, None] = {}
 
@@ -51,11 +53,15 @@ class _Reader:
             return
         self._seen.add(file)
         for name, members in _imports(_parse(file)):
-            own = [path for folder in self._folders for path in _files_of(folder, name)]
+            own = [path for folder in self._folders_for(name) for path in _files_of(folder, name)]
             for path in own:
                 self.read(path)
             if not own:
                 self.found[name, members] = None
+
+    def _folders_for(self, name: str) -> list[str]:
+        is_last = self._root and _is_not_standard(name)
+        return [*self._folders, self._root] if is_last else self._folders
 
 
 def _parse(file: str) -> Any:

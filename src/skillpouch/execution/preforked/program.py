@@ -9,6 +9,7 @@ from _frozen_importlib_external import SourceFileLoader
 
 from skillpouch.execution.preforked import interpreter_exit
 from skillpouch.execution.preforked.interpreter_exit import status_of
+from skillpouch.execution.preforked.startup.sitecustomize import make_importable, package_of
 from skillpouch.execution.preforked.warmup import warmup_code
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ def _identity(file: str) -> tuple[int, ...]:
 
 # Marks the position of the script's folder in `sys.path`: imports may insert others before it.
 _PLACE = "/dev/null/script"
+_STARTUP = __file__.rpartition("/")[0] + "/startup"
 _NOT_YET = "runner"  # `__name__` of the runner while it only defines its functions
 
 
@@ -84,6 +86,7 @@ class MainProgram:
         self._runner_module: Any = None  # the module of the runner, with its functions defined
         self._runner_names: frozenset[str] = frozenset()
         self._call_main: CodeType | None = None
+        self._packages: dict[str, str] = {}  # script → the package that it is in
         self.hidden = ""
         self.module: dict[str, Any] = {}
         self.error: BaseException | None = None
@@ -98,6 +101,10 @@ class MainProgram:
         import.
         """
         self.hidden = hidden
+        root = os.environ.get("SKILL_BASE_DIR", "")
+        if root and not sys.flags.ignore_environment:
+            make_importable(root)
+            self._packages[script] = package_of(script, root)
         code = self._compiled.get(self._runner) if self._runner else None
         if code is None:
             return
@@ -130,6 +137,7 @@ class MainProgram:
             module.GIVEN = {name: changed.pop(name) for name in module.TAKEN if name in changed}
         else:
             module = _main_module(self._file)
+            module.__package__ = self._packages.get(self._file) or None
         sys.modules["__main__"] = module
         self.module = module.__dict__
 
@@ -162,7 +170,7 @@ class MainProgram:
         """Set the module search path as a fresh Python would have it for this file."""
         own = [self._file.rpartition("/")[0]] if self._has_own_path else []
         if given is not None and not sys.flags.ignore_environment:
-            own += os.fsdecode(given).split(os.pathsep)
+            own += [path for path in os.fsdecode(given).split(os.pathsep) if path != _STARTUP]
         place = sys.path.index(_PLACE) if _PLACE in sys.path else 0
         sys.path[place : place + 1] = own
 
