@@ -1,7 +1,9 @@
 """Turns the output of a program into a result: content for a model, a value for programs."""
 
 import json
+import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -36,6 +38,16 @@ _NO_FILE = re.compile(
     r"|[Nn]o such file or directory[^\n/]{0,80}[\s'\"](/[^\s'\":]+)",  # Python, Node, Ruby
     re.MULTILINE,
 )
+# How programs report that something was not found, whatever it is.
+_MISSING = re.compile(
+    r"no such file|not found|not exist|enoent|cannot find|can't (?:find|open)|cannot open|missing",
+    re.IGNORECASE,
+)
+# Words of such a line that may be paths: between quotes, and between spaces and punctuation.
+_PATHS = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|([^\s'\"`:,;=()<>\[\]{}]+)")
+_MOST_PATHS = 64  # of one output or one set of arguments that are looked for
+_MOST_TOLD = 3
+_LONGEST_PATH = 512
 _VISIBLE = ("/usr", "/bin", "/lib", "/etc")
 
 
@@ -110,7 +122,9 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
     """Return the answer; of a failure also its errors, so that nothing is lost."""
     if ended.outcome == "ok":
         return said
-    parts = [said, stderr.removesuffix("\n"), _why(call, ended), _note(call, said + stderr)]
+    output = said + stderr
+    notes = (_note(call, output), _note_on_paths(call, output))
+    parts = [said, stderr.removesuffix("\n"), _why(call, ended), *notes]
     return "\n".join(part for part in parts if part)
 
 
@@ -124,6 +138,67 @@ def _note(call: ToolCall, output: str) -> str:
         f"of the network only {', '.join(call.access.hosts)}" if call.access.hosts else "no network"
     )
     return f"note: it ran confined: {network}, and of your files only the workspace and its skill"
+
+
+def _note_on_paths(call: ToolCall, output: str) -> str:
+    """Say which paths of the call lie below the skill, while it runs in the workspace."""
+    tool = call.tool
+    if not tool.home or tool.cwd == "skill":
+        return ""
+    words = [*_texts(call.arguments), *_missing_paths(output)]
+    return note_on_skill_paths(words, home=tool.home, workspace=str(call.terms.workspace))
+
+
+def note_on_skill_paths(words: Iterable[str], *, home: str, workspace: str) -> str:
+    """Say which words are paths of files below `home` that do not exist below the workspace."""
+    paths = dict.fromkeys(filter(None, (_relative(word, workspace) for word in words)))
+    found = [path for path in list(paths)[:_MOST_PATHS] if _is_only_in(home, path, workspace)]
+    notes = [
+        f"note: {path} lies in the folder of the skill, not in the workspace; "
+        f"the path that works is {home}/{path}"
+        for path in found[:_MOST_TOLD]
+    ]
+    return "\n".join(notes)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Return the texts in arguments, also those after the equals sign of an option."""
+    if isinstance(value, str):
+        yield value
+        if value.startswith("-") and "=" in value:
+            yield value.partition("=")[2]
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+def _missing_paths(output: str) -> Iterator[str]:
+    for line in output.splitlines():
+        if _MISSING.search(line):
+            for match in _PATHS.finditer(line):
+                yield match[match.lastindex or 0]
+
+
+def _relative(word: str, workspace: str) -> str:
+    """Return a path below the current folder in its plain spelling, "" if the word is none."""
+    path = word.removeprefix(f"{workspace}/")
+    # A word without a slash or a dot is more often a word than a path.
+    if not ("/" in path or "." in path) or len(path) > _LONGEST_PATH or "\0" in path:
+        return ""
+    path = os.path.normpath(path)
+    return "" if path.startswith(("/", "../", "-")) or path in (".", "..") else path
+
+
+def _is_only_in(home: str, path: str, workspace: str) -> bool:
+    real = os.path.realpath(f"{home}/{path}")
+    is_inside = real.startswith(f"{os.path.realpath(home)}/")
+    try:
+        return is_inside and os.path.exists(real) and not os.path.lexists(f"{workspace}/{path}")
+    except (OSError, ValueError):
+        return False  # not a path that this system can have
 
 
 def _program_not_installed(output: str) -> str:

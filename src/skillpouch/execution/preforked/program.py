@@ -9,7 +9,7 @@ from _frozen_importlib_external import SourceFileLoader
 
 from skillpouch.execution.preforked import interpreter_exit
 from skillpouch.execution.preforked.interpreter_exit import status_of
-from skillpouch.execution.preforked.startup.sitecustomize import make_importable, package_of
+from skillpouch.execution.preforked.startup.sitecustomize import package_of
 from skillpouch.execution.preforked.warmup import warmup_code
 
 TYPE_CHECKING = False
@@ -94,16 +94,14 @@ class MainProgram:
         # Kept alive: without a reference, the module and its names would be destroyed.
         self._first = sys.modules["__main__"]
 
-    def prepare(self, script: str, hidden: str) -> None:
+    def prepare(self, script: str, root: str, hidden: str) -> None:
         """Run the definitions of the runner ahead of all calls, which then only call them.
 
-        `hidden` is a module that the server needs to wait for children, but the script did not
-        import.
+        `root` is the importable folder of the skill, if there is one. `hidden` is a module that the
+        server needs to wait for children, but the script did not import.
         """
         self.hidden = hidden
-        root = os.environ.get("SKILL_BASE_DIR", "")
-        if root and not sys.flags.ignore_environment:
-            make_importable(root)
+        if root:
             self._packages[script] = package_of(script, root)
         code = self._compiled.get(self._runner) if self._runner else None
         if code is None:

@@ -11,6 +11,7 @@ from skillpouch.execution.preforked.import_hints import ImportHints
 from skillpouch.execution.preforked.prefault import Pages
 from skillpouch.execution.preforked.preparation import Preparation
 from skillpouch.execution.preforked.program import MainProgram
+from skillpouch.execution.preforked.startup.sitecustomize import make_importable
 from skillpouch.execution.preforked.variables import Variables
 from skillpouch.execution.zygote import wire
 
@@ -55,7 +56,10 @@ class PreforkServer:
         # os.wait4 imports `resource` for its result; a script that did not import it must not find
         # it.
         hidden = "" if "resource" in sys.modules else "resource"
-        self._program.prepare(self._script, hidden)
+        root = "" if sys.flags.ignore_environment else os.environ.get("SKILL_BASE_DIR", "")
+        if root:
+            make_importable(root)
+        self._program.prepare(self._script, root, hidden)
         self._child.warm_up(self._runner)
         self._control.send(wire.READY)
         self._settle()
