@@ -482,7 +482,7 @@ class OutsideWorkspaceError(CallDeniedError):
 
     code = "outside_workspace"
 
-    def __init__(self, path: str, workspace: Path) -> None:
+    def __init__(self, path: str, workspace: str | Path) -> None:
         self.path = path
         super().__init__(
             f"{path!r} is outside the workspace {workspace}",

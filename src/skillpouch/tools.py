@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from unicodedata import normalize
@@ -17,7 +17,7 @@ from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared, SharedCall, memoize_by_id
 from skillpouch.signatures.argv import ArgvPlan
-from skillpouch.signatures.shebang import EXTENSIONS, Language
+from skillpouch.signatures.shebang import Language, language_of
 from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
 
 # OpenAI and Anthropic accept no other characters in the name of a tool.
@@ -34,14 +34,12 @@ _KEPT = 55  # 55 characters, an underscore and 8 hex digits make 64
 
 def script_tool_name(path: str) -> str:
     """Return the tool name of a script below `scripts/`: `utils/parse.py` → `utils-parse`."""
-    parts = PurePosixPath(path.replace("\\", "/")).parts
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     if parts and parts[0] == "scripts":
-        parts = parts[1:]
-    if not parts:
-        return ""
-    *folders, last = parts
-    stem = PurePosixPath(last)
-    return "-".join([*folders, stem.stem if stem.suffix.lower() in EXTENSIONS else last])
+        del parts[0]
+    if parts and language_of(parts[-1]) is not None:
+        parts[-1] = parts[-1].rpartition(".")[0]
+    return "-".join(parts)
 
 
 def tool_id(skill: str, tool: str) -> str:

@@ -32,7 +32,6 @@ _HEAD_BYTES = 16 * 1024
 _NO_FILE = ("absent", "there is no such file")
 _NOT_A_FILE = ("not-a-file", "it is not a regular file")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40  # the kernel's own limit, path_resolution(7)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)  # needs no permission to read the folder, open(2)
@@ -108,7 +107,19 @@ def read_whole(path: str, most: int) -> FileContent:
 
 
 def read_inside(path: str, home: str, most: int) -> FileContent:
-    """Read a file below a folder, unless a link on the way leads out of it."""
+    """Read a file below a folder, unless a link on the way leads out of it.
+
+    While the folder is held open, a file is read only once: all its readers see the same bytes.
+    """
+    held = _held.get()
+    if held is None or held.home != real_home(home):
+        return _read_inside(path, home, most)
+    if path not in held.read or len(held.read[path].data) > most:
+        held.read[path] = _read_inside(path, home, most)
+    return held.read[path]
+
+
+def _read_inside(path: str, home: str, most: int) -> FileContent:
     with _inside(path, home) as place:
         if place.missing or not place.name:
             raise CannotReadError(*_NO_FILE if place.missing else _NOT_A_FILE)
@@ -127,20 +138,27 @@ def require_inside(path: str, home: str) -> os.stat_result:
         return place.status
 
 
-# The folder that `hold_open` holds for the current thread, and its descriptor.
-_held: ContextVar[tuple[str, int] | None] = ContextVar("held", default=None)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    home: str
+    folder: int
+    read: dict[str, FileContent]
+
+
+# What `hold_open` holds for the current thread.
+_held: ContextVar[_Held | None] = ContextVar("held", default=None)
 
 
 @contextmanager
 def hold_open(home: str) -> Iterator[None]:
-    """Hold a skill's folder open while its files are read, so that it is opened only once."""
+    """Hold a skill's folder open while its files are read, so that each is opened only once."""
     real = real_home(home)
     try:
         descriptor = open_plain(real)
     except OSError:
         yield  # every read will fail, and report the reason
         return
-    before = _held.set((real, descriptor))
+    before = _held.set(_Held(real, descriptor, {}))
     try:
         yield
     finally:
@@ -154,7 +172,7 @@ def _inside(path: str, home: str) -> Iterator["ResolvedPath"]:
     walk = None
     try:
         below = path[len(home) + 1 :] if path.startswith(f"{home}/") else path
-        walk = _Walk(Path(real_home(home)), below)
+        walk = _Walk(real_home(home), below)
         yield walk.run()
     except OutsideWorkspaceError:
         raise CannotReadError("outside", f"it leads outside the skill{_whereto(path)}") from None
@@ -260,23 +278,6 @@ def make_folder_in(folder: int, name: str) -> int:
     return _enter(name, folder)
 
 
-def write_new(folder: int, path: str, data: bytes) -> None:
-    """Write a new file below an open folder, and fsync it; raise FileExistsError if it exists."""
-    *above, name = _components(path)
-    opened = [os.dup(folder)]
-    try:
-        for part in above:
-            opened.append(make_folder_in(opened[-1], part))
-        descriptor = os.open(name, _NEW, 0o666, dir_fd=opened[-1])
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-    finally:
-        for each in opened:
-            os.close(each)
-
-
 def is_plain(path: str) -> bool:
     """Tell whether there is a file or folder at an absolute path in which nothing is a link."""
     try:
@@ -370,7 +371,7 @@ class ResolvedPath:
 @contextmanager
 def find_place(root: Path, path: str) -> Iterator[ResolvedPath]:
     """Find the target of `path` below `root`, and hold the target's folder open."""
-    walk = _Walk(root, path)
+    walk = _Walk(str(root), path)
     try:
         yield walk.run()
     except OSError as error:
@@ -380,7 +381,7 @@ def find_place(root: Path, path: str) -> Iterator[ResolvedPath]:
 
 
 class _Walk:
-    def __init__(self, root: Path, path: str) -> None:
+    def __init__(self, root: str, path: str) -> None:
         self._root = root
         self._path = path
         self._todo = deque(self._parts(path))
@@ -390,8 +391,8 @@ class _Walk:
 
     def run(self) -> ResolvedPath:
         held = _held.get()
-        root = str(self._root)
-        self._folders = [os.dup(held[1]) if held and held[0] == root else open_plain(root)]
+        is_held = held is not None and held.home == self._root
+        self._folders = [os.dup(held.folder) if held and is_held else open_plain(self._root)]
         while self._todo:
             name = self._todo.popleft()
             if name == "..":
@@ -456,12 +457,12 @@ class _Walk:
         if "\0" in path:
             raise ToolFaultError("invalid_argument", "a path cannot hold a NUL character")
         if not os.path.isabs(path):
-            if os.path.normpath(path).split("/")[0] == "..":
+            if ".." in path and os.path.normpath(path).split("/")[0] == "..":
                 raise OutsideWorkspaceError(path, self._root)
             return _components(path)
-        if path != str(self._root) and not path.startswith(f"{self._root}/"):
+        if path != self._root and not path.startswith(f"{self._root}/"):
             raise OutsideWorkspaceError(self._path, self._root)
-        return _components(path[len(str(self._root)) :])
+        return _components(path[len(self._root) :])
 
     def _place(self, name: str, status: os.stat_result) -> ResolvedPath:
         return ResolvedPath(

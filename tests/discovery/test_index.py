@@ -14,7 +14,13 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.discovery.index import is_settled
-from skillpouch.untrusted_files import stamp_of
+from skillpouch.untrusted_files import (
+    SCRIPT_BYTES,
+    CannotReadError,
+    hold_open,
+    read_inside,
+    stamp_of,
+)
 
 Change = Callable[[Path], object]
 
@@ -273,3 +279,29 @@ def test_the_same_skill_under_a_plugin_and_alone_has_two_names_and_two_sets_of_t
 
         assert {tool.split(":")[-1] for tool in inside} == alone
         assert all(tool.startswith("office:gamma.") for tool in inside)
+
+
+def _script_in(home: Path) -> Path:
+    script = home / "scripts" / "run.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("print(1)\n")
+    return script
+
+
+def test_all_readers_of_a_skill_see_the_same_bytes(tmp_path: Path) -> None:
+    script = _script_in(tmp_path / "a")
+    home = str(tmp_path / "a")
+    with hold_open(home):
+        first = read_inside(str(script), home, SCRIPT_BYTES)
+        script.write_text("print(2)\n")
+        assert read_inside(str(script), home, SCRIPT_BYTES) == first
+    assert read_inside(str(script), home, SCRIPT_BYTES).data == b"print(2)\n"
+
+
+def test_a_file_that_was_read_is_still_too_large_for_a_smaller_limit(tmp_path: Path) -> None:
+    script = _script_in(tmp_path / "a")
+    home = str(tmp_path / "a")
+    with hold_open(home):
+        read_inside(str(script), home, SCRIPT_BYTES)
+        with pytest.raises(CannotReadError, match="more than the 3 allowed"):
+            read_inside(str(script), home, 3)

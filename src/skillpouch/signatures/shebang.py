@@ -2,7 +2,6 @@
 
 import re
 from codecs import BOM_UTF8, lookup
-from pathlib import PurePath
 from typing import Literal
 
 _LONGEST = 256  # bytes that the Linux kernel reads
@@ -90,7 +89,8 @@ DEBIAN_PACKAGES = {
 
 def language_of(path: str) -> Language | None:
     """Return the language of a script by its name, None for any other file."""
-    return EXTENSIONS.get(PurePath(path).suffix.lower())
+    stem, dot, extension = path[path.rfind("/") + 1 :].rpartition(".")
+    return EXTENSIONS.get(f"{dot}{extension}".lower()) if stem else None
 
 
 # PEP 263: in the first line, or in the second when the first is a comment or empty.

@@ -20,7 +20,7 @@ from skillpouch.trust.granted_packages import (
     declared_packages,
     of_one_tool,
 )
-from skillpouch.trust.requested import asks_of
+from skillpouch.trust.requested import declared_asks_of_each
 from skillpouch.untrusted_files import CannotReadError, Stamp, look
 
 _MOST_KNOWN = 4096
@@ -55,7 +55,8 @@ class CallNeeds:
         if skill is None:
             return ()
         proposed = _packages_to_propose(skill, tool) if self._proposes else ()
-        return (*_declared(skill, tool, DeclaredFiles(tool.home)), *proposed)
+        [asked] = declared_asks_of_each(skill, [tool])
+        return (*_needed(tool, asked, DeclaredFiles(tool.home)), *proposed)
 
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
         """Return the part of a skill's grant that one tool gets.
@@ -80,13 +81,13 @@ class CallNeeds:
 def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
     """Return the tools of a skill with their needs, and with stamps of the declaring files."""
     files = DeclaredFiles(str(skill.home))
-    tools = [replace(tool, asks=_declared(skill, tool, files)) for tool in read.tools]
+    asked = zip(read.tools, declared_asks_of_each(skill, read.tools), strict=True)
+    tools = [replace(tool, asks=_needed(tool, asks, files)) for tool, asks in asked]
     stamps = dict(_stamps_of(files.seen, str(skill.home))) if read.stamps else {}
     return replace(read, tools=tuple(tools), stamps=stamps | read.stamps)
 
 
-def _declared(skill: Skill, tool: Tool, files: DeclaredFiles) -> tuple[Need, ...]:
-    asked = asks_of(skill, [tool], only_declared=True)
+def _needed(tool: Tool, asked: Iterable[Need], files: DeclaredFiles) -> tuple[Need, ...]:
     needed = [need for need in asked if _is_needed(need, tool)]
     return (*needed, *declared_packages(tool, files))
 
@@ -97,11 +98,11 @@ def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[st
     Paths outside the skill are left out: files there are refused anyway.
     """
     for name, stamp in seen.items():
-        path, found = Path(name), stamp
-        while found is None and is_below(str(path), home):
-            path = path.parent
-            found = look(str(path))
-        if found is not None and is_below(str(path), home):
+        path, found = name, stamp
+        while found is None and is_below(path, home):
+            path = os.path.dirname(path)
+            found = look(path)
+        if found is not None and is_below(path, home):
             yield os.path.relpath(path, home), found
 
 

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -225,34 +224,48 @@ def needs_no_grant(name: str) -> bool:
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
 
 
-def asks_of(
-    skill: Skill, tools: Iterable[Tool], *, only_declared: bool = False
-) -> tuple[Need, ...]:
+def asks_of(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
     """Return everything that a skill and its tools ask for, except packages: see `package_asks`.
 
     A need is `declared` if the frontmatter, a declared tool or the section `## Configuration` names
-    it. Variables that only scripts read are not declared, and are left out with `only_declared`.
+    it. Variables that only scripts read are not declared.
     """
-    asked = _Asked()
-    for need in asks_in_frontmatter(skill):
-        asked.add(need.kind, need.value, need.asked_in)
-    described = _described(_text(skill.file))
-    by_skill = {name for kind, name in asked.places if kind in _VARIABLES}
-    by_skill.update(name for name, _ in described)
-    for tool in tools:
-        _ask_for_tool(tool, skill, asked, by_skill if only_declared else tool.variables)
-    for name, line in described:
-        asked.add(asked.kind(name), name, f"{Path(skill.file).name}:{line} (## Configuration)")
-    return asked.needs()
+    return _AskingSkill(skill).asks(tools)
+
+
+def declared_asks_of_each(skill: Skill, tools: Iterable[Tool]) -> Iterator[tuple[Need, ...]]:
+    """Return for each tool what it and its skill ask for, without what only scripts read."""
+    asking = _AskingSkill(skill)
+    return (asking.asks([tool], only_declared=True) for tool in tools)
+
+
+class _AskingSkill:
+    def __init__(self, skill: Skill) -> None:
+        self._skill = skill
+        self._front = tuple(asks_in_frontmatter(skill))
+        self._described = tuple(variables_in_body(_text(skill.file)))
+
+    def asks(self, tools: Iterable[Tool], *, only_declared: bool = False) -> tuple[Need, ...]:
+        asked = _Asked()
+        for need in self._front:
+            asked.add(need.kind, need.value, need.asked_in)
+        by_skill = {name for kind, name in asked.places if kind in _VARIABLES}
+        by_skill.update(name for name, _ in self._described)
+        for tool in tools:
+            _ask_for_tool(tool, self._skill, asked, by_skill if only_declared else tool.variables)
+        for name, line in self._described:
+            place = f"{Path(self._skill.file).name}:{line} (## Configuration)"
+            asked.add(asked.kind(name), name, place)
+        return asked.needs()
 
 
 def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[str]) -> None:
+    if isinstance(tool.runs, Script):
+        names = [name for name in tool.variables if name in searched]
+        _ask_for_script(names, tool.runs.file, str(skill.home), asked)
+        return
     declared_in = _declared_in(tool, skill)
     match tool.runs:
-        case Script(file=file):
-            names = [name for name in tool.variables if name in searched]
-            _ask_for_script(names, file, str(skill.home), asked)
-            return
         case Http(url=url) | Binary(url=str(url)):
             _ask_for_host(url, declared_in, asked)
         case Binary(url=Mapping() as urls):
@@ -293,11 +306,6 @@ def _line_of(name: str, text: str) -> str:
 def _declared_in(tool: Tool, skill: Skill) -> str:
     file = tool.declared_in if tool.declared_in == "tools.json" else Path(skill.file).name
     return f"{file} (tool {tool.id.removeprefix(f'{tool.skill}.')})"
-
-
-@lru_cache(maxsize=1)  # asked for each tool of a skill in turn
-def _described(text: bytes) -> tuple[tuple[str, int], ...]:
-    return tuple(variables_in_body(text))
 
 
 def _text(file: str) -> bytes:

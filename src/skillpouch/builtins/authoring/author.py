@@ -20,8 +20,9 @@ from skillpouch.registry.registry import BUILT_IN_NAMES, ToolOverlay
 from skillpouch.runtime.memoize import Shared
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.tools import Tool
-from skillpouch.untrusted_files import CannotReadError, make_folder, make_folder_in, write_new
+from skillpouch.untrusted_files import CannotReadError, make_folder, make_folder_in
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = ".skillpouch"  # no skill is searched for in this folder
 
 
@@ -104,7 +105,7 @@ def _save(name: str, files: Files, root: int, drafts: int) -> None:
     folder = make_folder_in(drafts, draft)
     try:
         for path, text in files.items():
-            write_new(folder, path, text.encode())
+            _write_new(folder, path, text.encode())
         # mkdir(2) fails if the name is taken. The rename onto the new, empty folder is atomic; onto
         # anything else it would fail, rename(2): ENOTEMPTY, ENOTDIR.
         os.mkdir(name, dir_fd=root)
@@ -113,6 +114,23 @@ def _save(name: str, files: Files, root: int, drafts: int) -> None:
         os.close(folder)
         with suppress(OSError):
             remove_tree(draft, within=drafts)
+
+
+def _write_new(folder: int, path: str, data: bytes) -> None:
+    """Write a new file below an open folder, and fsync it; raise FileExistsError if it exists."""
+    *above, name = path.split("/")
+    opened = [os.dup(folder)]
+    try:
+        for part in above:
+            opened.append(make_folder_in(opened[-1], part))
+        descriptor = os.open(name, _NEW, 0o666, dir_fd=opened[-1])
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    finally:
+        for each in opened:
+            os.close(each)
 
 
 def _unwritable(home: Path, error: OSError) -> ToolFaultError:

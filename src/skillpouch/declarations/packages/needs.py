@@ -153,7 +153,11 @@ def _folder_of(script: Script) -> str:
 @lru_cache(maxsize=64)  # the scripts of a skill are in few folders
 def _folders(inner: str, home: Path, also: Path | None = None) -> tuple[Path, ...]:
     """Return the folders a declaration may be in, the nearest to the script first."""
-    around = [folder for folder in (Path(inner), *Path(inner).parents) if home in folder.parents]
-    if not around and Path(inner) != home:
+    root = str(home)
+    if inner != root and not inner.startswith(f"{root}/"):
         return ()
+    around = []
+    while inner != root:
+        around.append(Path(inner))
+        inner = inner.rpartition("/")[0]
     return (*around, *([also] if also and also not in around else []), home)
