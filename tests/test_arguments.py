@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from skillpouch.arguments import arguments_from_text, check_arguments, script_arguments
+from skillpouch.arguments import (
+    arguments_from_text,
+    call_of_line,
+    check_arguments,
+    line_arguments,
+    script_arguments,
+)
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError, ToolSchemaError
 from skillpouch.functions import tool as tool_of
-from skillpouch.tools import Stub, Tool
+from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
+from skillpouch.tools import Script, Stub, Tool
 
 UNTYPED = {"type": "object", "properties": {"data": {"description": "Any JSON"}}}
 WORDS = {
@@ -347,3 +354,106 @@ def test_the_wrong_schema_of_a_function_is_not_looked_for_in_a_skill() -> None:
 
     hint = "correct the schema where the tool is made: in its function, ToolDef or MCP server"
     assert caught.value.hint == hint
+
+
+TEXT = {"type": "string"}
+FLAGS: ArgvPlan = (
+    ArgvArgument(name="input_file", flag="--in", others=("-i",)),
+    ArgvArgument(name="cache", flag="--no-cache", action="store_false"),
+    ArgvArgument(name="tags", flag="--tag", action="append"),
+)
+
+
+def script(
+    plan: ArgvPlan = FLAGS, name: str = "convert", *, file: str = "x.py", **facts: Any
+) -> Tool:
+    names = [part.name for part in plan if isinstance(part, ArgvArgument)]
+    kinds: dict[str, Any] = {"cache": {"type": "boolean"}, "tags": {"type": "array", "items": TEXT}}
+    schema = {
+        "type": "object",
+        "properties": {each: kinds.get(each, TEXT) for each in names},
+        "additionalProperties": False,
+    }
+    return replace(
+        tool(schema),
+        id=f"demo.{name}",
+        runs=Script(
+            file=f"/skills/demo/scripts/{file}", language="python", convention="argv", plan=plan
+        ),
+        home="/skills/demo",
+        **facts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"in": "a"}, {"input_file": "a"}),
+        ({"i": "a"}, {"input_file": "a"}),
+        ({"input_file": "a"}, {"input_file": "a"}),
+        ({"no_cache": True}, {"cache": False}),
+        ({"no-cache": False}, {"cache": True}),
+        ({"tag": ["a"], "cache": True}, {"tags": ["a"], "cache": True}),
+    ],
+)
+def test_an_argument_is_known_by_the_flag_that_people_read(given: Any, found: Any) -> None:
+    assert check_arguments(script(), given) == found
+
+
+@pytest.mark.parametrize(
+    "given", [{"in": "a", "input_file": "b"}, {"i": "a", "in": "a"}, {"no_cache": True, "cache": 1}]
+)
+def test_one_argument_under_two_names_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidArgumentsError, match="is given twice, in two spellings"):
+        check_arguments(script(), given)
+
+
+def test_words_with_an_equals_sign_know_flags_too() -> None:
+    pairs = [("in", "a"), ("--tag", "x"), ("tag", "y")]
+
+    assert arguments_from_text(script(), pairs) == {"input_file": "a", "tags": ["x", "y"]}
+
+
+def test_words_of_a_command_line_become_arguments() -> None:
+    assert line_arguments(script(), ["-ia", "--tag", "x"]) == {"input_file": "a", "tags": ["x"]}
+    assert line_arguments(tool(UNTYPED), ["a"]) == "a"
+    assert line_arguments(tool(UNTYPED), ["a", "b"]) == {"data": ["a", "b"]}
+    assert line_arguments(tool(UNTYPED), []) is None
+    assert line_arguments(tool(CITY), ["--city", "Bern", "--days=2"]) == {"city": "Bern", "days": 2}
+
+
+def test_words_that_do_not_fit_show_the_usage() -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        line_arguments(script(), ["--verbose", "x"])
+
+    assert str(caught.value) == "invalid arguments for demo.convert: there is no flag --verbose"
+    assert caught.value.hint == ("usage: scripts/x.py [--in INPUT_FILE] [--no-cache] [--tag TAGS]")
+
+
+def test_a_line_finds_its_tool_and_its_sub_command() -> None:
+    add = script((FixedWord("add"), ArgvArgument(name="name")), "db-add", file="db.py")
+    drop = script((FixedWord("drop"), ArgvArgument(name="name")), "db-drop", file="db.py")
+    tools = [script(), add, drop]
+
+    assert call_of_line("demo", tools, "python scripts/x.py -i a") == (
+        tools[0],
+        {"input_file": "a"},
+    )
+    assert call_of_line("demo", tools, "python scripts/db.py drop it") == (drop, {"name": "it"})
+
+
+def test_a_line_that_runs_nothing_of_the_skill_names_its_scripts() -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        call_of_line("demo", [script()], "python scripts/y.py")
+
+    assert caught.value.hint == "the scripts of demo are scripts/x.py"
+
+
+def test_a_line_cannot_set_a_variable_that_the_script_reads() -> None:
+    known = script(variables=("TOKEN",))
+
+    assert call_of_line("demo", [known], "OTHER=1 python scripts/x.py -i a")[1] == {
+        "input_file": "a"
+    }
+    with pytest.raises(InvalidArgumentsError, match="the line sets TOKEN, which the script reads"):
+        call_of_line("demo", [known], "TOKEN=1 python scripts/x.py -i a")

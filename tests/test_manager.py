@@ -14,6 +14,7 @@ import pytest
 from skillpouch import SkillManager, SkillpouchError
 from skillpouch.errors import (
     AmbiguousNameError,
+    InvalidArgumentsError,
     SkillNotFoundError,
     SkillUnreadableError,
     UnknownToolError,
@@ -328,3 +329,30 @@ def test_built_in_tools_are_made_once_whoever_asks_at_the_same_time(tmp_path: Pa
             assert len({id(each.result()) for each in asked}) == 1
     finally:
         sys.setswitchinterval(before)
+
+
+SUM = (
+    '"""Add up."""\nimport argparse\np = argparse.ArgumentParser()\n'
+    'p.add_argument("--of", dest="numbers", nargs="+", type=int)\n'
+    "print(sum(p.parse_args().numbers))\n"
+)
+
+
+async def test_a_usage_line_is_a_typed_call(write_skill: WriteSkill) -> None:
+    manager = SkillManager(write_skill("demo", files={"scripts/sum.py": SUM}).parent)
+
+    line = "cd $SKILL_DIR && python scripts/sum.py --of 1 2"
+    assert manager.call_line("demo", line).stdout == "3\n"
+    assert (await manager.acall_line("demo", "uv run scripts/sum.py --of 4")).stdout == "4\n"
+
+
+def test_a_usage_line_runs_no_shell(write_skill: WriteSkill, tmp_path: Path) -> None:
+    manager = SkillManager(
+        write_skill("demo", files={"scripts/sum.py": SUM}).parent, workspace=tmp_path
+    )
+
+    for line in ("python scripts/sum.py --of 1 > out", "touch out; python scripts/sum.py --of 1"):
+        with pytest.raises(InvalidArgumentsError, match="no shell"):
+            manager.call_line("demo", line)
+
+    assert not (tmp_path / "out").exists()

@@ -65,6 +65,7 @@ def find(folder: Path) -> SkillManager:
     assert_type(manager.problems, list[Problem])
     assert_type(manager.call("demo.hello", {"who": "Ada"}, stdin="text"), ToolResult)
     assert_type(manager.execute_skill_script("demo", "scripts/hello.py", {}), ToolResult)
+    assert_type(manager.call_line("demo", "python scripts/hello.py Ada", timeout=1), ToolResult)
     return manager
 
 
@@ -84,6 +85,7 @@ async def use(manager: SkillManager, sessions: SessionManager) -> None:
     await manager.adiscover()
     assert_type(await manager.ainvoke_skill("demo"), str)
     assert_type(await manager.acall("demo.hello"), ToolResult)
+    assert_type(await manager.acall_line("demo", "scripts/hello.py Ada"), ToolResult)
     assert_type(
         await manager.execute_skill_script_async("demo", "scripts/hello.py", {}), ToolResult
     )

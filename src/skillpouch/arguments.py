@@ -1,7 +1,7 @@
 """Checks arguments and answers against the schemas that a tool declares."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +9,20 @@ from skillpouch.errors import InvalidArgumentsError, ToolSchemaError, nearest
 from skillpouch.json_values import NO_VALUE, json_value
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import memoize_by_id
+from skillpouch.signatures.argv import ArgvPlan, FixedWord
+from skillpouch.signatures.command_line import (
+    Alias,
+    CommandLineError,
+    aliases_of,
+    all_said,
+    plan_for,
+    read_words,
+    usage_of,
+)
 from skillpouch.signatures.signature import JsonSchema
+from skillpouch.signatures.usage_lines import invocation_in
 from skillpouch.text import clean
-from skillpouch.tools import Tool, real_names
+from skillpouch.tools import Script, Tool, real_names
 
 _MOST_SHOWN = 8
 _LONGEST_MESSAGE = 400
@@ -43,14 +54,43 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
 
 
 def _with_real_names(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments under the schema's own names; models may be shown safe spellings of them."""
-    real = real_names(tool.input_schema)
-    if not real or real.keys().isdisjoint(given):
-        return given
-    twice = [name for safe, name in real.items() if safe in given and name in given]
-    if twice:
-        raise InvalidArgumentsError(tool.id, [f"{twice[0]} is given twice, in two spellings"])
-    return {real.get(name, name): value for name, value in given.items()}
+    """Return arguments under the schema's own names.
+
+    Models may be shown safe spellings of them, and people read flags in SKILL.md.
+    """
+    properties = tool.input_schema.get("properties", {})
+    if given.keys() <= properties.keys():
+        return given  # the usual case
+    other = {safe: Alias(name) for safe, name in real_names(tool.input_schema).items()}
+    other |= {written: alias for written, alias in _aliases(tool).items() if written not in other}
+    found: dict[str, Any] = {}
+    for written, value in given.items():
+        alias = other.get(written, Alias(written)) if written not in properties else Alias(written)
+        if alias.name in found:
+            problem = f"{alias.name} is given twice, in two spellings"
+            raise InvalidArgumentsError(tool.id, [problem], usage=_usage(tool))
+        is_no = alias.inverts and isinstance(value, bool)
+        found[alias.name] = not value if is_no else value
+    return found
+
+
+def _aliases(tool: Tool) -> Mapping[str, Alias]:
+    """Return the other names of arguments, by the flags of the script."""
+    plan = tool.runs.plan if isinstance(tool.runs, Script) else None
+    return aliases_of(plan) if plan else {}
+
+
+def argument_named(tool: Tool, written: str) -> str:
+    """Return the property that a name means: its own, or that of its flag, with dashes or not."""
+    properties = tool.input_schema.get("properties", {})
+    bare = written.lstrip("-") if written not in properties else written
+    for name in (bare, bare.replace("-", "_")):
+        if name in properties:
+            return name
+        alias = _aliases(tool).get(name)
+        if alias is not None and not alias.inverts:
+            return alias.name
+    return written
 
 
 def _who_mends(tool: Tool) -> str:
@@ -105,8 +145,7 @@ def arguments_from_text(tool: Tool, pairs: Iterable[tuple[str, str]]) -> dict[st
     properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     arguments: dict[str, Any] = {}
     for written, text in pairs:
-        key = written if written in properties else written.replace("-", "_")
-        key = key if key in properties else written
+        key = argument_named(tool, written)
         schema = properties.get(key)
         schema = schema if isinstance(schema, dict) else {}
         is_list = schema.get("type") == "array" and isinstance(arguments.get(key, []), list)
@@ -300,3 +339,72 @@ def script_arguments(tool: Tool, given: Any) -> Any:
     if is_untyped(tool.input_schema):
         return given if isinstance(value, dict) else {"data": value}
     return value if isinstance(value, dict) else given
+
+
+def line_arguments(tool: Tool, words: Sequence[str]) -> Any:
+    """Return the arguments that the words of a command line mean, read as its script reads them.
+
+    Raises InvalidArgumentsError with the usage for words that the script would not take.
+    """
+    if is_untyped(tool.input_schema):
+        return words[0] if len(words) == 1 else {"data": list(words)} if words else None
+    try:
+        return read_words(_plan(tool), tool.input_schema, words)
+    except CommandLineError as error:
+        raise InvalidArgumentsError(tool.id, error.problems, usage=_line_usage(tool)) from None
+
+
+def _program(tool: Tool) -> str:
+    file = tool.runs.file if isinstance(tool.runs, Script) else ""
+    return file.removeprefix(f"{tool.home}/") if file else tool.id
+
+
+def call_of_line(skill: str, tools: Iterable[Tool], line: str) -> tuple[Tool, Any]:
+    """Return the tool of a skill that a usage line runs, and the arguments that it is given.
+
+    The line is read, not run: there is no shell that would expand or redirect anything.
+    """
+    scripts = [tool for tool in tools if isinstance(tool.runs, Script)]
+    named = {_program(tool): tool for tool in scripts}
+    try:
+        home = scripts[0].home if scripts else ""
+        found = invocation_in(line, named, home)
+    except CommandLineError as error:
+        raise _refused_line(skill, named, error) from None
+    called = [tool for tool in scripts if _program(tool) == found.script]
+    tool = _with_command(called, found.words)
+    read = [name for name in found.sets if name in tool.variables]
+    if read:
+        problem = f"the line sets {read[0]}, which the script reads: a call cannot set variables"
+        raise InvalidArgumentsError(tool.id, [problem], usage=f"skillpouch trust {tool.skill}")
+    return tool, line_arguments(tool, found.words)
+
+
+def _refused_line(
+    skill: str, named: Mapping[str, Tool], error: CommandLineError
+) -> InvalidArgumentsError:
+    meant = named.get(error.script)
+    if meant is None:
+        known = f"the scripts of {skill} are {', '.join(named) or 'none'}"
+        return InvalidArgumentsError(skill, error.problems, usage=known)
+    return InvalidArgumentsError(meant.id, error.problems, usage=_line_usage(meant))
+
+
+def _line_usage(tool: Tool) -> str:
+    return f"usage: {usage_of(_plan(tool), tool.input_schema, _program(tool))}"
+
+
+def _plan(tool: Tool) -> ArgvPlan:
+    plan = tool.runs.plan if isinstance(tool.runs, Script) else None
+    return plan or plan_for(tool.input_schema)
+
+
+def _with_command(tools: Sequence[Tool], words: Sequence[str]) -> Tool:
+    """Return the tool of the sub-command that words name, else that of the script itself."""
+    plans = [(tool, _fixed(tool)) for tool in tools]
+    said = [(tool, fixed) for tool, fixed in plans if all_said(fixed, words)]
+    return max(said or plans, key=lambda each: len(each[1]))[0]
+
+
+def _fixed(tool: Tool) -> tuple[str, ...]:
+    return tuple(part.text for part in _plan(tool) if isinstance(part, FixedWord))

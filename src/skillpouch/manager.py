@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from skillpouch.arguments import script_arguments
+from skillpouch.arguments import call_of_line, script_arguments
 from skillpouch.builtins.disclosure.activation import activate
 from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
@@ -223,6 +223,36 @@ class SkillManager:
         return await self._executor.execute(
             tool, arguments, stdin, timeout=timeout, on_output=on_output
         )
+
+    def call_line(
+        self,
+        skill: str,
+        line: str,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Run a usage line of a skill, such as `python scripts/x.py --in a`, as a typed call.
+
+        No shell runs: what is more than a call of one script raises InvalidArgumentsError.
+        """
+        tool, arguments = call_of_line(skill, self.get_skill_tools(skill), line)
+        return self.call(tool.id, arguments, stdin, timeout=timeout, on_output=on_output)
+
+    async def acall_line(
+        self,
+        skill: str,
+        line: str,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: "OnOutput | None" = None,
+    ) -> ToolResult:
+        """Do what `call_line` does, without blocking the event loop."""
+        tools = await _in_thread(self.get_skill_tools, skill)
+        tool, arguments = call_of_line(skill, tools, line)
+        return await self.acall(tool.id, arguments, stdin, timeout=timeout, on_output=on_output)
 
     def execute_skill_script(
         self,

@@ -241,3 +241,44 @@ def test_where_there_are_no_skills_the_hint_does_not_count_the_built_in_tools(
         "error: no tool named 'greeter.greet'\n"
         "hint: no tools were found; `skillpouch list` says where it looked\n"
     )
+
+
+CONVERT = (
+    '"""Convert."""\nimport argparse\np = argparse.ArgumentParser()\n'
+    'p.add_argument("--in", "-i", dest="input_file")\np.add_argument("-v", action="count")\n'
+    "print(vars(p.parse_args()))\n"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", "--", "-vvi", "a b"),
+        ("demo", "--", "python", "scripts/convert.py", "--in", "a b", "-vv"),
+        ("convert", "in=a b", "v=2"),
+        ("convert", "--args", '{"in": "a b", "v": 2}'),
+    ],
+)
+def test_a_call_is_written_as_skill_md_shows_it(
+    skillpouch: Skillpouch, write_skill: WriteSkill, words: tuple[str, ...]
+) -> None:
+    write_skill("demo", files={"scripts/convert.py": CONVERT})
+
+    ran = skillpouch("call", *words)
+
+    assert (ran.code, ran.out) == (0, "{'input_file': 'a b', 'v': 2}\n")
+
+
+def test_words_that_are_no_call_exit_with_2_and_show_the_usage(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", files={"scripts/convert.py": CONVERT})
+
+    wrong = skillpouch("call", "convert", "--", "--out", "x")
+    both = skillpouch("call", "convert", "in=a", "--", "--in", "b")
+    unknown = skillpouch("call", "nobody", "--", "python", "scripts/convert.py")
+
+    assert (wrong.code, both.code, unknown.code) == (2, 2, 2)
+    assert "usage: scripts/convert.py [--in INPUT_FILE] [-v]" in wrong.err
+    assert "one of them" in both.err
+    assert "no tool named 'nobody'" in unknown.err

@@ -6,6 +6,7 @@ import pytest
 
 from skillpouch.shell.flags import FlagError, Flags, read_flags
 from skillpouch.shell.toolbox import ToolDef
+from skillpouch.signatures.argv import ArgvArgument
 
 PROPERTIES = {
     "id": {"type": "integer"},
@@ -365,3 +366,43 @@ def test_pairs_of_flags_and_values_mean_the_same_word_by_word(
     word_by_word = [found(*line) for line in lines]
 
     assert at_once == word_by_word
+
+
+SCRIPTED = ToolDef(
+    "convert",
+    "Convert it",
+    plan=(
+        ArgvArgument(name="input_file", flag="--in", others=("-i",)),
+        ArgvArgument(name="cache", flag="--no-store", action="store_false"),
+        ArgvArgument(name="as_json", flag="--json", action="store_true"),
+    ),
+).with_schema(
+    {
+        "type": "object",
+        "properties": {
+            "input_file": {"type": "string"},
+            "cache": {"type": "boolean"},
+            "as_json": {"type": "boolean"},
+        },
+        "additionalProperties": False,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--in", "a"], {"input_file": "a"}),
+        (["--in=a"], {"input_file": "a"}),
+        (["-i", "a"], {"input_file": "a"}),
+        (["--input-file", "a"], {"input_file": "a"}),
+        (["--no-store"], {"cache": False}),
+        (["--json", "--in", "a"], {"as_json": True, "input_file": "a"}),
+    ],
+)
+def test_a_script_is_called_by_its_own_flags_too(words: list[str], expected: Any) -> None:
+    assert params(*words, of=SCRIPTED) == expected
+
+
+def test_a_flag_of_a_script_that_says_no_takes_no_value() -> None:
+    assert refusal("--no-store=1", of=SCRIPTED)[1] == "--no-store takes no value"

@@ -2,21 +2,22 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
-from skillpouch.arguments import arguments_from_text
+from skillpouch.arguments import arguments_from_text, call_of_line, line_arguments
 from skillpouch.cli.mcp_joining import mcp_servers_for
 from skillpouch.cli.options import DEFINE_TOOLS, EXIT_FAILED, common_options
 from skillpouch.cli.output import print_json, refusal_as_dict, result_as_dict
-from skillpouch.errors import SkillpouchError
+from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Approver, Reply
 from skillpouch.policy.policy import OwnersTimeout
@@ -198,8 +199,14 @@ _MOST_NAMED = 20  # files, on standard error
 _TIMEOUT = "Time limit, instead of the tool's own: 30 seconds unless it declares another."
 
 
+_WORDS = "skillpouch.words"  # in the context: the words after `--`
+
+
 class _CallCommand(click.Command):
-    """Says in JSON, too, what is wrong with an option: `--json` may not be read by then."""
+    """Keeps the words after `--` apart, and shows usage errors as JSON if that is asked for.
+
+    `--json` may not be read by the time that an option is found to be wrong.
+    """
 
     def make_context(
         self,
@@ -209,18 +216,21 @@ class _CallCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         options = list(takewhile(lambda word: word != "--", args))
+        words = args[len(options) + 1 :] if len(options) < len(args) else None
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, list(options), parent, **extra)
         except click.UsageError as error:
             if "--json" in options:
                 tool = error.ctx.params.get("tool") if error.ctx else ""
                 print_json(refusal_as_dict(tool or "", error))
             raise
+        context.meta[_WORDS] = words
+        return context
 
 
 @click.command("call", cls=_CallCommand)
 @click.argument("tool")
-@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]... [-- WORD...]")
 @click.option("--args", "text", metavar="JSON", help="All arguments as JSON; - reads stdin.")
 @click.option("--stdin", "pass_stdin", is_flag=True, help="Give the tool this standard input.")
 @click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help=_TIMEOUT)
@@ -247,13 +257,14 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Run TOOL with arguments, confined: no network, and it writes only the workspace.
 
-    Exits with 1 when the tool ran and failed.
+    The words after -- are read as the tool's script reads its command line; if TOOL is a skill,
+    they are a whole usage line: `skillpouch call pdf -- python scripts/fill.py --in a.pdf`. No
+    shell is run. Exits with 1 when the tool ran and failed.
     """
     try:
         _call(
             tool,
-            pairs,
-            text,
+            _Given(pairs, text, click.get_current_context().meta[_WORDS]),
             stdin=pass_stdin,
             timeout=timeout,
             workspace=workspace,
@@ -268,10 +279,25 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise
 
 
+class _Given(NamedTuple):
+    """The arguments of a call in one of three forms."""
+
+    pairs: tuple[str, ...]
+    text: str | None
+    words: list[str] | None
+
+    @property
+    def is_line(self) -> bool:
+        if self.words is None:
+            return False
+        if self.pairs or self.text is not None:
+            raise click.UsageError("give KEY=VALUE words, --args, or words after --: one of them")
+        return True
+
+
 def _call(  # noqa: PLR0913 - one parameter per option
     tool: str,
-    pairs: tuple[str, ...],
-    text: str | None,
+    given: _Given,
     *,
     stdin: bool,
     timeout: float | None,
@@ -294,13 +320,11 @@ def _call(  # noqa: PLR0913 - one parameter per option
     if tool in AUTHORING_NAMES and not define_tools:
         raise click.UsageError(f"{tool} is off by default: add --define-tools")
     with mcp_servers_for(manager, tool):
-        found = manager.get_tool(tool)
-        watch.lap("read the skills")
-        arguments = _arguments(found, pairs, text)
-        given = sys.stdin.buffer.read() if stdin else None
+        found, arguments = _tool_and_arguments(manager, tool, given, watch)
+        piped = sys.stdin.buffer.read() if stdin else None
         seconds = None if timeout is None else OwnersTimeout(timeout)
         with shown:
-            result = manager.call(found.id, arguments, given, timeout=seconds)
+            result = manager.call(found.id, arguments, piped, timeout=seconds)
     whole = watch.timings_of(result) if timings else None
     if as_json:
         print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))
@@ -309,6 +333,24 @@ def _call(  # noqa: PLR0913 - one parameter per option
         click.echo(timings_as_text(result, whole) if whole else "", err=True, nl=False)
     if result.is_error:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _tool_and_arguments(
+    manager: SkillManager, name: str, given: _Given, watch: CommandWatch
+) -> tuple[Tool, Any]:
+    is_line = given.is_line
+    try:
+        found = manager.get_tool(name)
+    except UnknownToolError:
+        if not is_line or name not in manager.list_skills(include_qualified=True):
+            raise
+        # The words begin with the command, as SKILL.md shows it.
+        return call_of_line(name, manager.get_skill_tools(name), shlex.join(given.words or ()))
+    finally:
+        watch.lap("read the skills")
+    if is_line:
+        return found, line_arguments(found, given.words or ())
+    return found, _arguments(found, given.pairs, given.text)
 
 
 def _arguments(tool: Tool, pairs: tuple[str, ...], text: str | None) -> Any:

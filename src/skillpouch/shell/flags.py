@@ -29,6 +29,7 @@ from skillpouch.shell.text_values import (
 )
 from skillpouch.shell.toolbox import ToolDef
 from skillpouch.shell.usage import usage_line
+from skillpouch.signatures.command_line import Alias, aliases_of
 from skillpouch.signatures.signature import JsonSchema
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -211,6 +212,7 @@ class _Reader:
         self._parameters = parameters
         self._properties = parameters.properties
         self._is_raw = parameters.are_raw
+        self._aliases = aliases_of(tool.plan) if tool.plan else {}
         self._objects: dict[str, Any] = {}
         self._given: dict[str, Any] = {}
         self._plain: list[str] = []
@@ -244,8 +246,11 @@ class _Reader:
         written, equals, text = word[2:].partition("=")
         value = text if equals else None
         name = property_named(written, self._properties)
+        alias = self._aliases.get(written)
         if name is not None:
             self._put(f"--{written}", name, value, rest)
+        elif alias is not None:
+            self._put_alias(f"--{written}", alias, value, rest)
         elif written in ("help", "json", "stdin-json"):
             self._own(written, value, rest)
         elif not self._switched_off(written, value):
@@ -254,6 +259,8 @@ class _Reader:
     def _short(self, word: str, rest: deque[str]) -> None:
         if word[1:] in self._properties:
             self._put(word, word[1:], None, rest)
+        elif word[1:] in self._aliases:
+            self._put_alias(word, self._aliases[word[1:]], None, rest)
         elif self._is_raw:
             self._plain.append(word)
         elif word == "-h":
@@ -278,6 +285,15 @@ class _Reader:
         if not isinstance(value, dict):
             raise NotAnObjectError(flag, text)
         self._objects.update(value)
+
+    def _put_alias(self, flag: str, alias: Alias, text: str | None, rest: deque[str]) -> None:
+        """Set a parameter by a flag of its script that has another name than the parameter."""
+        if not alias.inverts:
+            self._put(flag, alias.name, text, rest)
+        elif text is not None:
+            raise SwitchValueError(flag)
+        else:
+            self._set(flag, alias.name, False)
 
     def _put(self, flag: str, name: str, text: str | None, rest: deque[str]) -> None:
         if text is None:
@@ -306,7 +322,8 @@ class _Reader:
         return text
 
     def _is_known(self, word: str) -> bool:
-        return property_named(word[2:].partition("=")[0], self._properties) is not None
+        name = word[2:].partition("=")[0]
+        return name in self._aliases or property_named(name, self._properties) is not None
 
     def _value(self, flag: str, text: str, schema: Any) -> Any:
         value = text_value(text, schema, self._root)

@@ -15,7 +15,7 @@ from skillpouch.shell.errors import CommandNameError
 from skillpouch.shell.toolbox import Executor, Folders, Toolbox, ToolDef
 from skillpouch.shell.usage import check_command_name
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import Script, Tool
 
 PLACE = "/skills"
 _MOST_FILES, _MOST_BYTES = 2_000, 8 * 1024 * 1024
@@ -174,6 +174,7 @@ def _definition(name: str, tool: Tool) -> ToolDef:
         output_schema=tool.output_schema,
         effects=tool.effects,
         examples=tool.examples,
+        plan=tool.runs.plan if isinstance(tool.runs, Script) else None,
     )
 
 

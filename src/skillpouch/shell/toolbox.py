@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from skillpouch.results import ToolResult
+from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.tools import Effect, Tool
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 class ToolDef:
     """What a model is told about a command, and the schema that its flags are read by.
 
-    `effects` say what a call does to the world; `examples` are whole command lines.
+    `effects` say what a call does to the world; `examples` are whole command lines. `plan` is the
+    command line of a script, whose flags are further names of its parameters.
     """
 
     name: str
@@ -28,6 +30,7 @@ class ToolDef:
     output_schema: JsonSchema | None = None
     effects: tuple[Effect, ...] = ("execute",)
     examples: tuple[str, ...] = ()
+    plan: ArgvPlan | None = field(default=None, repr=False)
 
     def with_schema(self, schema: JsonSchema) -> Self:
         # Not `replace`, which takes three times as long: there may be thousands.
@@ -38,6 +41,7 @@ class ToolDef:
             output_schema=self.output_schema,
             effects=self.effects,
             examples=self.examples,
+            plan=self.plan,
         )
 
     def with_output_schema(self, schema: JsonSchema) -> Self:

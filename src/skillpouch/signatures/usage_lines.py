@@ -1,4 +1,4 @@
-"""Reads usage lines, which people write by hand, as parameters."""
+"""Reads usage lines, which people write by hand: what they run, and with which words."""
 
 import re
 import shlex
@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
+from skillpouch.signatures.command_line import CommandLineError
 from skillpouch.signatures.signature import Interface, JsonSchema
 
 Command = tuple[str, ...]  # the words that choose a sub-command
@@ -181,6 +182,175 @@ def _takes_anything(plan: ArgvPlan) -> bool:
 def _flags(plan: ArgvPlan) -> set[str]:
     arguments = [part for part in plan if isinstance(part, ArgvArgument)]
     return {flag for part in arguments for flag in (part.flag, part.off_flag) if flag}
+
+
+class Invocation(NamedTuple):
+    """A script that a line runs, by its path in the skill, and the words that it is given.
+
+    `sets` are the variables that the line sets before it.
+    """
+
+    script: str
+    words: tuple[str, ...]
+    sets: tuple[str, ...] = ()
+
+
+class _Word(NamedTuple):
+    """A word as a shell reads it; `expands` is what a shell would replace in it, "" for nothing."""
+
+    text: str
+    expands: str = ""
+
+
+# A line break, or what ends a command; a redirection; `<input>` is written for people to replace.
+_BLANK = re.compile(r"(?:[ \t]|\\\n)+|(?<!\S)#[^\n]*")
+_HARMLESS = re.compile(r"2>[ \t]*(?:&1|/dev/null)")
+_ENDS_COMMAND = re.compile(r"&&|\|\||[;|&\n]")
+_PIECES = re.compile(
+    r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)
+    |(?P<placeholder><[A-Za-z][\w ./|:-]*>)|(?P<redirection>\d*[<>]+&?|[()])
+    |(?P<expanded>[$`*?]|~(?=/|\s|$))|(?P<plain>[^\s'"\\$`*?<>()|&;]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])')
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_TEMPLATE = re.compile(r"\{\{?[A-Za-z][\w -]*\}\}?|\[[^\[\]]*\]")
+_NAMES_FOLDER = re.compile(
+    r"\$\{(?P<braced>\w+)\}|\$(?P<bare>\w+)|\{+(?P<template>[\w -]+)\}+|<(?P<told>[\w -]+)>"
+)
+_OF_SKILL = re.compile(r"skill\w*(?:dir|path|root|home|base|folder)|(?:path|dir)\w*skill|basedir")
+
+
+def invocation_in(line: str, scripts: Iterable[str], home: str) -> Invocation:
+    """Return the script that a line runs; raise CommandLineError for more than a plain call.
+
+    `scripts` are paths in the skill, `home` is its folder. Nothing is expanded but the many ways to
+    write that folder: `{baseDir}`, `$SKILL_DIR`, or what the line writes before the script itself.
+    """
+    commands = list(_split(line))
+    runs = [_found(command, list(scripts), _entered(commands)) for command in commands]
+    main = next((place for place, found in enumerate(runs) if found), None)
+    if main is None:
+        raise CommandLineError("the line runs none of its scripts")
+    position, script = runs[main] or (0, "")
+    for place, command in enumerate(commands):
+        if place != main and not (place < main and command[0].text in _BEFORE_CALL):
+            text = " ".join(word.text for word in command)
+            problem = f"{text!r:.80} is another command: a call runs one script and no shell"
+            raise CommandLineError(problem, script=script)
+    folder = commands[main][position].text.removesuffix(script).rstrip("/")
+    try:
+        words = [_literal(word, folder, home) for word in commands[main][position + 1 :]]
+    except CommandLineError as error:
+        raise CommandLineError(*error.problems, script=script) from None
+    sets = [word.text.partition("=")[0] for each in commands for word in each if _sets(word, each)]
+    return Invocation(script, tuple(words), tuple(sets))
+
+
+_BEFORE_CALL = ("cd", "export", "set")
+
+
+def _sets(word: _Word, command: list[_Word]) -> bool:
+    before = command[: command.index(word)]
+    leads = all(_is_assignment(w.text) or w.text in (*_BEFORE_COMMAND, "export") for w in before)
+    return _is_assignment(word.text) and leads
+
+
+def _split(line: str) -> Iterator[list[_Word]]:
+    """Yield the commands of a line; raise CommandLineError for what only a shell could do."""
+    command: list[_Word] = []
+    at, text = 0, line.strip()
+    text = _PROMPT.sub("", text)
+    while at < len(text):
+        if skipped := _BLANK.match(text, at) or _HARMLESS.match(text, at):
+            at = skipped.end()
+        elif ended := _ENDS_COMMAND.match(text, at):
+            at = ended.end()
+            if command:
+                yield command
+            command = []
+        else:
+            word, at = _read_word(text, at)
+            command.append(word)
+    if command:
+        yield command
+
+
+def _read_word(text: str, at: int) -> tuple[_Word, int]:
+    written, expands = "", ""
+    while piece := _PIECES.match(text, at):
+        kind, at = piece.lastgroup, piece.end()
+        found = piece[kind or 0]
+        if kind == "redirection":
+            raise CommandLineError(f"{found!r} is for a shell: a call runs one script and no shell")
+        if kind == "double":
+            expands += "".join(re.findall(r"(?<!\\)[$`]", found))
+            found = _ESCAPED_IN_QUOTES.sub(r"\1", found)
+        elif kind in ("expanded", "placeholder"):
+            expands += found
+        elif kind == "plain":
+            expands += "".join((_BRACES if _BRACES.search(found) else _TEMPLATE).findall(found))
+        written += found
+    if at == len(text) or text[at] in " \t\n;&|":
+        return _Word(written, expands), at
+    raise CommandLineError(f"a quote is never closed in {text!r:.80}")
+
+
+def _literal(word: _Word, folder: str, home: str) -> str:
+    """Return the text of a word; the folder of the skill is put in where the line names it."""
+    if not word.expands:
+        return word.text
+    flag, equals, value = word.text.partition("=")
+    if equals and flag.startswith("-"):
+        return f"{flag}={_literal(_Word(value, word.expands), folder, home)}"
+    if len(folder) > 1 and word.text.startswith(f"{folder}/"):
+        rest = word.text[len(folder) :]
+        if not re.search(r"[$`*?<>{}\[\]]", rest):
+            return f"{home}{rest}"
+    named = _NAMES_FOLDER.match(word.text)
+    rest = word.text[named.end() :] if named else ""
+    if named and _is_skill_folder(named) and not re.search(r"[$`*?<>{}\[\]]", rest):
+        return f"{home}{rest}"
+    raise CommandLineError(
+        f"{word.text!r:.80} is to be replaced, by a shell or by you: write the value itself"
+    )
+
+
+def _is_skill_folder(named: re.Match[str]) -> bool:
+    name = named[named.lastgroup or 0]
+    return _OF_SKILL.search(re.sub(r"[\W_]", "", name).lower()) is not None
+
+
+def _entered(commands: list[list[_Word]]) -> str:
+    """Return the folder of a `cd` before the call, "" without one."""
+    entered = [each[1].text for each in commands if each[0].text == "cd" and len(each) > 1]
+    return entered[0].strip(_QUOTING).strip("/") if entered else ""
+
+
+def _found(command: list[_Word], scripts: list[str], folder: str) -> tuple[int, str] | None:
+    """Return position and path of the script that a command runs, None if it runs none of them."""
+    words = [word.text for word in command]
+    for position, word in enumerate(words):
+        if not _runs(words[: position + 1]):
+            continue
+        path = word.strip(_QUOTING).removeprefix("./")
+        if position and words[position - 1] == "-m":
+            path = f"{path.replace('.', '/')}.py"
+        found = _meant(path, scripts, folder)
+        if found:
+            return position, found
+    return None
+
+
+def _meant(path: str, scripts: list[str], folder: str) -> str:
+    inside = [one for one in scripts if path == one or path.endswith(f"/{one}")]
+    if inside:
+        return max(inside, key=len)
+    below = [one for one in scripts if one.endswith(f"/{path}")] if path else []
+    entered = [one for one in below if f"{folder}/{path}".endswith(one)] if folder else []
+    if len(entered or below) > 1:
+        raise CommandLineError(f"{path!r} may be {' or '.join(entered or below)}")
+    return (entered or below or [""])[0]
 
 
 _LONGEST = 200
