@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 NeedKind = Literal[
-    "secret", "setting", "host", "read", "write", "packages", "build", "program", "unconfined"
+    "secret",
+    "setting",
+    "host",
+    "read",
+    "write",
+    "packages",
+    "build",
+    "program",
+    "commands",
+    "unconfined",
 ]
 
 
@@ -15,7 +24,8 @@ class Need:
     `value` is a variable's name, a host with or without a port, an absolute path, packages, or the
     address and hash of a downloaded program; "" for `unconfined`. A `setting` is a plain variable:
     `NAME` where it is asked for, `NAME=value` where it is given. `build` is a package that may be
-    built from its source. `declared` is true if the skill itself asks for it; `asked_in` tells
+    built from its source. `commands` extends a grant to the commands that an agent writes for the
+    skill. `declared` is true if the skill itself asks for it; `asked_in` tells
     where: "metadata", "scripts/fetch.py:12" …
     """
 

@@ -170,6 +170,9 @@ _MACHINE = (
 )
 
 
+_COMMANDS = "Grant all it was granted to commands that an agent writes for it, too."
+
+
 @click.command("trust")
 @click.argument("name", required=False)
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="Grant a variable.")
@@ -180,6 +183,7 @@ _MACHINE = (
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Grant a package.")
 @click.option("--build", "builds", multiple=True, metavar="NAME", help=_BUILD)
 @click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
+@click.option("--commands", is_flag=True, help=_COMMANDS)
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
 )
@@ -198,6 +202,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     packages: tuple[str, ...],
     builds: tuple[str, ...],
     programs: tuple[str, ...],
+    commands: bool,
     unconfined: bool,
     yes: bool,
     renew: bool,
@@ -214,7 +219,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     named: dict[NeedKind, tuple[str, ...]] = {"secret": secrets, "host": hosts}
     named |= {"read": read, "write": write, "packages": packages}
     named |= {"setting": settings, "build": builds, "program": programs}
-    chosen = _chosen(named, unconfined=unconfined)
+    named |= {"commands": ("",) * commands, "unconfined": ("",) * unconfined}
+    chosen = _chosen(named)
     grants = Grants()
     if listing:
         _list(grants, as_json=as_json)
@@ -255,14 +261,13 @@ class _Invocation:
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _chosen(named: dict[NeedKind, tuple[str, ...]], *, unconfined: bool) -> tuple[Need, ...]:
+def _chosen(named: dict[NeedKind, tuple[str, ...]]) -> tuple[Need, ...]:
     paths = ("read", "write")
-    needs = [
+    return tuple(
         Need(kind=kind, value=str(Path(value).expanduser().absolute()) if kind in paths else value)
         for kind, values in named.items()
         for value in values
-    ]
-    return (*needs, Need(kind="unconfined")) if unconfined else tuple(needs)
+    )
 
 
 def _decide(invocation: _Invocation, review: Review, chosen: tuple[Need, ...]) -> None:

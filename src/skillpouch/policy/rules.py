@@ -78,11 +78,12 @@ class Example:
 
 def _need(text: str) -> Need:
     pattern = parse_need(text)
-    return Need(kind=pattern.kind, value="" if pattern.kind == "unconfined" else pattern.value)
+    return Need(kind=pattern.kind, value="" if pattern.kind in PLAIN else pattern.value)
 
 
 _LISTS = ("tools", "skills", "effects", "needs", "path", "when", "unless", "match", "no_match")
 UNCONFINED = Need(kind="unconfined")
+PLAIN = ("commands", "unconfined")  # needs without a value
 
 
 class RuleError(PortableError, ValueError):
@@ -322,6 +323,7 @@ def reason_for(need: Need) -> str:
         "packages": f"the package {value}",
         "build": f"to build the package {value}, which runs code of it",
         "program": f"to run the program {value}",
+        "commands": "what it was granted for commands",
         "unconfined": "to run without confinement",
     }[need.kind]
     return f"it needs {wants}{asked}, which was not granted"

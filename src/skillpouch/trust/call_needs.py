@@ -13,8 +13,8 @@ from skillpouch.discovery.walk import skill_file_in
 from skillpouch.needs import Need
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
-from skillpouch.tools import Function, Hosted, Script, SkillTools, Tool
-from skillpouch.trust.grant import Grant, is_below, needs_of
+from skillpouch.tools import BuiltIn, Function, Hosted, Script, SkillTools, Tool
+from skillpouch.trust.grant import Grant, is_below, needs_of, needs_of_commands
 from skillpouch.trust.granted_packages import (
     declared_anywhere,
     declared_packages,
@@ -42,8 +42,8 @@ class CallNeeds:
 
     def of(self, tool: Tool, digest: str) -> tuple[Need, ...]:
         """Return what this tool needs, as its skill declares it."""
-        if isinstance(tool.runs, Function | Hosted) or not tool.home:
-            return ()
+        if isinstance(tool.runs, Function | Hosted | BuiltIn) or not tool.home:
+            return ()  # a command for a skill does with less what it can
         key = (tool.id, digest)
         known = self._known.get(key)
         if known is None:
@@ -61,9 +61,12 @@ class CallNeeds:
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
         """Return the part of a skill's grant that one tool gets.
 
-        That is everything except packages that only other scripts of the skill declare.
+        That is everything except packages that only other scripts of the skill declare. A command
+        that is written for the skill is not under its digest, and gets less.
         """
-        given = needs_of(grant) if grant else ()
+        if isinstance(tool.runs, BuiltIn):
+            return needs_of_commands(grant) if grant else ()
+        given = tuple(n for n in needs_of(grant) if n.kind != "commands") if grant else ()
         if not any(need.kind == "packages" for need in given):
             return given
         declared = self._declared_anywhere(tool.home, digest)

@@ -127,8 +127,8 @@ def trust_command(
     """Return the command that grants some needs, ready to be pasted into a shell."""
     words = ["skillpouch", "trust", *([skill] if skill else []), *(["--renew"] if renew else [])]
     for need in needs:
-        is_plain = need.kind == "unconfined"
-        words += ["--unconfined"] if is_plain else [_OPTIONS[need.kind], visible(need.value)]
+        option = _OPTIONS.get(need.kind)
+        words += [f"--{need.kind}"] if option is None else [option, visible(need.value)]
     for root in roots:
         words += ["--root", root]
     return shlex.join([*words, "--yes"] if yes else words)
@@ -138,6 +138,8 @@ def describe(need: Need) -> str:
     """Return a need in words: `secret API_KEY`, `unconfined running`."""
     if need.kind == "unconfined":
         return "unconfined running"
+    if need.kind == "commands":
+        return "all of it for commands that an agent writes"
     return f"{_NOUNS.get(need.kind, need.kind)} {visible(need.value)}"
 
 

@@ -150,6 +150,9 @@ _KINDS: dict[NeedKind, str] = {
     "program": "programs",
 }
 
+_SWITCHES: tuple[NeedKind, ...] = ("commands", "unconfined")
+_FOR_ALL: tuple[NeedKind, ...] = ("packages", "build", "setting")
+
 
 def split_setting(text: str) -> tuple[str, str]:
     """Return name and value of `NAME=value`; the value is "" if only a name is asked for."""
@@ -167,8 +170,9 @@ def with_setting(settings: tuple[str, ...], setting: str) -> tuple[str, ...]:
 class Grant:
     """What was granted to the skill `skill` in the folder `home` with this content, and by whom.
 
-    `tools` are those that an approver allowed to run without being asked again. `manifest` lists
-    the files of the folder, to show what changed; it is empty for more than 10,000 files.
+    `tools` are those that an approver allowed to run without being asked again. With `commands`, it
+    is also for what an agent writes to be run for the skill. `manifest` lists the files of the
+    folder, to show what changed; it is empty for more than 10,000 files.
     """
 
     skill: str
@@ -183,6 +187,7 @@ class Grant:
     builds: tuple[str, ...] = ()  # packages that may be built from their source
     programs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    commands: bool = False
     unconfined: bool = False
     when: str = ""  # UTC
     by: str = ""
@@ -208,6 +213,8 @@ class Grant:
                 return split_package(need.value)[0] in self.builds
             case "program":
                 return need.value in self.programs
+            case "commands":
+                return self.commands
             case "unconfined":
                 return self.unconfined
 
@@ -222,13 +229,13 @@ class Grant:
         """
         lists: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
         lists["tools"] = tuple(sorted({*self.tools, *tools}))
-        unconfined = self.unconfined
         needs = list(needs)
+        switches = {name: getattr(self, name) for name in _SWITCHES}
         packages = [need.value for need in needs if need.kind == "packages"]
         lists["packages"] = with_packages(lists["packages"], packages)
         for need in needs:
-            if need.kind == "unconfined":
-                unconfined = True
+            if need.kind in _SWITCHES:
+                switches[need.kind] = True
             elif need.kind == "program":
                 lists["programs"] = with_pin(lists["programs"], need.value)
             elif need.kind == "setting":
@@ -236,7 +243,7 @@ class Grant:
             elif need.kind != "packages":
                 name = _KINDS[need.kind]
                 lists[name] = tuple(sorted({*lists[name], need.value}))
-        return replace(self, unconfined=unconfined, **lists)
+        return replace(self, **switches, **lists)
 
 
 def missing(needs: Iterable[Need], grant: Grant | None) -> tuple[Need, ...]:
@@ -251,7 +258,17 @@ def needs_of(grant: Grant) -> tuple[Need, ...]:
         for kind, name in _KINDS.items()
         for value in getattr(grant, name)
     ]
-    return (*given, Need(kind="unconfined")) if grant.unconfined else tuple(given)
+    return (*given, *(Need(kind=kind) for kind in _SWITCHES if getattr(grant, kind)))
+
+
+def needs_of_commands(grant: Grant) -> tuple[Need, ...]:
+    """Return the part of a grant that holds for commands which an agent writes for the skill.
+
+    They are not under its digest: packages and plain variables are for all that is done with the
+    skill, the rest only if the grant names commands. They never run unconfined.
+    """
+    kinds = (*_FOR_ALL, *(kind for kind in _KINDS if grant.commands))
+    return tuple(need for need in needs_of(grant) if need.kind in kinds)
 
 
 def grant_as_json(grant: Grant) -> dict[str, Any]:
@@ -290,7 +307,7 @@ def read_grant(data: bytes) -> Grant:
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name == "unconfined":
+    if name in _SWITCHES:
         if isinstance(value, bool):
             return value
     elif name in _LISTS:

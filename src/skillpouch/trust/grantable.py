@@ -33,7 +33,7 @@ def grantable(need: Need) -> Need:  # noqa: PLR0911 - one for each kind
             return _package(need)
         case "program":
             return _program(need)
-        case "unconfined":
+        case "commands" | "unconfined":
             return need
 
 
