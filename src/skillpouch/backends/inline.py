@@ -1,5 +1,6 @@
 """Runs an inline script: the text of a declaration, kept in a file that no tool can write."""
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 from skillpouch.backends.delivery import delivery_of_declared, importable, inline_file
@@ -10,7 +11,7 @@ from skillpouch.environment import base_environment
 from skillpouch.errors import InterpreterMissingError, UnknownInterpreterError
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import find_program, homes_of
-from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.lookup import environment_in_use
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.tools import InlineScript, Script
@@ -34,27 +35,33 @@ class InlineBackend:
         """Run the text; its standard input is the arguments as JSON, or the caller's own input."""
         inline = call.tool.runs
         assert isinstance(inline, InlineScript)
-        interpreter = _interpreter(inline.interpreter)
-        packages = await _packages(call)
-        if packages is not None and packages.python:
-            interpreter = packages.python
-        file = inline_file(call.tool.place, inline.interpreter, inline.text)
-        program = Program(
-            argv=(interpreter, *inline.interpreter_args, str(file)),
-            visible=(packages.visible if packages else ()) or homes_of(interpreter),
-            readable=(file.parent,),
-            variables=_variables(call, inline, interpreter),
-            script=_as_script(inline, file),
-        )
-        return await run_program(call, program, delivery_of_declared(call))
+        _interpreter(inline.interpreter)  # before anything is installed for it
+        async with _packages(call) as packages:
+            call.watch.lap("find its packages")
+            program = _program(call, inline, packages)
+            return await run_program(call, program, delivery_of_declared(call))
 
 
-async def _packages(call: ToolCall) -> Environment | None:
+def _program(call: ToolCall, inline: InlineScript, packages: Environment | None) -> Program:
+    interpreter = _interpreter(inline.interpreter)
+    if packages is not None and packages.python:
+        interpreter = packages.python
+    file = inline_file(call.tool.place, inline.interpreter, inline.text)
+    return Program(
+        argv=(interpreter, *inline.interpreter_args, str(file)),
+        visible=(packages.visible if packages else ()) or homes_of(interpreter),
+        readable=(file.parent,),
+        variables=_variables(call, inline, interpreter),
+        script=_as_script(inline, file),
+    )
+
+
+def _packages(call: ToolCall) -> AbstractAsyncContextManager[Environment | None]:
     """Return the packages that a Python text was granted, installed if needed."""
     script = script_of(call.tool)
     if script is None:
-        return None
-    found = await environment_for(
+        return nullcontext()
+    return environment_in_use(
         script[0],
         call.tool.home,
         text=script[1],
@@ -62,9 +69,8 @@ async def _packages(call: ToolCall) -> Environment | None:
         sandbox=call.sandbox,
         workspace=call.terms.workspace,
         packages=call.access.packages,
+        builds=call.access.builds,
     )
-    call.watch.lap("find its packages")
-    return found
 
 
 def _interpreter(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from skillpouch.backends.delivery import (
@@ -28,7 +29,7 @@ from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import homes_of, interpreter_for
-from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.lookup import environment_in_use
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
@@ -51,37 +52,43 @@ class ScriptBackend:
         assert isinstance(script, Script)
         _refuse_unsafe(call, script)
         delivery = delivery_of(call, script)
-        packages = await _packages(call, script)
-        program = _program(call, script, packages)
-        folder = exchange_folder(call.tool.place, call.terms.workspace)
-        with argument_file(folder, delivery) as file:
-            found = _environment(call, script, delivery, file)
-            shared = _shared(script, packages) | skill_variables(call)
-            shared |= importable(call.tool.home)
-            command = _command(call, script, program, delivery, shared, found)
-            before = look_at(call.terms.workspace)
-            programs = (packages.visible if packages else ()) or homes_of(program[0])
-            confinement = confinement_of(call, programs, folder)
-            call.watch.lap("prepare")
-            ended = await run_command(command, confinement, call.on_output)
-            call.watch.split("run", ended.laps)
-            result = result_of(call, ended, before=before)
-        call.watch.lap("read the answer")
-        return result
+        async with _packages(call, script) as packages:
+            call.watch.lap("find its packages")
+            return await _run(call, script, delivery, packages)
 
 
-async def _packages(call: ToolCall, script: Script) -> Environment | None:
+async def _run(
+    call: ToolCall, script: Script, delivery: Delivery, packages: Environment | None
+) -> ToolResult:
+    program = _program(call, script, packages)
+    folder = exchange_folder(call.tool.place, call.terms.workspace)
+    with argument_file(folder, delivery) as file:
+        found = _environment(call, script, delivery, file)
+        shared = _shared(script, packages) | skill_variables(call)
+        shared |= importable(call.tool.home)
+        command = _command(call, script, program, delivery, shared, found)
+        before = look_at(call.terms.workspace)
+        programs = (packages.visible if packages else ()) or homes_of(program[0])
+        confinement = confinement_of(call, programs, folder)
+        call.watch.lap("prepare")
+        ended = await run_command(command, confinement, call.on_output)
+        call.watch.split("run", ended.laps)
+        result = result_of(call, ended, before=before)
+    call.watch.lap("read the answer")
+    return result
+
+
+def _packages(call: ToolCall, script: Script) -> AbstractAsyncContextManager[Environment | None]:
     """Return the packages that the script was granted, installed if needed."""
-    found = await environment_for(
+    return environment_in_use(
         script,
         call.tool.home,
         on_progress=call.on_progress,
         sandbox=call.sandbox,
         workspace=call.terms.workspace,
         packages=call.access.packages,
+        builds=call.access.builds,
     )
-    call.watch.lap("find its packages")
-    return found
 
 
 def _program(call: ToolCall, script: Script, packages: Environment | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`skillpouch environments`: lists what was installed for skills, its size and its last use."""
+"""`skillpouch environments`: lists what was installed for skills, and removes what nobody uses."""
 
 import time
 from pathlib import Path
@@ -10,14 +10,14 @@ from skillpouch.cli.options import common_options
 from skillpouch.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from skillpouch.provision.packages.housekeeping import StoredEnvironment
+    from skillpouch.provision.packages.housekeeping import Pruned, StoredEnvironment
 
 _DAY_SECONDS = 86_400
 _DAYS = 30.0
 _KIB = 1024
 
 
-@click.command("environments")
+@click.group("environments", invoke_without_command=True)
 @click.option(
     "--prune",
     "days",
@@ -25,24 +25,95 @@ _KIB = 1024
     flag_value=_DAYS,
     type=click.FloatRange(min=0),
     metavar="[DAYS]",
-    help="Remove what was not used for this many days; by default 30.",
+    help="Remove what was not used for this many days, granted or not; by default 30.",
 )
 @common_options
-def command(days: float | None, roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001
-    """List the packages that were installed for skills. They are installed again when needed."""
-    from skillpouch.provision.packages.housekeeping import list_environments, prune
+@click.pass_context
+def command(
+    context: click.Context,
+    days: float | None,
+    roots: tuple[Path, ...],  # noqa: ARG001 - every command takes it
+    as_json: bool,
+) -> None:
+    """List the packages that were installed for skills. They are installed again when needed.
 
-    removed = [] if days is None else prune(days * _DAY_SECONDS)
-    kept = list_environments()
+    Environments share the files that are the same, so together they are smaller than their sizes.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from skillpouch.provision.packages.housekeeping import prune
+
+    _report(None if days is None else prune(days * _DAY_SECONDS), as_json=as_json)
+
+
+@command.command("prune")
+@click.option(
+    "--unused-for",
+    "days",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="DAYS",
+    help="Only what was not used for this many days, either.",
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be removed.")
+@common_options
+def prune_command(
+    days: float,
+    dry_run: bool,
+    roots: tuple[Path, ...],  # noqa: ARG001 - every command takes it
+    as_json: bool,
+) -> None:
+    """Remove the environments that no grant uses.
+
+    A grant that ended because its skill changed or is gone uses none. What a running call uses,
+    and what is being installed, stays.
+    """
+    from skillpouch.provision.packages.housekeeping import prune
+
+    pruned = prune(days * _DAY_SECONDS, keep=_granted(), dry_run=dry_run)
+    _report(pruned, as_json=as_json, dry_run=dry_run)
+
+
+def _granted() -> set[str]:
+    """Return the names of the environments that valid grants use."""
+    from skillpouch.cli.trust_command import state_of
+    from skillpouch.errors import SkillpouchError
+    from skillpouch.manager import SkillManager
+    from skillpouch.provision.packages.lookup import granted_environments
+    from skillpouch.runtime.loop_thread import run_blocking
+    from skillpouch.trust.grants import Grants
+
+    found: set[str] = set()
+    for grant in Grants().list():
+        if not grant.packages or state_of(grant) != "valid":
+            continue
+        try:
+            tools = SkillManager(grant.home).get_skill_tools(grant.skill)
+        except SkillpouchError:
+            continue
+        found |= run_blocking(granted_environments(tools, grant))
+    return found
+
+
+def _report(pruned: "Pruned | None", *, as_json: bool, dry_run: bool = False) -> None:
+    from skillpouch.provision.packages.housekeeping import list_environments, size_on_disk
+
+    kept, removed = list_environments(), pruned.removed if pruned else ()
+    freed = pruned.freed_bytes if pruned else 0
     if as_json:
         both = {"environments": kept, "removed": removed}
-        print_json({name: [_as_dict(each) for each in found] for name, found in both.items()})
+        facts = {name: [_as_dict(each) for each in found] for name, found in both.items()}
+        print_json({**facts, "freed_bytes": freed, "size_bytes": size_on_disk()})
         return
-    rows = [(each.digest, _what(each), _size(each.size_bytes), _ago(each)) for each in kept]
+    shown = removed if dry_run else kept
+    rows = [(each.digest, _what(each), _size(each.size_bytes), _ago(each)) for each in shown]
     print_table(("environment", "what", "size", "last used"), rows)
-    if days is not None:
-        freed = _size(sum(each.size_bytes for each in removed))
-        click.echo(f"{len(removed)} removed, {freed}", err=True)
+    if pruned is not None:
+        would = "would be removed" if dry_run else "removed"
+        frees = "would free" if dry_run else "freed"
+        click.echo(f"{len(removed)} {would}, {frees} {freed:,} bytes ({_size(freed)})", err=True)
+    else:
+        click.echo(f"together {_size(size_on_disk())} on the disk", err=True)
 
 
 def _as_dict(kept: "StoredEnvironment") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from skillpouch.environment import is_set
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, SkillUnreadableError
 from skillpouch.manager import SkillManager
 from skillpouch.needs import Need, NeedKind
-from skillpouch.provision.packages.pinning import pinned_packages
+from skillpouch.provision.packages.lookup import pinned_packages
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.secrets.sources import SecretValues, environment_secrets
 from skillpouch.text import visible
@@ -352,9 +352,12 @@ def _grant(
     grant = review.grant
     if any(need.kind == "packages" for need in agreed):
         # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
-        had = grant.packages if grant else ()
-        pinning = pinned_packages(review.skill, invocation.tools, agreed, _say, granted=had)
-        agreed = run_blocking(pinning)
+        had, builds = (grant.packages, grant.builds) if grant else ((), ())
+        agreed = run_blocking(
+            pinned_packages(
+                review.skill, invocation.tools, agreed, _say, granted=had, builds=builds
+            )
+        )
     # A skill that asks for nothing is trusted by a grant, too: a strict policy wants one.
     if agreed or (said_yes and grant is None):
         grant = invocation.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)

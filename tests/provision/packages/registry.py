@@ -76,11 +76,15 @@ class Registry:
         self._add_file(name, file, data)
         return hashlib.sha256(data).hexdigest()
 
-    def add_source(self, name: str, version: str = "1.0") -> None:
-        """Serve a package that would have to be built, by code of its own."""
+    def add_source(
+        self, name: str, version: str = "1.0", files: Mapping[str, str] | None = None
+    ) -> str:
+        """Serve a package that would have to be built, by code of its own; return its checksum."""
         setup = "open('/tmp/built', 'w')\nraise SystemExit('setup.py ran')\n"
-        data = tarball({"setup.py": setup, "PKG-INFO": f"Name: {name}\n"}, f"{name}-{version}")
+        content = {"PKG-INFO": f"Name: {name}\n", **(files or {"setup.py": setup})}
+        data = tarball(content, f"{name}-{version}")
         self._add_file(name, f"{name}-{version}.tar.gz", data)
+        return hashlib.sha256(data).hexdigest()
 
     def _add_file(self, name: str, file: str, data: bytes) -> None:
         self._pages[f"/files/{file}"] = ("application/octet-stream", data)

@@ -26,6 +26,7 @@ from skillpouch.execution.machine import Machine
 from skillpouch.execution.zygote_client import probe
 from skillpouch.provision.packages.building import EnvironmentBuild, run_step
 from skillpouch.provision.packages.configuration import Settings
+from skillpouch.provision.packages.housekeeping import SHARED
 from skillpouch.provision.packages.lookup import recipe_for
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Step, _candidates, find_python, own_python
@@ -72,7 +73,8 @@ async def until(fact: Callable[[], object], seconds: float = 30.0) -> None:
 def unfinished() -> list[Path]:
     root = environments_directory()
     assert root is not None
-    places = [place for place in root.iterdir() if not (place / READY).exists()]
+    places = [place for place in root.iterdir() if place.name != SHARED]
+    places = [place for place in places if not (place / READY).exists()]
     return [entry for place in places for entry in place.iterdir() if entry.is_dir()]
 
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.provision.packages.building import hold
 from skillpouch.provision.packages.housekeeping import list_environments, prune
-from skillpouch.provision.packages.store import READY, USED, open_store, read_record, write_ready
+from skillpouch.provision.packages.store import (
+    READY,
+    USED,
+    hold,
+    open_store,
+    read_record,
+    write_ready,
+)
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill
 from tests.provision.packages.conftest import installed, script_at
@@ -39,7 +45,7 @@ def keep(name: str, *, days: float = 0, ready: bool = True) -> Path:
 def test_only_what_was_not_used_for_long_is_removed() -> None:
     places = [keep("new"), keep("old", days=40), keep("torn", days=40, ready=False)]
 
-    removed = prune(30 * DAY)
+    removed = prune(30 * DAY).removed
 
     assert sorted(each.digest for each in removed) == ["old", "torn"]
     assert [place.exists() for place in places] == [True, False, False]
@@ -50,10 +56,10 @@ async def test_what_is_being_built_is_never_removed() -> None:
     place = keep("busy", days=99)
 
     async with hold(place, lambda: None):
-        assert await asyncio.to_thread(prune, 0) == []
+        assert (await asyncio.to_thread(prune, 0)).removed == ()
         assert read_record(place)
 
-    assert [each.digest for each in prune(0)] == ["busy"]
+    assert [each.digest for each in prune(0).removed] == ["busy"]
 
 
 async def test_whoever_waits_for_a_place_that_is_removed_makes_it_again() -> None:
@@ -78,13 +84,13 @@ def test_folders_that_nobody_may_write_are_removed_too() -> None:
     place = keep("locked")
     (place / "folder").chmod(0o500)
 
-    assert len(prune(0)) == 1
+    assert len(prune(0).removed) == 1
     assert not place.exists()
 
 
 def test_the_store_may_be_absent() -> None:
     assert list_environments() == []
-    assert prune(0) == []
+    assert prune(0).removed == ()
 
 
 def test_the_command_lists_and_removes(skillpouch: Skillpouch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from skillpouch import SkillManager
 from skillpouch.needs import Need
-from skillpouch.provision.packages.pinning import pinned_packages
+from skillpouch.provision.packages.lookup import pinned_packages
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.provision.packages.conftest import registry as registry  # noqa: PLC0414 - a fixture

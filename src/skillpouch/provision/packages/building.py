@@ -1,13 +1,10 @@
 """Builds an environment once: locked, confined, with progress, and never left half done."""
 
 import asyncio
-import fcntl
-import os
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,18 +13,23 @@ from skillpouch.environment import base_environment
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import run_command
+from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits, Sandbox
+from skillpouch.needs import Need
+from skillpouch.provision.packages.housekeeping import share_files
 from skillpouch.provision.packages.ready import Environment, environment_at
-from skillpouch.provision.packages.recipe import Recipe, Step
+from skillpouch.provision.packages.recipe import Recipe, RecipeError, Step
 from skillpouch.provision.packages.store import (
-    LOCK,
     downloads_folder,
     find_ready,
+    hold,
     leftovers,
     remove,
     write_ready,
 )
 from skillpouch.text import clean
+from skillpouch.trust.errors import trust_command
+from skillpouch.trust.grant import split_package
 
 _LAST_LINES = 12
 _LONGEST_LINE = 300
@@ -47,7 +49,8 @@ _MEANINGS = (
     (
         r"no (?:usable )?wheels|No matching distribution|No solution found",
         "there is no wheel that fits, or no such package",
-        "only ready-made wheels are installed, never source packages: {command}",
+        "see what there is: {command}. Only wheels are installed; a package that has none can be"  # noqa: ISC004
+        " built from its source, by its own code and confined: `{build}`",
     ),
     (
         r"\bE404\b|\bETARGET\b|notarget",
@@ -72,18 +75,33 @@ _MEANINGS = (
 )
 
 
-def install_error(skill: str, recipe: Recipe, ended: Ended) -> InstallError:
-    """Return the error for an installer that failed."""
+_WITHOUT_WHEEL = re.compile(
+    r"No matching distribution found for ([A-Za-z0-9][\w.-]*)"
+    r"|Because (?:only )?([A-Za-z0-9][\w.-]*)\S* (?:is available and [\w.-]+\S* )?has no"
+)
+
+
+def install_error(skill: str, recipe: Recipe, ended: Ended, doing: str = "") -> InstallError:
+    """Return the error for an installer that failed; `doing` is what it was about to do."""
     output = last_lines(f"{ended.stdout.text}\n{ended.stderr.text}")
     reason, hint = _ending(ended), "the same outside Skillpouch: {command}"
+    if doing.startswith("building"):
+        reason = f"{doing} failed: {reason}"
+        hint = "it may need a compiler or a library of this machine, and it has no network"
+        return InstallError(skill, recipe.names, reason, output=output, hint=hint)
     for pattern, meaning, step in _MEANINGS:
         if re.search(pattern, output, re.IGNORECASE | re.DOTALL):
             reason, hint = meaning, step
             break
-    command = f"`{recipe.try_yourself()}`"
-    return InstallError(
-        skill, recipe.names, reason, output=output, hint=hint.format(command=command)
-    )
+    words = {"command": f"`{recipe.try_yourself()}`", "build": _build_command(skill, output)}
+    return InstallError(skill, recipe.names, reason, output=output, hint=hint.format(**words))
+
+
+def _build_command(skill: str, output: str) -> str:
+    """Return the command that lets the package be built for which an installer found no wheel."""
+    found = _WITHOUT_WHEEL.search(output)
+    name = split_package(found[1] or found[2])[0] if found else ""
+    return trust_command(skill, [Need(kind="build", value=name or "NAME")])
 
 
 def _ending(ended: Ended) -> str:
@@ -96,66 +114,6 @@ def last_lines(text: str) -> str:
     """Return the last lines of an output, without escapes and without passwords in addresses."""
     lines = [line.rstrip()[:_LONGEST_LINE] for line in clean(text).splitlines() if line.strip()]
     return _ADDRESS_SECRET.sub("…@", "\n".join(lines[-_LAST_LINES:]))
-
-
-_POLL_SECONDS = 0.1
-
-
-@asynccontextmanager
-async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold the lock of a folder, made if needed; call `on_wait` once if another holds the lock.
-
-    When a process is killed, the kernel releases its lock.
-    """
-    told = False
-    while True:
-        descriptor = _open(place)
-        try:
-            while not _try_lock(descriptor):
-                if not told:
-                    on_wait()
-                told = True
-                await asyncio.sleep(_POLL_SECONDS)
-            # The previous holder may have removed the folder: then this lock protects nothing.
-            if _is_at(descriptor, place):
-                yield
-                return
-        finally:
-            os.close(descriptor)
-
-
-def try_hold(place: Path) -> int | None:
-    """Lock a folder without waiting; return the descriptor, None when another holds the lock."""
-    descriptor = _open(place)
-    if _try_lock(descriptor) and _is_at(descriptor, place):
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def _open(place: Path) -> int:
-    while True:
-        place.mkdir(mode=0o700, exist_ok=True)
-        try:
-            return os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            continue  # the folder was removed in between
-
-
-def _try_lock(descriptor: int) -> bool:
-    # flock(2) locks belong to the open file, not to the process: threads exclude each other, too.
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(descriptor: int, place: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), (place / LOCK).stat())
-    except FileNotFoundError:
-        return False
 
 
 OnProgress = Callable[[str], None]
@@ -239,23 +197,31 @@ async def _with_progress(job: EnvironmentBuild, folder: Path, started: float) ->
 async def _install(job: EnvironmentBuild, folder: Path) -> None:
     downloads = downloads_folder(job.store)
     (folder / "tmp").mkdir()
-    for step in job.recipe.steps(folder, downloads):
-        ended = await run_step(job, step, folder, downloads)
-        if ended.outcome != "ok" and not step.optional:
-            raise install_error(job.skill, job.recipe, ended)
+    hint = "ask the publisher of the package, or use another"
+    try:
+        for step in job.recipe.steps(folder, downloads):
+            if step.doing:
+                job.say(f"{step.doing} for {job.skill}")
+            ended = await run_step(job, step, folder, downloads)
+            if ended.outcome != "ok" and not step.optional:
+                raise install_error(job.skill, job.recipe, ended, step.doing)
+    except RecipeError as error:
+        raise InstallError(job.skill, job.recipe.names, str(error), hint=hint) from None
     objection = job.recipe.objection(folder)
     if objection:
-        hint = "ask the publisher of the package, or use another"
         raise InstallError(job.skill, job.recipe.names, objection, hint=hint)
 
 
 async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: Path) -> Ended:
-    """Run one program of a recipe: it can write the environment and the downloads only."""
+    """Run one program of a recipe: it can write the environment and the downloads only.
+
+    A step that is alone in a folder can write nothing else.
+    """
     own = {"TMPDIR": str(folder / "tmp"), **dict(step.settings.variables), **dict(step.variables)}
     command = Command(
         argv=step.argv,
         env=base_environment() | own,
-        cwd=folder,
+        cwd=step.alone_in or folder,
         # `build` enforces the time limit. Packages need larger files than any tool writes.
         limits=Limits(
             timeout_seconds=2 * job.timeout_seconds,
@@ -266,10 +232,10 @@ async def run_step(job: EnvironmentBuild, step: Step, folder: Path, downloads: P
         ),
     )
     confinement = Confinement(
-        workspace=folder,
+        workspace=step.alone_in or folder,
         interpreters=step.interpreters,
         readable=step.settings.readable,
-        writable=(downloads,),
+        writable=() if step.alone_in else (downloads,),
         # The user's folders and settings may be reached through the user's own links.
         followed=(folder, downloads, *step.settings.readable),
         network=step.network,
@@ -287,6 +253,10 @@ async def _finish(job: EnvironmentBuild, place: Path, folder: Path, seconds: flo
     if found is None:
         reason = "the installer reported success, but installed nothing"
         raise InstallError(job.skill, names, reason, hint="look at the installer's settings")
+    # Without namespaces no mount is read-only, and Landlock does not refuse chmod(2) or utime(2): a
+    # call could change the mode of a file that another skill uses. There, all files are copies.
+    if probe().namespaces:
+        await asyncio.to_thread(share_files, job.store, folder)
     write_ready(place, record)
     job.say(f"installed {job.what} in {seconds:.0f} s")
     return found

@@ -1,28 +1,50 @@
-"""Finds the environment of a script, or builds it with the recipe that fits."""
+"""Finds the environment of a script, or builds it; pins the versions of packages to be granted."""
 
+import asyncio
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, InstallError
 from skillpouch.declarations.packages.needs import Needs, NodeNeeds, read_needs
 from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
-from skillpouch.errors import InterpreterMissingError
+from skillpouch.errors import InterpreterMissingError, SkillpouchError
 from skillpouch.limits import Sandbox
+from skillpouch.needs import Need
 from skillpouch.provision.interpreters import find_program
 from skillpouch.provision.packages.building import EnvironmentBuild, OnProgress, build
 from skillpouch.provision.packages.node_recipe import NodeRecipe, find_npm
 from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.packages.recipe import Recipe, find_python, own_python
-from skillpouch.provision.packages.store import READY, find_ready, open_store, touch, write_ready
+from skillpouch.provision.packages.store import (
+    READY,
+    find_ready,
+    in_use,
+    open_store,
+    touch,
+    write_ready,
+)
 from skillpouch.runtime.memoize import BoundedCache
-from skillpouch.tools import Script
-from skillpouch.trust.granted_packages import given_packages
+from skillpouch.skills import Skill
+from skillpouch.tools import Script, Tool
+from skillpouch.trust.call_needs import CallNeeds
+from skillpouch.trust.errors import UngrantedError
+from skillpouch.trust.grant import Grant, split_package, with_packages
+from skillpouch.trust.granted_packages import (
+    declared_anywhere,
+    declared_packages,
+    given_packages,
+    of_one_tool,
+    script_of,
+)
 from skillpouch.untrusted_files import Stamp, look
 
 # Where pip puts the programs of packages in Skillpouch's own environment.
@@ -46,8 +68,16 @@ def is_met(needs: Needs) -> bool:
     return satisfies(own_python().version, needs.requires_python)
 
 
-async def recipe_for(needs: Needs, skill: str, sandbox: Sandbox, workspace: Path | None) -> Recipe:
+async def recipe_for(
+    needs: Needs,
+    skill: str,
+    sandbox: Sandbox,
+    workspace: Path | None,
+    builds: tuple[str, ...] = (),
+) -> Recipe:
     """Return the recipe by which the needs are installed on this machine.
+
+    `builds` are the packages that may be built from their source.
 
     Raises:
         InstallError: nothing here can install them.
@@ -65,7 +95,7 @@ async def recipe_for(needs: Needs, skill: str, sandbox: Sandbox, workspace: Path
             f" {found}",
             hint="install uv" if python else "install such a Python, and uv",
         )
-    return PythonRecipe(needs=needs, python=python, uv=uv)
+    return PythonRecipe(needs=needs, python=python, uv=uv, builds=tuple(sorted(builds)))
 
 
 def _node_recipe(needs: NodeNeeds, skill: str, workspace: Path | None) -> NodeRecipe:
@@ -85,6 +115,7 @@ def _trusted(program: str, workspace: Path | None) -> str:
 
 
 BUILD_SECONDS = 600.0
+_PRUNING_SECONDS = 0.01
 _TOUCH_SECONDS = 60.0
 
 
@@ -98,7 +129,7 @@ class _Known:
     touched: float
 
 
-_Key = tuple[str, str, Path | None, tuple[str, ...]]
+_Key = tuple[str, str, Path | None, tuple[str, ...], tuple[str, ...]]
 _MOST_KNOWN = 4_096
 _known: BoundedCache[_Key, _Known] = BoundedCache(_MOST_KNOWN)
 
@@ -108,6 +139,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
     home: str,
     *,
     packages: tuple[str, ...],
+    builds: tuple[str, ...] = (),
     text: str | None = None,
     on_progress: OnProgress | None = None,
     timeout_seconds: float = BUILD_SECONDS,
@@ -116,7 +148,8 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
 ) -> Environment | None:
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
-    `packages` are those that were approved: nothing else is installed, whatever is declared. `text`
+    `packages` are those that were approved: nothing else is installed, whatever is declared. Those
+    in `builds` are built from their source, by their own code, if they have no wheel. `text`
     is the source of an inline script; its path is only an identifier, not a file.
 
     A finished environment costs a few stat calls. Otherwise it is built, once for all callers;
@@ -128,7 +161,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
         InstallError: it could not be installed, or not in time.
         SandboxUnavailableError: this machine cannot confine the installer.
     """
-    key = (script.file, home, workspace, packages)
+    key = (script.file, home, workspace, packages, builds)
     known = _known.get(key)
     if known is not None and _holds(known):
         _note_use(known)
@@ -139,7 +172,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
     found: Environment | None = None
     if needs is not None and not is_met(needs):
         job = EnvironmentBuild(
-            recipe=await recipe_for(needs, skill, sandbox, workspace),
+            recipe=await recipe_for(needs, skill, sandbox, workspace, builds),
             skill=skill,
             store=open_store(),
             say=on_progress or (lambda _line: None),
@@ -155,23 +188,75 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
     return found
 
 
+@asynccontextmanager
+async def environment_in_use(
+    script: Script, home: str, *, packages: tuple[str, ...], **options: Any
+) -> AsyncIterator[Environment | None]:
+    """Find or build the environment of a script, and keep it from being pruned inside the block.
+
+    The options are those of `environment_for`.
+    """
+    while True:
+        found = await environment_for(script, home, packages=packages, **options)
+        if found is None:
+            yield None
+            return
+        descriptor = in_use(found.folder.parent)
+        if descriptor is not None:
+            break
+        await asyncio.sleep(_PRUNING_SECONDS)  # it is being removed: then it is built again
+    try:
+        yield found
+    finally:
+        os.close(descriptor)
+
+
 async def same_environment(
-    environment: Environment, script: Script, home: str, *, packages: tuple[str, ...]
+    environment: Environment,
+    script: Script,
+    home: str,
+    *,
+    packages: tuple[str, ...],
+    builds: tuple[str, ...] = (),
 ) -> None:
     """Record that an existing environment also serves a script with these packages.
 
     `packages` pin the versions that it was built with, so building again would give the same.
     """
-    skill = Path(home).name
-    needs = given_packages(read_needs(script, DeclaredFiles(home)), packages, script, skill)
-    if needs is None or is_met(needs):
+    recipe = await _recipe_of(script, DeclaredFiles(home), packages, builds)
+    if recipe is None:
         return
-    recipe = await recipe_for(needs, skill, "on", None)
     place, original = open_store() / recipe.digest, environment.folder.parent
     place.mkdir(mode=0o700, exist_ok=True)
     if place != original and find_ready(place) is None:
         names = list(recipe.names)
         write_ready(place, {"same_as": original.name, "requirements": names, **recipe.record()})
+
+
+async def _recipe_of(
+    script: Script, files: DeclaredFiles, packages: tuple[str, ...], builds: tuple[str, ...]
+) -> Recipe | None:
+    skill = files.home.name
+    needs = given_packages(read_needs(script, files), packages, script, skill)
+    if needs is None or is_met(needs):
+        return None
+    return await recipe_for(needs, skill, "on", None, builds)
+
+
+async def granted_environments(tools: Iterable[Tool], grant: Grant) -> set[str]:
+    """Return the names of the environments that the tools of a skill use by a valid grant."""
+    needs, found = CallNeeds(), set[str]()
+    for tool in tools:
+        script = script_of(tool)
+        if script is None:
+            continue
+        given = [n for n in needs.granted(tool, grant.digest, grant) if n.kind == "packages"]
+        texts = {} if script[1] is None else {script[0].file: script[1]}
+        files, packages = DeclaredFiles(tool.home, texts), tuple(need.value for need in given)
+        with suppress(SkillpouchError):  # what cannot be installed is not used
+            recipe = await _recipe_of(script[0], files, packages, grant.builds)
+            found |= {recipe.digest} if recipe else set()
+    return found
 
 
 def _holds(known: _Known) -> bool:
@@ -193,3 +278,93 @@ def _note_use(known: _Known) -> None:
     if known.environment is not None and now - known.touched > _TOUCH_SECONDS:
         known.touched = now
         touch(known.environment.folder.parent)
+
+
+async def pinned_packages(
+    skill: Skill,
+    tools: Iterable[Tool],
+    needs: Iterable[Need],
+    on_progress: OnProgress,
+    *,
+    granted: tuple[str, ...] = (),
+    builds: tuple[str, ...] = (),
+) -> tuple[Need, ...]:
+    """Install the packages that no file declares, and return the needs with those versions.
+
+    This happens before the grant, so that a package that cannot be installed is not granted either.
+    Declared packages keep their declared versions. `granted` are the packages that the skill has,
+    `builds` those that it may have built; more of them are among the needs.
+    """
+    needs = tuple(needs)
+    tool = next((tool for tool in tools if _is_python(tool)), None)
+    declared = declared_anywhere(str(skill.home))
+    loose = [n.value for n in needs if n.kind == "packages" and _is_loose(n.value, declared)]
+    if tool is None or not loose:
+        return needs
+    wanted = with_packages(granted, [need.value for need in needs if need.kind == "packages"])
+    given = of_one_tool(wanted, declared_packages(tool), declared)
+    try:
+        pins = await _installed(tool, given, loose, on_progress, _builds(builds, needs))
+    except UngrantedError:
+        return needs  # its declared packages are not granted yet, so nothing can be installed
+    return tuple(_pinned(need, pins) for need in needs)
+
+
+async def _installed(
+    tool: Tool,
+    packages: tuple[str, ...],
+    loose: list[str],
+    on_progress: OnProgress,
+    builds: tuple[str, ...],
+) -> dict[str, str]:
+    script, home = tool.runs, tool.home
+    assert isinstance(script, Script)
+    found = await environment_for(
+        script, home, packages=packages, on_progress=on_progress, builds=builds
+    )
+    if found is None:
+        return {}
+    pins = _pins(found, loose)
+    pinned = tuple(sorted(pins.get(each, each) for each in packages))
+    # The pinned packages have another digest, but can use the same environment on the disk.
+    await same_environment(found, script, home, packages=pinned, builds=builds)
+    return pins
+
+
+def _builds(granted: tuple[str, ...], needs: Iterable[Need]) -> tuple[str, ...]:
+    named = [split_package(need.value)[0] for need in needs if need.kind == "build"]
+    return tuple(sorted({*granted, *named}))
+
+
+def _pinned(need: Need, pins: dict[str, str]) -> Need:
+    if need.kind != "packages" or need.value not in pins:
+        return need
+    return Need(kind="packages", value=pins[need.value], asked_in=need.asked_in)
+
+
+def _is_python(tool: Tool) -> bool:
+    return isinstance(tool.runs, Script) and tool.runs.language == "python"
+
+
+def _is_loose(package: str, declared: frozenset[str]) -> bool:
+    name, version = split_package(package)
+    is_npm = name.startswith("npm:")
+    return not is_npm and not version.startswith("==") and package not in declared
+
+
+def _pins(environment: Environment, packages: list[str]) -> dict[str, str]:
+    """Return the installed versions of packages, read from their metadata without running code."""
+    # Imported here: it takes longer than all else that a call imports.
+    from importlib.metadata import distributions
+
+    folders = [str(path) for path in environment.folder.glob("python/lib/python*/site-packages")]
+    installed = {
+        split_package(each.metadata["Name"])[0]: each.version
+        for each in distributions(path=folders)
+    }
+    names = {package: split_package(package)[0] for package in packages}
+    return {
+        package: f"{name}=={installed[name]}"
+        for package, name in names.items()
+        if name in installed
+    }

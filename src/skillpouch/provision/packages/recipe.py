@@ -6,7 +6,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -29,7 +29,11 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One program. `optional`: when it fails, the environment is usable all the same."""
+    """One program. `optional`: when it fails, the environment is usable all the same.
+
+    It can write the environment and the downloads; with `alone_in` nothing but that folder. `doing`
+    is for the error if it fails.
+    """
 
     argv: tuple[str, ...]
     settings: Settings = field(default_factory=Settings)
@@ -37,6 +41,12 @@ class Step:
     interpreters: tuple[Path, ...] = ()
     network: Network = "none"
     optional: bool = False
+    alone_in: Path | None = None
+    doing: str = ""
+
+
+class RecipeError(Exception):
+    """What a step left behind cannot be used for the next; the message says why."""
 
 
 class Recipe(Protocol):
@@ -48,8 +58,11 @@ class Recipe(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def steps(self, folder: Path, downloads: Path) -> Sequence[Step]:
-        """Write the input files of the installer into the folder; return the programs to run."""
+    def steps(self, folder: Path, downloads: Path) -> Iterable[Step]:
+        """Write the input files of the installer into the folder; return the programs to run.
+
+        Each is to be run before the next is asked for. Raises RecipeError.
+        """
 
     def objection(self, folder: Path) -> str:
         """Say why the installed packages must not be used, "" when they may."""

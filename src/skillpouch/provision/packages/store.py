@@ -1,11 +1,13 @@
-"""Where environments are kept, and which of them are finished."""
+"""Where environments are kept, which of them are finished, and who is using them."""
 
+import asyncio
+import fcntl
 import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,23 @@ def touch(place: Path) -> None:
         return  # it was just pruned, or the disk is full: the next use reports it
 
 
+def in_use(place: Path) -> int | None:
+    """Keep a finished environment from being removed until the returned descriptor is closed.
+
+    None if it was removed, or is being removed.
+    """
+    try:
+        descriptor = os.open(place / USED, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), (place / USED).stat()):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
 def leftovers(place: Path) -> list[Path]:
     """Return what a killed builder left behind: everything but the lock and the time of use."""
     return [entry for entry in place.iterdir() if entry.name not in (LOCK, USED)]
@@ -113,3 +132,63 @@ def remove(entries: Iterable[Path]) -> None:
                 remove_tree(entry)
         else:
             entry.unlink(missing_ok=True)
+
+
+_POLL_SECONDS = 0.1
+
+
+@asynccontextmanager
+async def hold(place: Path, on_wait: Callable[[], None]) -> AsyncIterator[None]:
+    """Hold the lock of a folder, made if needed; call `on_wait` once if another holds the lock.
+
+    When a process is killed, the kernel releases its lock.
+    """
+    told = False
+    while True:
+        descriptor = _open(place)
+        try:
+            while not _try_lock(descriptor):
+                if not told:
+                    on_wait()
+                told = True
+                await asyncio.sleep(_POLL_SECONDS)
+            # The previous holder may have removed the folder: then this lock protects nothing.
+            if _is_at(descriptor, place):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def try_hold(place: Path) -> int | None:
+    """Lock a folder without waiting; return the descriptor, None when another holds the lock."""
+    descriptor = _open(place)
+    if _try_lock(descriptor) and _is_at(descriptor, place):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _open(place: Path) -> int:
+    while True:
+        place.mkdir(mode=0o700, exist_ok=True)
+        try:
+            return os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # the folder was removed in between
+
+
+def _try_lock(descriptor: int) -> bool:
+    # flock(2) locks belong to the open file, not to the process: threads exclude each other, too.
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(descriptor: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), (place / LOCK).stat())
+    except FileNotFoundError:
+        return False

@@ -12,7 +12,7 @@ from pathlib import Path
 from skillpouch.calls import Fetched, OnProgress, Vouch
 from skillpouch.environment import another_place, programs_directory
 from skillpouch.errors import SkillpouchError
-from skillpouch.provision.packages.building import hold
+from skillpouch.provision.packages.store import hold
 from skillpouch.provision.programs.fetching import Fetch, FetchLimits, Opener, Partial, WantedFile
 from skillpouch.provision.programs.progress import DownloadProgress
 from skillpouch.runtime.removal import remove_tree
