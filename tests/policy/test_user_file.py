@@ -202,8 +202,8 @@ speed = 3
         ),
         (
             "policy-value 13: rules 2: examples: match 1: needs: 'iron' is not a need: write one "
-            "of secret, setting, host, read, write, packages, build, program, commands, unconfined, or like "
-            "'host:api.example.com'"
+            "of secret, setting, host, read, write, packages, build, program, commands, "
+            "unconfined, or like 'host:api.example.com'"
         ),
         "policy-value 13: rules 2: examples: match 1: arguments: must be a table, not 3",
         (

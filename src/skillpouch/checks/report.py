@@ -12,6 +12,8 @@ from pathlib import Path
 
 from skillpouch.checks.secrets import find_secrets
 from skillpouch.checks.strict import skill_md_problems, tools_json_problems
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
+from skillpouch.declarations.packages.pyproject import read_project
 from skillpouch.declarations.skill_tools import read_skill_tools
 from skillpouch.discovery.discovery import Discovered, find_skills
 from skillpouch.discovery.index import Index
@@ -180,6 +182,8 @@ def check_files(home: Path) -> list[Problem]:
 
 def _check_file(path: str, home: str) -> list[Problem]:
     problems: list[Problem] = []
+    if path.endswith("/pyproject.toml"):
+        problems += _check_project(path, home)
     if path.startswith(f"{home}/scripts/") and path.endswith(".py"):
         problems += find_shadowed_modules(path, Path(path).stem)
     try:
@@ -190,6 +194,18 @@ def _check_file(path: str, home: str) -> list[Problem]:
         return problems
     text = data.decode("utf-8", "replace")
     return [*problems, *find_secrets(path, text), *find_hidden_text(path, text)]
+
+
+def _check_project(path: str, home: str) -> list[Problem]:
+    """Report packages of a pyproject.toml that are not taken, and why."""
+    try:
+        project = read_project(DeclaredFiles(home), Path(path))
+        notice = project.notice if project else ""
+    except RequirementRefusedError as error:
+        notice = error.reason
+    if not notice:
+        return []
+    return [Problem(path=path, code="packages-not-read", severity="warning", message=notice)]
 
 
 def _files(home: str) -> Iterator[str]:

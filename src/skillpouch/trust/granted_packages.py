@@ -24,6 +24,7 @@ from skillpouch.trust.grant import covers_package, split_package
 _NPM = "npm:"
 _GRANTED = "its grant"
 _MOST_FILES = 2_000
+_DECLARING = ("requirements.txt", "pyproject.toml", "package.json")
 
 
 def script_of(tool: Tool) -> tuple[Script, str | None] | None:
@@ -178,7 +179,7 @@ def _declaring(file: str) -> Script:
     if file.endswith(".py"):
         return Script(file=file, language="python", convention="stdin")
     beside = str(Path(file).with_name("any"))
-    if file.endswith(".txt"):
+    if file.endswith((".txt", ".toml")):
         return Script(file=beside, language="python", convention="stdin")
     return Script(file=beside, language="javascript", convention="stdin")
 
@@ -188,7 +189,7 @@ def _declaring_files(home: str) -> Iterator[str]:
     for folder, folders, names in os.walk(home):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(names):
-            if name.endswith(".py") or name in ("requirements.txt", "package.json"):
+            if name.endswith(".py") or name in _DECLARING:
                 count += 1
                 if count > _MOST_FILES:
                     return

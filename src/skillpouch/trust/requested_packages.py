@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from posixpath import dirname
 
+from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
+from skillpouch.declarations.packages.needs import PythonNeeds, read_needs
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.needs import Need
 from skillpouch.signatures.shebang import language_of, source_text
@@ -50,7 +52,7 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
         path = os.path.relpath(file, home)
         if not path.endswith(_SOURCES):
             continue
-        declared = _declared(path, script, files)
+        declared = _declared(path, script, files, home)
         for each in infer_packages(path, files, declared=declared, installed=_Installed()):
             earlier = found.get(each.package)
             if earlier is None or (earlier.optional and not each.optional):
@@ -100,12 +102,23 @@ def _sources(home: str) -> Iterator[str]:
                 yield os.path.relpath(Path(folder, name), home)
 
 
-def _declared(path: str, script: Script, files: _Files) -> list[str]:
-    """Return what a script declares: its own block, else the nearest file that lists packages."""
+def _declared(path: str, script: Script, files: _Files, home: str) -> list[str]:
+    """Return what a script declares: its own block, else the nearest file that lists packages.
+
+    The names in a file that is refused count, too: a refused declaration is not an undeclared one.
+    """
     if not path.endswith(".py"):
         return [f"npm:{name}" for name in _package_json(path, files)]
     if script.dependencies is not None:
         return [_name(package) for package in script.dependencies.packages]
+    try:
+        needs = read_needs(script, DeclaredFiles(home))
+    except RequirementRefusedError:
+        return _named_in_requirements(path, files)
+    return [each.name for each in needs.requirements] if isinstance(needs, PythonNeeds) else []
+
+
+def _named_in_requirements(path: str, files: _Files) -> list[str]:
     for folder in (dirname(path), "scripts", ""):
         text = files.read(f"{folder}/requirements.txt" if folder else "requirements.txt")
         if text:

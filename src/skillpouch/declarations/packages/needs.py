@@ -6,6 +6,7 @@ from pathlib import Path
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
 from skillpouch.declarations.packages.package_json import Manifest, read_manifest
+from skillpouch.declarations.packages.pyproject import read_project
 from skillpouch.declarations.packages.requirements import (
     NotARequirementError,
     NotASpecifierError,
@@ -75,8 +76,8 @@ def read_needs(script: Script, files: DeclaredFiles) -> Needs | None:
 
 
 def _python_needs(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
-    # A block in the script is about this script; requirements.txt may be for something else.
-    needs = _of_block(script, files) or _of_requirements(script, files)
+    # A block in the script is about this script; the files around it may be for something else.
+    needs = _of_block(script, files) or _of_files(script, files)
     if needs is None or not (needs.requirements or needs.requires_python):
         return None
     try:
@@ -117,17 +118,30 @@ def _refuse_sources(table: dict[str, object]) -> None:
         )
 
 
-def _of_requirements(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
+def _of_files(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
+    """Return what the nearest file declares; in one folder requirements.txt is preferred.
+
+    It may be the pinned form of what pyproject.toml says; `requires-python` is only said there.
+    """
     for folder in _folders(_folder_of(script), files.home, also=files.home / "scripts"):
         path = folder / "requirements.txt"
         listed = read_requirements(files, path)
+        project = read_project(files, folder / "pyproject.toml")
+        requires = project.requires_python if project else ""
         if listed is not None:
             return PythonNeeds(
                 declared_in=str(path),
                 requirements=tuple(sorted(set(listed.requirements))),
                 constraints=tuple(sorted(set(listed.constraints))),
+                requires_python=requires,
                 prereleases=listed.prereleases,
                 hashes_required=listed.hashes_required,
+            )
+        if project is not None:
+            return PythonNeeds(
+                declared_in=str(folder / "pyproject.toml"),
+                requirements=tuple(sorted(set(project.requirements))),
+                requires_python=requires,
             )
     return None
 

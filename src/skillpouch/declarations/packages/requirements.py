@@ -67,7 +67,7 @@ def parse_requirement(text: str, hashes: tuple[str, ...] = ()) -> Requirement:
         raise NotARequirementError(_why_not(text))
     specifiers = found["bare"] or found["wrapped"] or ""
     return Requirement(
-        name=_normal(found["name"]),
+        name=normal_name(found["name"]),
         extras=_extras(found["extras"] or "", text),
         specifiers=tuple(sorted({"".join(part.split()) for part in specifiers.split(",") if part})),
         marker=_marker(found["marker"] or "", text),
@@ -75,7 +75,8 @@ def parse_requirement(text: str, hashes: tuple[str, ...] = ()) -> Requirement:
     )
 
 
-def _normal(name: str) -> str:
+def normal_name(name: str) -> str:
+    """Return a name in the form in which names of packages are compared, PEP 503."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -83,7 +84,7 @@ def _extras(text: str, whole: str) -> tuple[str, ...]:
     extras = [part.strip() for part in text.split(",") if part.strip()]
     if not all(re.fullmatch(_NAME, extra) for extra in extras):
         raise NotARequirementError(f"{whole!r} names extras that cannot be read")
-    return tuple(sorted({_normal(extra) for extra in extras}))
+    return tuple(sorted({normal_name(extra) for extra in extras}))
 
 
 def _marker(text: str, whole: str) -> str:
