@@ -197,7 +197,7 @@ def test_a_script_that_says_nothing_takes_any_data_on_stdin(read: Read) -> None:
 
 
 def test_a_script_seen_to_read_its_argv_takes_a_list_of_words(read: Read) -> None:
-    tool = read("import sys\nprint(sys.argv[1])\n")["demo.run"]
+    tool = read("import sys\nprint(sys.argv[1:])\n")["demo.run"]
 
     assert tool.input_schema["properties"]["args"]["type"] == "array"
     assert tool.input_schema["properties"]["args"]["items"] == {"type": "string"}

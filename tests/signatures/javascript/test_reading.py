@@ -81,15 +81,34 @@ def test_what_is_no_handler_is_none(text: str) -> None:
     [
         "const args = process.argv.slice(2);\nmain(args);",
         "import { argv } from 'node:process';\nmain(argv);",
-        "const file = Bun.argv[2]; run(file);",
+        "run(Bun.argv);",
         "run(Deno.args);",
         "const argv = require('minimist')(process.argv.slice(2));",
         "import yargs from 'yargs'; yargs().argv;",
-        "function run(file) {}\nmodule.exports = run;\nif (main) run(process.argv[2]);",
     ],
 )
 def test_a_program_that_reads_its_words_takes_any_number_of_them(text: str) -> None:
     assert read_javascript(text).interface == ARGS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const file = Bun.argv[2]; run(file);",
+        "const [file] = Deno.args; run(file);",
+        "function run(file) {}\nmodule.exports = run;\nif (main) run(process.argv[2]);",
+        "import { argv as words } from 'process';\nrun({ file: words[2] });",
+        "const { argv } = process;\nconst file: string = argv[2]!;\nrun(file as string);",
+    ],
+)
+def test_a_word_that_is_read_by_number_is_an_argument(text: str) -> None:
+    schema = read_javascript(text).interface.input_schema
+
+    assert schema == {
+        "type": "object",
+        "properties": {"file": {"type": "string"}},
+        "additionalProperties": False,
+    }
 
 
 def test_a_handler_with_a_command_line_beside_it_is_a_handler() -> None:

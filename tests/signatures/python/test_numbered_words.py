@@ -40,6 +40,15 @@ def typed(text: str) -> tuple[list[str], list[str]]:
             "print('Usage: x.py <in file> [out]')\nprint(sys.argv[1], sys.argv[2])",
             (["in_file", "out"], ["in_file", "out"]),
         ),
+        ("print(f'Hello, {sys.argv[1]}!')", (["arg1"], ["arg1"])),
+        ("reader = PdfReader(sys.argv[1])", (["arg1"], ["arg1"])),
+        ("# Usage: x.py <report>\nreader = PdfReader(sys.argv[1])", (["report"], ["report"])),
+        ("try:\n    a = sys.argv[1]\nexcept IndexError:\n    a = ''", (["a"], [])),
+        ("a = sys.argv[1]\nflag = '--all' in sys.argv", (["a", "all"], ["a"])),
+        (
+            "if len(sys.argv) < 2:\n    work()\n    sys.exit(0)\na = sys.argv[1]",
+            (["a"], []),
+        ),
     ],
 )
 def test_numbered_words_are_arguments_with_names(
@@ -51,15 +60,11 @@ def test_numbered_words_are_arguments_with_names(
 @pytest.mark.parametrize(
     "text",
     [
-        "print(f'Hello, {sys.argv[1]}!')",
-        "a = sys.argv[1]\nrest = sys.argv[2:]",
         "a = sys.argv[2]",
         "if sys.argv[1] == 'add':\n    name = sys.argv[2]",
         "command = sys.argv[1]\nif command == 'add':\n    name = sys.argv[2]",
-        "try:\n    a = sys.argv[1]\nexcept IndexError:\n    a = ''",
-        "a = sys.argv[1]\nfor n in range(len(sys.argv)): ...",
         "if len(sys.argv) > 2:\n    a = sys.argv[1]\n    b = sys.argv[2]",
-        "a = sys.argv[1]\nflag = '--all' in sys.argv",
+        "print(sys.argv[1:])",
     ],
 )
 def test_where_anything_is_in_doubt_all_words_stay_one_list(text: str) -> None:

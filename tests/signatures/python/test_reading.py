@@ -24,7 +24,7 @@ def test_a_handler_comes_before_argparse_and_argparse_before_main() -> None:
 
 
 def test_a_script_that_reads_its_words_itself_takes_a_list_of_them() -> None:
-    signature = read("import sys\nprint(f'Hello, {sys.argv[1]}!')")
+    signature = read("import sys\nprint(f'Hello, {sys.argv[1:]}!')")
 
     assert signature.reader == "argv"
     assert signature.interface == Interface(

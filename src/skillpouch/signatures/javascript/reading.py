@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from skillpouch.signatures.comments import first_comment
+from skillpouch.signatures.hand_written.hand_written import read_hand_written
+from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
 from skillpouch.signatures.javascript.functions import (
     FunctionParameter,
     JavaScriptFunction,
@@ -28,6 +31,7 @@ from skillpouch.signatures.javascript.statements import (
     does_something,
     imported_modules,
 )
+from skillpouch.signatures.javascript.syntax import read_program
 from skillpouch.signatures.javascript.tokens import Code, read_tokens
 from skillpouch.signatures.javascript.typescript_types import TypeReader, named_types
 from skillpouch.signatures.javascript.values import NOT_LITERAL, read_literal, text_of
@@ -116,7 +120,14 @@ def reads_words(code: Code, modules: frozenset[str]) -> bool:
     }
     calls = bool(modules & UTIL) and bool(parse_args_calls(code))
     imported = bool(modules & _PROCESS and code.find("argv"))  # import { argv } from "process"
+    imported = imported or any(map(partial(_takes_argv, code), code.find("process")))
     return calls or imported or bool(members & {"argv", "args"})
+
+
+def _takes_argv(code: Code, position: int) -> bool:
+    """`const { argv } = process`."""
+    opener = code.partners.get(position - 2, -1) if code[position - 1].text == "=" else -1
+    return opener >= 0 and "argv" in (read_pattern(code, opener) or ())
 
 
 def asks_questions(code: Code, modules: frozenset[str]) -> bool:
@@ -408,6 +419,8 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
         known, reader = read_commander(code), "commander"
         unknown = "the options given to commander are not all literal"
         comment = comment or first_paragraph(described_by_commander(code))
+    elif not modules & COMMAND_LINE_PACKAGES:
+        return _read_words(text, code, comment)
     else:
         known, reader, unknown = None, "argv", ""
     if known:
@@ -417,6 +430,23 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
         interface=argument_list(comment, own_usage(text)),
         uncertain=unknown,
         uncertain_line=None if call is None else _line(text, code, call),
+    )
+
+
+_ARGV = {"process.argv": -2, "Bun.argv": -2, "Deno.args": 0}
+_EXITS = frozenset({"process.exit", "Deno.exit"})
+
+
+def _read_words(text: str, code: Code, comment: str) -> Signature:
+    """Read a script that reads the words of its command line by hand."""
+    program = HandWrittenProgram(body=read_program(code), is_python=False, argv=_ARGV, exits=_EXITS)
+    usage = own_usage(text)
+    found = read_hand_written(program, usage, comment)
+    return Signature(
+        reader="argv",
+        interface=found.interface or argument_list(comment, usage),
+        uncertain=found.reason,
+        uncertain_line=None if found.line is None else text.count("\n", 0, found.line) + 1,
     )
 
 

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from skillpouch.signatures.hand_written.hand_written import read_hand_written
+from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
 from skillpouch.signatures.python.argparse_reading import read_argparse
-from skillpouch.signatures.python.argv import read_argv_positionals
 from skillpouch.signatures.python.click import read_click
 from skillpouch.signatures.python.docstrings import leading_comment, leading_docstring
 from skillpouch.signatures.python.functions import read_handler, read_main
@@ -23,7 +24,7 @@ from skillpouch.signatures.python.pep723 import read_dependencies
 from skillpouch.signatures.python.typer import read_typer
 from skillpouch.signatures.python.values import UncertainError
 from skillpouch.signatures.signature import Interface, Signature, first_paragraph
-from skillpouch.signatures.usage_lines import argument_list, own_usage, planned
+from skillpouch.signatures.usage_lines import argument_list, own_usage
 
 _ASKING = {"getpass.getpass", "builtins.input"}
 
@@ -148,12 +149,25 @@ def _interface(outline: Outline, surroundings: ProgramFacts, filename: str) -> S
     )
 
 
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
+
+
 def _words(outline: Outline, filename: str) -> Signature:
-    """Return the interface of a script that reads the words of its command line by index."""
+    """Return the interface of a script that reads the words of its command line by hand."""
     usage = own_usage(outline.text, filename)
-    known = read_argv_positionals(outline, usage)
+    program = HandWrittenProgram(
+        body=outline.tree.body,
+        is_python=True,
+        argv={"sys.argv": -1},
+        origins=outline.origins,
+        exits=_EXITS,
+    )
+    found = read_hand_written(program, usage)
     return Signature(
-        reader="argv", interface=planned("", known) if known else argument_list("", usage)
+        reader="argv",
+        interface=found.interface or argument_list("", usage),
+        uncertain=found.reason,
+        uncertain_line=found.line,
     )
 
 

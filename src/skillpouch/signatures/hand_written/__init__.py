@@ -1,0 +1,1 @@
+"""Follows programs that read the words of their command line by hand."""

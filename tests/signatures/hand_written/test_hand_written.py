@@ -1,0 +1,158 @@
+"""Programs that read their command line by hand: what is read is what they do with the words."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from skillpouch.signatures import read_signature
+from skillpouch.signatures.argv import words
+from skillpouch.signatures.signature import Interface
+
+HERE = Path(__file__).parent
+
+
+def programs(language: str) -> dict[str, dict[str, str]]:
+    """Return the programs of one language, by family and name."""
+    scope: dict[str, Any] = {}
+    exec((HERE / f"{language}_programs.py").read_text(), scope)
+    return {name: scope[name] for name in ("BY_POSITION", "BY_FLAGS", "DECLINED")}
+
+
+LANGUAGES = ["python", "javascript"]
+TYPED = [
+    (language, family, name)
+    for language in LANGUAGES
+    for family in ("BY_POSITION", "BY_FLAGS")
+    for name in programs(language)[family]
+]
+DECLINED = [(language, name) for language in LANGUAGES for name in programs(language)["DECLINED"]]
+
+
+def interface_of(language: Any, text: str) -> Interface:
+    signature = read_signature(text, language)
+    assert signature.uncertain == ""
+    return signature.interface
+
+
+def calls(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield calls: each argument alone, all, all but one, and each with odd values."""
+    every = {name: value(name, one) for name, one in schema["properties"].items()}
+    needed = {name: every[name] for name in schema.get("required", [])}
+    yield every
+    yield {}
+    for name, usual in every.items():
+        yield {**needed, name: usual}
+        yield {key: one for key, one in every.items() if key != name}
+        for odd in ("", "-x", "--out", "--json", "a=b", "--name=x", "two words", "--"):
+            if schema["properties"][name].get("type") == "string":
+                yield {**needed, name: odd}
+                yield {**every, name: odd}
+
+
+def value(name: str, schema: dict[str, Any]) -> Any:
+    if "enum" in schema:
+        return schema["enum"][-1]
+    kind = schema["type"]
+    if kind == "array":
+        return [f"{name}-1", f"{name}-2"]
+    return {"string": f"the {name}", "integer": 7, "number": 2.5, "boolean": True}[kind]
+
+
+def run_all(language: str, jobs: list[dict[str, Any]]) -> list[list[str | None]]:
+    if language == "javascript" and shutil.which("node") is None:
+        pytest.skip("there is no Node.js on this machine")
+    command = {"python": [sys.executable, "-I"], "javascript": ["node"]}[language]
+    runner = HERE / {"python": "run_programs.py", "javascript": "run_programs.js"}[language]
+    done = subprocess.run(
+        [*command, str(runner)], input=json.dumps(jobs), capture_output=True, text=True, check=True
+    )
+    results: list[list[str | None]] = json.loads(done.stdout)
+    return results
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_value_arrives_where_its_name_says_and_nowhere_else(language: str) -> None:
+    found = programs(language)
+    texts = {**found["BY_POSITION"], **found["BY_FLAGS"]}
+    jobs, expected = [], []
+    for text in texts.values():
+        interface = interface_of(language, text)
+        accepted = list(accepted_calls(interface))
+        jobs.append({"text": text, "calls": [made for _, made in accepted]})
+        expected.append([call for call, _ in accepted])
+
+    results = run_all(language, jobs)
+
+    wrong = []
+    for name, made, given in zip(texts, results, expected, strict=True):
+        unset = json.loads(made[-1] or "{}")  # only what is required
+        for printed, call in zip(made, given, strict=True):
+            shown = json.loads(printed) if printed else {}
+            # Where an empty word is the same as none, it gives the default.
+            differs = {
+                key
+                for key in call
+                if shown.get(key) != (call[key] if call[key] != "" else unset.get(key))
+                and shown.get(key) != call[key]
+            }
+            moved = {key for key in shown if key not in call and shown[key] != unset.get(key)}
+            if differs or moved or printed is None:
+                wrong.append((name, call, printed))
+    assert wrong == []
+    assert sum(map(len, expected)) > 250
+
+
+def accepted_calls(interface: Interface) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Yield the calls that would be run, and their words; last the shortest one."""
+    schema, plan = interface.input_schema, interface.plan
+    assert schema is not None
+    assert plan is not None
+    shortest = {
+        name: value(name, schema["properties"][name]) for name in schema.get("required", [])
+    }
+    for call in (*calls(schema), shortest):
+        if not jsonschema_rs.is_valid(schema, call):
+            continue
+        try:
+            made = words(plan, call)
+        except ValueError:
+            continue
+        yield call, made
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_required_is_really_refused_without(language: str) -> None:
+    jobs = []
+    for family in ("BY_POSITION", "BY_FLAGS"):
+        for text in programs(language)[family].values():
+            interface = interface_of(language, text)
+            schema: Any = interface.input_schema
+            needed = schema.get("required", [])
+            every = {name: value(name, schema["properties"][name]) for name in needed}
+            plan = tuple(
+                part for part in interface.plan or () if getattr(part, "name", "") in every
+            )
+            for name in needed[-1:]:
+                less = {key: one for key, one in every.items() if key != name}
+                jobs.append({"text": text, "calls": [words(plan, less)]})
+
+    results = run_all(language, jobs)
+
+    assert len(jobs) >= 10
+    assert results == [[None]] * len(jobs)
+
+
+@pytest.mark.parametrize(("language", "name"), DECLINED)
+def test_what_is_not_followed_stays_a_list_of_words_and_says_why(language: Any, name: str) -> None:
+    signature = read_signature(programs(language)["DECLINED"][name], language)
+
+    schema: Any = signature.interface.input_schema
+    assert list(schema["properties"]) == ["args"]
+    assert signature.uncertain
