@@ -4,6 +4,8 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"  # where programs of the machine are
+OWN_PROGRAMS = "/run/skillpouch/bin"  # in a sandbox: `python`, where the machine has only `python3`
 POLICY_FILE = "policy.toml"  # in the user's own settings
 PROJECT_FILE = "skillpouch.toml"  # in the folder of a project
 _USER_SKILLS = (".claude/skills", ".agents/skills")
@@ -125,7 +127,7 @@ def base_environment() -> dict[str, str]:
 
     HOME is the call's own temporary folder: a tool does not see the user's.
     """
-    found = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+    found = {"PATH": f"{SYSTEM_PATH}:{OWN_PROGRAMS}", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
     found |= {"TERM": "dumb", "NO_COLOR": "1"}
     zone = os.environ.get("TZ")
     return found | {"TZ": zone} if zone else found
@@ -135,6 +137,12 @@ def environments_directory() -> Path | None:
     """Return where environments are kept, if anywhere. Tools must never be able to write it."""
     cache = cache_directory()
     return cache / "environments" if cache else None
+
+
+def system_directory() -> Path | None:
+    """Return where copies of the machine's configuration are kept. Tools must never write it."""
+    cache = cache_directory()
+    return cache / "system" if cache else None
 
 
 def programs_directory() -> Path | None:

@@ -143,6 +143,7 @@ METADATA = {
     "chmod a device": ("fs-3", "os.chmod('/dev/null', 0o640)"),
     "chmod another device": ("fs-3", "os.chmod('/dev/urandom', 0o640)"),
     "chmod the device that is its input": ("fs-3", "os.fchmod(0, 0o640)"),
+    "keep the next call from making terminals": ("proc-11", "os.chmod('/dev/pts/ptmx', 0)"),
     "change the time of a device": ("fs-3", "os.utime('/dev/zero', (1, 1))"),
     "chmod what hides the kernel's memory": ("fs-3", "os.chmod('/proc/kcore', 0o640)"),
 }
@@ -280,6 +281,47 @@ PROCESSES = {
     ),
 }
 
+# Terminals: those of the machine are out of reach, and nobody types into the sandbox's own.
+_OWN_TERMINAL = "import pty; ours, theirs = pty.openpty(); "
+TERMINALS = {
+    "open a terminal of the machine": ("proc-11", "os.open(E['TERMINAL'], os.O_RDWR)"),
+    "list the terminals of the machine": (
+        "proc-11",
+        "must_not(set(os.listdir('/dev/pts')) - {'ptmx'})",
+    ),
+    "open the terminal of its user": ("proc-11", "os.open('/dev/tty', os.O_RDWR)"),
+    "make a terminal its own that it never opened": (
+        "proc-11",
+        "fcntl.ioctl(0, 0x540E, 1)",  # TIOCSCTTY
+    ),
+    "type into a terminal of its own": (
+        "proc-7",
+        _OWN_TERMINAL + "fcntl.ioctl(theirs, 0x5412, b'x')",
+    ),
+    "load a line discipline": (
+        "proc-11",
+        _OWN_TERMINAL + "fcntl.ioctl(theirs, 0x5423, struct.pack('i', 13))",
+    ),
+    "take all terminals of the machine": (
+        "proc-11",
+        "import pty; kept = [pty.openpty() for _ in range(100)]",
+    ),
+}
+USES_TERMINAL = """
+import os, pty
+pid, terminal = pty.fork()
+if pid == 0:
+    os.write(1, os.ttyname(0).encode() + b" " + str(os.open("/dev/tty", os.O_RDWR) > 2).encode())
+    os._exit(0)
+said = b""
+try:
+    while piece := os.read(terminal, 100):
+        said += piece
+except OSError:
+    pass
+print(said.decode(), sorted(os.listdir("/dev/pts")))
+"""
+
 PRIVILEGES = {
     "make a user namespace": ("proc-9", "call(272, 0x10000000)"),
     "make a user namespace by clone": ("proc-9", "call(56, 0x10000000 | 17, 0, 0, 0, 0)"),
@@ -375,6 +417,7 @@ EVERYTHING = {
     **METADATA,
     **NETWORK,
     **PROCESSES,
+    **TERMINALS,
     **PRIVILEGES,
 }
 

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
 from skillpouch.limits import Limits
-from tests.escapes.attacks import EVERYTHING, PROXIED, program
+from tests.escapes.attacks import EVERYTHING, PROXIED, USES_TERMINAL, program
 from tests.escapes.marks import marked
 
 Ways = list[str]  # "warm": forked by a prefork server; "hosts": with one host granted
@@ -125,6 +126,7 @@ class Outside:
         places = (self.folder / "datagrams", self.workspace / "datagrams")
         self.datagrams = [self._receive(str(place)) for place in places]
         self.sibling = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
+        self.terminal = pty.openpty()
         self.before = self.secret.stat()
 
     def _listen(self, name: str) -> socket.socket:
@@ -150,6 +152,7 @@ class Outside:
             "TCP": str(self.tcp.getsockname()[1]),
             "UDP": str(self.udp.getsockname()[1]),
             "ABSTRACT": self.abstract.replace("\0", "@"),
+            "TERMINAL": os.ttyname(self.terminal[1]),
             "CALL": os.environ["TOKEN"],
         }
 
@@ -220,6 +223,7 @@ async def attempts(outside: Outside, ways: Ways) -> dict[str, Any]:
         for name in (*EVERYTHING, *(PROXIED if "hosts" in ways else ())):
             ended = await run(program(name))
             said[name] = (ended.stdout.text + ended.stderr.text).strip()
+        said["terminal"] = (await run(USES_TERMINAL)).stdout.text.strip()
         for name, code, limits in HEAVY:
             ended = await run(code, **limits)
             said[name] = {

@@ -134,6 +134,11 @@ def test_where_processes_are_not_limited_the_result_says_so(said_in: SaidIn, tie
     assert said_in(tier)["fork bomb"]["alive"] == []
 
 
+@each(WITH_MOUNTS)
+def test_a_tool_has_terminals_of_its_own(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["terminal"] == "/dev/pts/0 True ['0', 'ptmx']"
+
+
 @each(WARM)
 @pytest.mark.promise("warm-1")
 def test_every_attempt_of_a_warm_tier_was_really_forked(said_in: SaidIn, tier: str) -> None:

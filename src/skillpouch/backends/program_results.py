@@ -9,7 +9,7 @@ from shutil import which
 from typing import Any
 
 from skillpouch.calls import ToolCall
-from skillpouch.environment import base_environment
+from skillpouch.environment import SYSTEM_PATH
 from skillpouch.execution.command import Ended
 from skillpouch.execution.streams import save_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
@@ -204,7 +204,7 @@ def _is_only_in(home: str, path: str, workspace: str) -> bool:
 def _program_not_installed(output: str) -> str:
     """Return the program that the output reports as not found, if it is really not installed."""
     names = [match[match.lastindex or 0] for match in _NO_PROGRAM.finditer(output)]
-    path = base_environment()["PATH"]
+    path = SYSTEM_PATH
     return next((name for name in names if "/" not in name and not which(name, path=path)), "")
 
 

@@ -64,7 +64,7 @@ SYSTEM = (
     "/etc/xml",
 )
 
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 PROC_FILES = (
     "/proc/cpuinfo",
@@ -77,7 +77,7 @@ PROC_FILES = (
 )
 
 
-Right = Literal["list", "read", "run", "write", "device"]
+Right = Literal["list", "read", "run", "write", "device", "terminal"]
 Network = Literal["none", "hosts", "host"]
 
 NOTHING = "none"
@@ -292,7 +292,9 @@ def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
 def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
     if namespaces:
         # Listing folders reveals nothing in a root that contains only what was granted.
-        return (("/", "list"), ("/proc", "read"))
+        # The terminals are those of the sandbox; /dev/tty is one of them, or none.
+        seen: tuple[tuple[str, Right], ...] = (("/", "list"), ("/proc", "read"))
+        return (*seen, ("/dev/pts", "terminal"), ("/dev/tty", "terminal"))
     # Here the process table is that of the machine, and no rule can select a tool's own processes.
     return tuple((path, "read") for path in PROC_FILES)
 

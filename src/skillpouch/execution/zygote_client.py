@@ -12,9 +12,10 @@ from contextlib import nullcontext
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
-from skillpouch.environment import base_environment
+from skillpouch.environment import OWN_PROGRAMS, SYSTEM_PATH, base_environment
 from skillpouch.errors import CommandStartError, PathReplacedError
 from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
 from skillpouch.execution.command import PreforkSpec, Prestarted, SandboxKey
@@ -120,6 +121,16 @@ def _new_folder_name() -> str:
 # From the narrowest to the widest right: if two paths lead to the same folder, the wider counts.
 _WIDER = ("list", "device", "read", "run", "write")
 
+
+@cache
+def _aliases(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the links by which a sandbox has `python` where the machine has only `python3`."""
+    if which("python", path=path):
+        return ()
+    found = which("python3", path=path)
+    return ((f"{OWN_PROGRAMS}/python", found),) if found else ()
+
+
 Identity = tuple[int, int]  # device and inode
 
 
@@ -128,7 +139,7 @@ class OpenedPaths:
 
     def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
         self._fds: dict[str, tuple[Right, int]] = {}
-        self.links: dict[str, str] = {}
+        self.links = dict(_aliases(SYSTEM_PATH))
         self._changeable = [path for path, right, _ in plan.paths if right == "write"]
         required = [(path, right) for path, right, required in plan.paths if required]
         if len(required) > wire.MOST_DESCRIPTORS:

@@ -35,6 +35,8 @@ _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3, since Linux 2.6
 # and move_mount came with Linux 5.2, mount_setattr with 5.12: without them the trial of namespaces
 # fails, and the host plans without this layer.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_CLOEXEC, _SET_STRING, _CREATE = 1, 1, 6  # FSOPEN_ and FSMOUNT_CLOEXEC, FSCONFIG_…
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 _IOPRIO_PROCESS = 1  # IOPRIO_WHO_PROCESS, ioprio_get(2)
@@ -157,6 +159,18 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
         _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]),
         f"mount {target}",
     )
+
+
+def new_tree(kind: str, options: dict[str, str]) -> int:
+    """Make a file system that is mounted nowhere yet; return the descriptor of its mount."""
+    context = syscall(_FSOPEN, kind.encode(), _CLOEXEC)
+    try:
+        for name, value in options.items():
+            syscall(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
+        syscall(_FSCONFIG, context, _CREATE, None, None, 0)
+        return syscall(_FSMOUNT, context, _CLOEXEC, 0)
+    finally:
+        os.close(context)
 
 
 def clone_tree(path: str) -> int:

@@ -29,7 +29,17 @@ RUN = READ | EXECUTE
 WRITE = (_FIRST_ABI | REFER | TRUNCATE) & ~(_MAKE_CHAR | _MAKE_BLOCK)
 DEVICE = READ_FILE | WRITE_FILE
 
-RIGHTS = {"list": READ_DIR, "read": READ, "run": RUN, "write": WRITE, "device": DEVICE}
+# Terminals are useless without ioctls; seccomp refuses those that type into one.
+TERMINAL = DEVICE | READ_DIR | IOCTL_DEV
+
+RIGHTS = {
+    "list": READ_DIR,
+    "read": READ,
+    "run": RUN,
+    "write": WRITE,
+    "device": DEVICE,
+    "terminal": TERMINAL,
+}
 
 
 def version() -> int:

@@ -20,6 +20,9 @@ _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "tim
 # pid_max must be larger. So when ids start at 300, a pid_max of 300 + N allows N processes.
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
+_PTS = "/dev/pts"
+# At most 64 terminals: all instances together may have 4096 (/proc/sys/kernel/pty/max).
+_TERMINALS = {"mode": "620", "ptmxmode": "666", "max": "64"}
 _EVERYBODYS = 0o1777  # as on any machine: everybody may write, only owners may remove
 _PAGE = 4096  # bytes; the smallest page size of the supported architectures
 
@@ -99,6 +102,47 @@ def _mount_holders(target: str, paths: list[str]) -> list[str]:
     return sorted(holders)
 
 
+def mount_terminals() -> None:
+    """Mount pseudo-terminals that only this sandbox has; its programs get "no pty" if that fails.
+
+    Every mount of devpts is an instance of its own since Linux 4.7, so none of the machine's
+    terminals is in it. Read-only, because a call must not change modes or owners for the next one;
+    opening and using a terminal does not write to the mount.
+    """
+    try:
+        tree = _terminals_without_root() if os.getuid() else kernel.new_tree("devpts", _TERMINALS)
+        kernel.set_attributes(tree, ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC)
+        kernel.attach_tree(tree, _PTS)
+    except OSError:
+        return
+    os.close(tree)
+
+
+def _terminals_without_root() -> int:
+    """Make the file system in a child with a user namespace of its own.
+
+    The owner of its `ptmx` is user 0, so this user must exist in the namespace that makes it, and
+    an unprivileged process can map only one user (devpts_fill_super in fs/devpts/inode.c).
+    """
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    uid, gid = os.getuid(), os.getgid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
+            _map_users("0 %d 1" % uid, "0 %d 1" % gid)
+            wire.send(theirs, wire.READY, (kernel.new_tree("devpts", _TERMINALS),))
+        finally:
+            os._exit(0)
+    theirs.close()
+    message = wire.receive(ours)
+    ours.close()
+    os.waitpid(pid, 0)
+    if message is None:
+        raise OSError(errno.EPERM, "no terminals")
+    return message.fds[0]
+
+
 def make_mount_point(path: str, folder: bool) -> None:
     if folder:
         os.makedirs(path, exist_ok=True)
@@ -142,7 +186,8 @@ _BASE = "/dev"
 _MOST_LINKS = 40  # the limit of the kernel, path_resolution(7)
 _ENTER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OUT_OF_THE_WAY = 64  # above the numbers that a prefork server uses for its own descriptors
-_STANDARD_STREAMS = (
+_DEVICE_LINKS = (
+    ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),
@@ -164,10 +209,14 @@ def leave(user: bool, network: str) -> None:
     if user:
         # Without privileges, a process can map only its own user and group, and the group only
         # after setgroups(2) is disabled for good (since Linux 3.19), user_namespaces(7).
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", "%d %d 1" % (uid, uid))
-        _write("/proc/self/gid_map", "%d %d 1" % (gid, gid))
+        _map_users("%d %d 1" % (uid, uid), "%d %d 1" % (gid, gid))
         _limit_watches()
+
+
+def _map_users(users: str, groups: str) -> None:
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", users)
+    _write("/proc/self/gid_map", groups)
 
 
 def _limit_watches() -> None:
@@ -260,7 +309,7 @@ class NewRoot:
         # fs/namespace.c).
         self._trees.append(("/proc", kernel.clone_tree("/proc"), True))
         kernel.mount("tmpfs", base, "tmpfs", _PLAIN, "size=1m,mode=755")
-        for target in TEMPORARY:
+        for target in (*TEMPORARY, _PTS):
             os.makedirs(base + target)
         root = os.open(base, _ENTER)
         # Sorted: a folder comes before the paths inside it.
@@ -271,7 +320,7 @@ class NewRoot:
         for link, target in self.links.items():
             _make_link(root, link, target)
         os.close(root)
-        for name, target in _STANDARD_STREAMS:
+        for name, target in _DEVICE_LINKS:
             os.symlink(target, base + "/dev/" + name)
         kernel.enter_root(base)
         kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)

@@ -346,7 +346,8 @@ def _enter_network(config: Fields, limits: Fields) -> None:
 
 
 def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:
-    """Mount the process table and the temporary folders that only this sandbox sees."""
+    """Mount the terminals, processes and temporary folders that only this sandbox sees."""
+    namespaces.mount_terminals()
     if config["own_proc"]:
         namespaces.mount_processes(limits["processes"] if config["pid_limit"] else None)
     else:

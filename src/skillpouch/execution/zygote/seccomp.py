@@ -126,7 +126,9 @@ _TCP = (0, 6)
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
 # The child would become a sibling of the call, which the sandbox does not track, clone(2).
 _CLONE_PARENT = 0x8000
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # insert input into a terminal, ioctl_tty(2)
+# Insert input into a terminal; and load a line discipline, code of the kernel that no terminal of a
+# program needs: ioctl_tty(2).
+_TERMINAL_IOCTLS = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
 _PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1
 _ONESELF = (0,)
 # Set-user-ID and set-group-ID: such a file runs with the rights of its owner.
@@ -287,13 +289,13 @@ def arms(
     # back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
     table["clone"] = _without(0, _NAMESPACE_FLAGS | _CLONE_PARENT, errno.EPERM)
-    table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM)
+    table["ioctl"] = _never(1, _TERMINAL_IOCTLS, errno.EPERM)
     table["fcntl"] = _never(1, _LEASES, errno.EPERM)
     if shared_pids:
         # These choose the process that the kernel signals about a descriptor, and F_SETSIG chooses
         # the signal, even SIGKILL, fcntl(2).
         table["fcntl"] = _never(1, (*_LEASES, *_SET_OWNER), errno.EPERM)
-        table["ioctl"] = _never(1, (_TIOCSTI, _TIOCLINUX, *_SET_SOCKET_OWNER), errno.EPERM)
+        table["ioctl"] = _never(1, (*_TERMINAL_IOCTLS, *_SET_SOCKET_OWNER), errno.EPERM)
     if shared_pids and guarded is not None:
         targets = (*guarded, *(-pid for pid in guarded), _EVERYBODY)
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
