@@ -55,14 +55,18 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("homes")
+    made = tmp_path_factory.mktemp("homes")
+    (made.parent / "system").mkdir(exist_ok=True)
+    return made
 
 
 @pytest.fixture(autouse=True)
 def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the person running it."""
     home = homes / str(next(_numbers))
-    home.mkdir()
+    (home / "cache" / "skillpouch").mkdir(parents=True)
+    # Made once for all tests: it depends on the packages of the machine only.
+    (home / "cache" / "skillpouch" / "system").symlink_to(homes.parent / "system")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

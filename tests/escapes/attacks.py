@@ -48,6 +48,15 @@ FILES = {
     ),
     "read the password hashes": ("fs-1", "read('/etc/shadow')"),
     "read a private key of the system": ("fs-1", "os.listdir('/etc/ssl/private')"),
+    "read settings of this machine": (
+        "fs-8",
+        "for p in ('fstab', 'machine-id', 'hostname', 'shadow-', 'subuid', 'npmrc'):\n"  # noqa: ISC004
+        "        try: read('/etc/' + p)\n"
+        "        except OSError: continue\n"
+        "        break\n"
+        "    else: raise Unreachable(0, 'none of them')",
+    ),
+    "write settings for others": ("fs-2", "open('/run/skillpouch/system/etc/new', 'w')"),
     "read a disk": ("fs-1", "must_not([d for d in ('/dev/vda', '/dev/sda') if read(d)])"),
     "create a file outside": ("fs-2", "open(OUTSIDE + '/new', 'w')"),
     "append to a file outside": ("fs-2", "open(OUTSIDE + '/secret', 'a').write('x')"),

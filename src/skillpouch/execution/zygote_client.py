@@ -21,6 +21,12 @@ from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, t
 from skillpouch.execution.command import PreforkSpec, Prestarted, SandboxKey
 from skillpouch.execution.confinement import Plan, Right
 from skillpouch.execution.machine import Machine, read_report
+from skillpouch.execution.package_files import (
+    SHOWN_AT,
+    links_to,
+    originals,
+    packaged_configuration,
+)
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import JobChannel, SandboxClient, SandboxOwner
@@ -135,11 +141,16 @@ Identity = tuple[int, int]  # device and inode
 
 
 class OpenedPaths:
-    """The paths of a plan, each opened once, so that the zygote uses exactly what was checked."""
+    """The paths of a plan, each opened once, so that the zygote uses exactly what was checked.
 
-    def __init__(self, plan: Plan, expected: tuple[Identity, ...]) -> None:
+    `configuration` is the folder with copies of what packages brought to /etc and /var, if any.
+    """
+
+    def __init__(self, plan: Plan, expected: tuple[Identity, ...], configuration: str = "") -> None:
         self._fds: dict[str, tuple[Right, int]] = {}
         self.links = dict(_aliases(SYSTEM_PATH))
+        self._copies: dict[str, str] = {}  # folder → the path at which the sandbox has it
+        self.named: tuple[tuple[str, Right], ...] = ()
         self._changeable = [path for path, right, _ in plan.paths if right == "write"]
         required = [(path, right) for path, right, required in plan.paths if required]
         if len(required) > wire.MOST_DESCRIPTORS:
@@ -148,9 +159,20 @@ class OpenedPaths:
         try:
             for (path, right), identity in zip(required, expected, strict=True):
                 self._take(path, right, identity, is_followed=path in plan.followed)
+            if configuration and plan.confined:
+                self._take_configuration(plan, configuration)
         except BaseException:
             self.close()
             raise
+
+    def _take_configuration(self, plan: Plan, folder: str) -> None:
+        if not plan.namespaces:
+            self.named = originals(folder)
+            return
+        with contextlib.suppress(OSError):
+            self._fds[folder] = ("run", open_plain(folder))
+            self._copies[folder] = SHOWN_AT
+            self.links |= links_to(folder, [path for path, _, _ in plan.paths])
 
     def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
         try:
@@ -186,7 +208,7 @@ class OpenedPaths:
     def fields(self) -> dict[str, object]:
         """Return the fields for the zygote, in the order of the descriptors."""
         given = [(path, right) for path, (right, _) in self._fds.items()]
-        return {"given": given, "links": self.links}
+        return {"given": given, "links": self.links, "copies": self._copies}
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -224,6 +246,7 @@ class ZygoteClient:
         loop.add_reader(self._pidfd, self._reap)
         guarded = (os.getpid(), os.getpgid(0))
         fields = {**plan.fields(guarded), **opened.fields()}
+        fields["named"] += opened.named
         wire.send_value(self._control, wire.CONFIGURE, fields, opened.descriptors)
 
     @property
@@ -435,6 +458,9 @@ def probe() -> Machine:
         machine = _known.get(os.getpid())
         if machine is None:
             machine = _known[os.getpid()] = _try()
+            # Already now, because this is a thread in which it may take its time, once per change
+            # of the machine's packages; zygotes need it.
+            packaged_configuration()
         return machine
 
 

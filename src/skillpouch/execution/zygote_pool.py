@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import SandboxKey
 from skillpouch.execution.confinement import Plan
+from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.execution.replies import Ineligible, Lost
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.unsandboxed import PlainZygote, UnsandboxedProcess
@@ -137,7 +138,7 @@ class ZygotePool:
     def _new_zygote(
         self, loop: asyncio.AbstractEventLoop, plan: Plan, identities: tuple[Identity, ...]
     ) -> ZygoteClient:
-        opened = OpenedPaths(plan, identities)
+        opened = OpenedPaths(plan, identities, packaged_configuration())
         try:
             return ZygoteClient(loop, plan, opened, self._the_dialer)
         finally:

@@ -267,7 +267,7 @@ class NewRoot:
         finally:
             os.close(fd)
 
-    def open_given(self, path: str, right: str, given: int) -> None:
+    def open_given(self, path: str, right: str, given: int, seen_at: str) -> None:
         """Clone the mounts at a path whose descriptor, opened by the host, is `given`.
 
         The host's descriptor belongs to the host's mount namespace, whose mounts cannot be cloned
@@ -278,7 +278,7 @@ class NewRoot:
         try:
             if not os.path.sameopenfile(fd, given):
                 raise replaced(path)
-            tree = self._clone(path, fd, right)
+            tree = self._clone(seen_at, fd, right)
         finally:
             os.close(fd)
         self.opened.append((fcntl.fcntl(tree, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY), right))
@@ -411,9 +411,15 @@ def replaced(path: str) -> OSError:
 
 
 def enter_new_root(
-    named: list[tuple[str, str]], given: list[tuple[str, str, int]], links: dict[str, str]
+    named: list[tuple[str, str]],
+    given: list[tuple[str, str, int]],
+    links: dict[str, str],
+    copies: dict[str, str],
 ) -> NewRoot:
-    """Enter a new root with paths of the system (path, right) and those the host has opened."""
+    """Enter a new root with paths of the system (path, right) and those the host has opened.
+
+    Those in `copies` are seen at another path.
+    """
     # Without this, if root, mounts made here would appear on the machine, mount_namespaces(7), and
     # pivot_root(2) would fail.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
@@ -421,7 +427,7 @@ def enter_new_root(
     for path, right in named:
         root.open_named(path, right)
     for path, right, fd in given:
-        root.open_given(path, right, fd)
+        root.open_given(path, right, fd, copies.get(path, path))
     root.enter(_BASE)
     return root
 

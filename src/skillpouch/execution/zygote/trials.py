@@ -179,7 +179,7 @@ def try_namespaces(user: bool) -> int:
 
 
 def _try_new_root() -> int:
-    namespaces.enter_new_root(_GRANTED, [], {})
+    namespaces.enter_new_root(_GRANTED, [], {}, {})
     must_deny(lambda: os.open(_FORBIDDEN, os.O_RDONLY), errno.ENOENT)
     must_deny(lambda: os.mkdir("/usr/skillpouch-trial"), errno.EROFS)
     if [name for _, name in _socket.if_nameindex() if name != "lo"]:
