@@ -43,6 +43,8 @@ class Access:
     builds: tuple[str, ...] = ()  # packages that may be built from their source
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # plain variables
     programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
+    profiles: tuple[str, ...] = ()  # "local-sockets", "loopback", "gpu"
+    memory_bytes: int | None = None  # None: what every call may have
     unconfined: bool = False
 
     @property

@@ -1,10 +1,12 @@
 """Limits: how much a call may use before it is stopped."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 _MIB = 1024 * 1024
+USUAL_MEMORY = 1024 * _MIB
 # How long a call may take when nobody says otherwise: usually, of a binary or a text that a skill
 # declares, of a command of bash, of a bash script whose commands are tools.
 USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS, SCRIPT_SECONDS = 30.0, 60.0, 120.0, 60.0
@@ -26,12 +28,36 @@ class Limits:
     kill_bytes: int = 64 * _MIB
     # Data, not address space: Node and WebAssembly reserve gigabytes they never touch. One GiB
     # holds ordinary pandas and Node work and stops a runaway before a small machine swaps.
-    memory_bytes: int | None = 1024 * _MIB
+    memory_bytes: int | None = USUAL_MEMORY
     processes: int = 128
     open_files: int | None = 1024
     file_bytes: int | None = 1024 * _MIB
     # No default: the timeout already ends a busy loop.
     cpu_seconds: int | None = None
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) *([KMGT]?)(i?)B?\Z", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_MOST_BYTES = 1024**5
+
+
+def read_size(text: str) -> int | None:
+    """Return the bytes of `4GiB`, `512 MiB` or `4G`; None for what is no size of a memory.
+
+    Every unit is a power of 1024, as in the settings of most programs that limit memory.
+    """
+    match = _SIZE.match(text.strip())
+    if match is None:
+        return None
+    count = int(float(match[1]) * 1024 ** _UNITS[match[2].upper()])
+    return count if _MIB <= count <= _MOST_BYTES else None
+
+
+def size_text(count: int) -> str:
+    """Return bytes as whole GiB or MiB, never less than they are: `4GiB`."""
+    if count % (1024 * _MIB) == 0:
+        return f"{count // (1024 * _MIB)}GiB"
+    return f"{-(-count // _MIB)}MiB"
 
 
 # "on" is our own sandbox, "off" none; any other name is an entry point of an installed package.

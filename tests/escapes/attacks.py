@@ -163,7 +163,6 @@ NETWORK = {
         "net-1",
         "socket.socket(socket.AF_INET6).connect(('::ffff:127.0.0.1', TCP))",
     ),
-    "listen by TCP": ("net-1", "socket.create_server(('127.0.0.1', 0))"),
     "connect by MPTCP": (
         "net-2",
         "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect(('127.0.0.1', TCP))",
@@ -212,6 +211,140 @@ NETWORK = {
         "a, b = socket.socketpair(); a.bind(WORKSPACE + '/bound'); a.listen()",
     ),
     "use io_uring": ("net-2", "call(425, 8, ctypes.create_string_buffer(120))"),
+}
+
+# Closed where a call has no network of its own, and on its own loopback elsewhere.
+LISTENING = {
+    "listen by TCP": ("loop-2", "socket.create_server(('127.0.0.1', 0))"),
+    "listen by TCP over IPv6": (
+        "loop-2",
+        "s = socket.socket(socket.AF_INET6); s.bind(('::1', 0)); s.listen()",
+    ),
+}
+
+# By a tool that was granted local sockets. Each ends with the refusal of the last line, or without.
+_OWN = "s = socket.socket(socket.AF_UNIX); s.bind('/tmp/own'); s.listen()\n"
+_SUPERVISED = {
+    "connect through a link in its own folder": (
+        "os.symlink(WORKSPACE + '/socket', '/tmp/link')\n"
+        "socket.socket(socket.AF_UNIX).connect('/tmp/link')"
+    ),
+    "connect by a name in the workspace": (
+        "os.chdir(WORKSPACE); socket.socket(socket.AF_UNIX).connect('socket')"
+    ),
+    "connect from its own folder upwards": (
+        "os.chdir('/tmp'); socket.socket(socket.AF_UNIX).connect('..' + WORKSPACE + '/socket')"
+    ),
+    "connect through its current folder in /proc": (
+        "os.chdir(WORKSPACE)\n"
+        "socket.socket(socket.AF_UNIX).connect(f'/proc/{os.getpid()}/cwd/socket')"
+    ),
+    "connect through its own /proc": (
+        "os.chdir(WORKSPACE); socket.socket(socket.AF_UNIX).connect('/proc/self/cwd/socket')"
+    ),
+    "connect through a descriptor": (
+        "fd = os.open(WORKSPACE + '/socket', os.O_PATH)\n"
+        "socket.socket(socket.AF_UNIX).connect(f'/proc/{os.getpid()}/fd/{fd}')"
+    ),
+    "connect packets in the workspace": (
+        "socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(WORKSPACE + '/socket')"
+    ),
+    "connect in the workspace without waiting": (
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)\n"
+        "s.connect(WORKSPACE + '/socket')"
+    ),
+    "connect a socket of its own to another": (
+        _OWN + "c = socket.socket(socket.AF_UNIX); c.connect('/tmp/own'); s.close()\n"
+        "c.connect(WORKSPACE + '/socket')"
+    ),
+    "link the socket of the workspace to its own folder": (
+        "os.link(WORKSPACE + '/socket', '/tmp/linked')\n"
+        "socket.socket(socket.AF_UNIX).connect('/tmp/linked')"
+    ),
+    "move its own socket to the workspace": _OWN + "os.rename('/tmp/own', WORKSPACE + '/moved')",
+    "make a socket in the workspace": (
+        "s = socket.socket(socket.AF_UNIX); s.bind(WORKSPACE + '/made'); s.listen()"
+    ),
+    "make a socket of packets in the workspace": (
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "s.bind(WORKSPACE + '/packets'); s.listen()"
+    ),
+    "make a socket in the workspace and hide its name": (
+        "s = socket.socket(socket.AF_UNIX); s.bind(WORKSPACE + '/hidden')\n"
+        "os.link(WORKSPACE + '/hidden', WORKSPACE + '/kept'); os.unlink(WORKSPACE + '/hidden')\n"
+        "s.listen()"
+    ),
+    "send a datagram": "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
+    "change the name while it is looked at": (
+        # Two threads: one writes two names over each other, one connects to what is there.
+        "import threading, time\n" + _OWN + "both = ('/tmp/own', WORKSPACE + '/socket')\n"
+        "names = [struct.pack('H108s', 1, each.encode()) for each in both]\n"
+        "name = ctypes.create_string_buffer(names[0], 110)\n"
+        "ended = time.monotonic() + 0.5\n"
+        "def change():\n"
+        "    while time.monotonic() < ended:\n"
+        "        for each in names: name.raw = each\n"
+        "def connect():\n"
+        "    while time.monotonic() < ended:\n"
+        "        c = socket.socket(socket.AF_UNIX)\n"
+        "        libc.connect(c.fileno(), name, 110); c.close()\n"
+        "def accept():\n"
+        "    while True: s.accept()[0].close()\n"
+        "threading.Thread(target=accept, daemon=True).start()\n"
+        "threads = [threading.Thread(target=run) for run in (change, connect)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "raise Unreachable(0, 'the listener in the workspace counts')"
+    ),
+    "change the link while it is looked at": (
+        "import threading, time\n" + _OWN + "ended = time.monotonic() + 0.5\n"
+        "def change():\n"
+        "    while time.monotonic() < ended:\n"
+        "        for each in ('/tmp/own', WORKSPACE + '/socket'):\n"
+        "            os.symlink(each, '/tmp/next'); os.rename('/tmp/next', '/tmp/link')\n"
+        "def connect():\n"
+        "    while time.monotonic() < ended:\n"
+        "        c = socket.socket(socket.AF_UNIX)\n"
+        "        libc.connect(c.fileno(), struct.pack('H108s', 1, b'/tmp/link'), 110); c.close()\n"
+        "def accept():\n"
+        "    while True: s.accept()[0].close()\n"
+        "threading.Thread(target=accept, daemon=True).start()\n"
+        "threads = [threading.Thread(target=run) for run in (change, connect)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "raise Unreachable(0, 'the listener in the workspace counts')"
+    ),
+    "change the descriptor while it is looked at": (
+        # A socket of the machine, if there were one, could be put under the number of another.
+        "import threading, time\n" + _OWN + "ended = time.monotonic() + 0.3\n"
+        "place = socket.socket(socket.AF_UNIX)\n"
+        "def change():\n"
+        "    while time.monotonic() < ended:\n"
+        "        for kind in (socket.AF_UNIX, socket.AF_INET):\n"
+        "            c = socket.socket(kind); os.dup2(c.fileno(), place.fileno()); c.close()\n"
+        "name = struct.pack('H108s', 1, (WORKSPACE + '/socket').encode())\n"
+        "def connect():\n"
+        "    while time.monotonic() < ended: libc.connect(place.fileno(), name, 110)\n"
+        "threads = [threading.Thread(target=run) for run in (change, connect)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "raise Unreachable(0, 'the listener in the workspace counts')"
+    ),
+    "take the place of its supervisor": (
+        # A second listener for connects, and a filter that allows them.
+        "code = struct.pack('HBBI', 6, 0, 0, 0x7fff0000)\n"
+        "text = ctypes.create_string_buffer(code, 8)\n"
+        "header = struct.pack('HxxxxxxQ', 1, ctypes.addressof(text))\n"
+        "call(317, 1, 0, ctypes.create_string_buffer(header, 16))\n"
+        "socket.socket(socket.AF_UNIX).connect(WORKSPACE + '/socket')"
+    ),
+    "listen to connects itself": (
+        "code = struct.pack('HBBI', 6, 0, 0, 0x7fc00000)\n"
+        "text = ctypes.create_string_buffer(code, 8)\n"
+        "header = struct.pack('HxxxxxxQ', 1, ctypes.addressof(text))\n"
+        "call(317, 1, 8, ctypes.create_string_buffer(header, 16))"
+    ),
+}
+LOCAL_SOCKETS = {
+    name: ("local-2" if "its own socket" in name or "make" in name else "local-1", code)
+    for name, code in _SUPERVISED.items()
 }
 
 PROCESSES = {
@@ -425,6 +558,7 @@ EVERYTHING = {
     **LEASES,
     **METADATA,
     **NETWORK,
+    **LISTENING,
     **PROCESSES,
     **TERMINALS,
     **PRIVILEGES,
@@ -433,6 +567,9 @@ EVERYTHING = {
 
 def program(name: str) -> str:
     """Return the whole program of one attempt."""
+    if name in LOCAL_SOCKETS:
+        lines = ["    " + line for line in LOCAL_SOCKETS[name][1].split("\n")]
+        return PRELUDE + "\n".join(lines) + POSTLUDE
     code = {**EVERYTHING, **PROXIED}[name][1]
     lines = [line if line.startswith("    ") else "    " + line for line in code.split("\n")]
     return PRELUDE + "\n".join(lines) + POSTLUDE

@@ -23,16 +23,17 @@ sys.path.insert(0, os.environ["SKILLPOUCH_SOURCE"])
 
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, PreforkSpec
-from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.confinement import Confinement, ProfileUnavailableError
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
 from skillpouch.limits import Limits
-from tests.escapes.attacks import EVERYTHING, PROXIED, USES_TERMINAL, program
+from tests.escapes.attacks import EVERYTHING, LOCAL_SOCKETS, PROXIED, USES_TERMINAL, program
 from tests.escapes.marks import marked
 
-Ways = list[str]  # "warm": forked by a prefork server; "hosts": with one host granted
+# "warm": forked by a prefork server; "hosts": with one host granted; "local": with local sockets.
+Ways = list[str]
 PYTHON = "/usr/bin/python3"
 # One script for all of them, so that they are calls of one prefork server after another.
 # Each marks itself and what it starts by name: a fork shows its prefork server's environment.
@@ -205,6 +206,7 @@ def confinement_of(outside: Outside, ways: Ways) -> Confinement:
         readable=(PROGRAM.parents[1],),
         network="hosts" if granted else "none",
         hosts=("example.com",) if granted else (),
+        profiles=("local-sockets",) if "local" in ways else (),
     )
 
 
@@ -220,7 +222,8 @@ async def attempts(outside: Outside, ways: Ways) -> dict[str, Any]:
     async with Engine(grace_seconds=0.1) as engine:
         ended = await run("")
         said: dict[str, Any] = {"protections": dict(ended.protections), "paths": paths}
-        for name in (*EVERYTHING, *(PROXIED if "hosts" in ways else ())):
+        more = (*(PROXIED if "hosts" in ways else ()), *(LOCAL_SOCKETS if "local" in ways else ()))
+        for name in (*EVERYTHING, *more):
             ended = await run(program(name))
             said[name] = (ended.stdout.text + ended.stderr.text).strip()
         said["terminal"] = (await run(USES_TERMINAL)).stdout.text.strip()
@@ -306,6 +309,8 @@ def main() -> None:
         said["devices"] = changed_devices()
     except SandboxUnavailableError as error:
         said = {"refused": list(error.missing)}
+    except ProfileUnavailableError as error:
+        said = {"refused": [error.profile]}
     finally:
         outside.close()
     json.dump(said, sys.stdout)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.escapes.attacks import EVERYTHING, METADATA, PRIVILEGES
+from tests.escapes.attacks import EVERYTHING, LISTENING, METADATA, PRIVILEGES
 
 SaidIn = Callable[[str], dict[str, Any]]
 
@@ -41,7 +41,8 @@ def each(tiers: tuple[str, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("tier", [pytest.param(tier, marks=on(tier)) for tier in tiers])
 
 
-ON_EVERY_TIER = {name: what for name, what in EVERYTHING.items() if name not in METADATA}
+SOMEWHERE = {**METADATA, **LISTENING}
+ON_EVERY_TIER = {name: what for name, what in EVERYTHING.items() if name not in SOMEWHERE}
 
 
 @pytest.mark.parametrize(("tier", "name"), every(ON_EVERY_TIER, TIERS))
@@ -54,6 +55,22 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
     said_in: SaidIn, tier: str, name: str
 ) -> None:
     assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize(("tier", "name"), every(LISTENING, WITHOUT_NAMESPACES))
+def test_a_tool_without_a_network_of_its_own_does_not_listen(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize("name", LISTENING)
+@each(WITH_MOUNTS)
+@pytest.mark.promise("loop-1")
+def test_a_tool_listens_on_loopback_of_its_own_network(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name] == "ESCAPED"  # as far as its own loopback, which nobody else has
 
 
 @each(WITH_MOUNTS)

@@ -1,11 +1,11 @@
-"""Every attempt to get out again, by a tool that was granted a host and so has a proxy."""
+"""Every attempt to get out again, by tools that were granted a host, or local sockets."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.escapes.attacks import EVERYTHING, PROXIED
+from tests.escapes.attacks import EVERYTHING, LISTENING, LOCAL_SOCKETS, PROXIED
 
 SaidIn = Callable[[str], dict[str, Any]]
 
@@ -18,14 +18,19 @@ TIERS = (
 
 
 # The others have the same proxy, which knows nothing of tiers.
-MAIN = ("full+hosts",)
+MAIN = ("full+hosts", "full+local", "full+warm+local")
+LOCAL = (
+    *("full+local", "full+warm+local", "user+local", "user+warm+local", "no-users+local"),
+    *("no-landlock+local", "no-landlock+warm+local"),
+    *("full+local+hosts", "full+warm+local+hosts"),
+)
 
 
 def on(tier: str) -> list[pytest.MarkDecorator]:
     return [] if tier in MAIN else [pytest.mark.exhaustive]
 
 
-def every(attempts: dict[str, tuple[str, str]]) -> list[Any]:
+def every(attempts: dict[str, tuple[str, str]], tiers: tuple[str, ...] = TIERS) -> list[Any]:
     return [
         pytest.param(
             tier,
@@ -33,8 +38,9 @@ def every(attempts: dict[str, tuple[str, str]]) -> list[Any]:
             marks=[pytest.mark.promise(promise), *on(tier)],
             id=f"{tier}: {name}",
         )
-        for tier in TIERS
+        for tier in tiers
         for name, (promise, _) in attempts.items()
+        if name not in LISTENING
     ]
 
 
@@ -59,3 +65,34 @@ def test_nothing_outside_was_reached_as_seen_from_outside(said_in: SaidIn, tier:
 @pytest.mark.promise("net-8")
 def test_where_a_tool_could_go_round_its_proxy_nothing_runs(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier) == {"refused": ["net"]}
+
+
+@pytest.mark.parametrize(("tier", "name"), every({**EVERYTHING, **LOCAL_SOCKETS}, LOCAL))
+def test_an_attempt_to_get_out_with_local_sockets_fails(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize("tier", [pytest.param(tier, marks=on(tier)) for tier in LOCAL])
+@pytest.mark.promise("local-1")
+def test_no_socket_of_others_was_reached_as_seen_from_outside(said_in: SaidIn, tier: str) -> None:
+    said = said_in(tier)
+
+    assert (said["reached"], said["protections"]["profiles"]) == ([], "loopback+local-sockets")
+    assert {warm for warm, _ in said["paths"]} == {"warm" in tier}
+
+
+@pytest.mark.parametrize(
+    "tier",
+    [
+        "container+local",
+        *(
+            pytest.param(tier, marks=pytest.mark.exhaustive)
+            for tier in ("user-container+local", "user-masked+local")
+        ),
+    ],
+)
+@pytest.mark.promise("local-3")
+def test_where_local_sockets_cannot_be_held_nothing_runs(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier) == {"refused": ["local-sockets"]}

@@ -35,6 +35,7 @@ def test_a_full_machine_uses_every_layer() -> None:
         "processes": "pid_max",
         "syscalls": "seccomp",
         "temp": "private",
+        "profiles": "loopback",
     }
     assert (chosen.namespaces, chosen.user, chosen.landlock, chosen.seccomp) == (
         True,
@@ -54,6 +55,7 @@ def test_a_container_is_left_with_landlock_seccomp_and_adoption() -> None:
         "processes": "none",
         "syscalls": "seccomp",
         "temp": "folder",
+        "profiles": "none",
     }
 
 

@@ -49,6 +49,7 @@ async def test_an_unknown_system_refuses_unless_told_that_nothing_protects(
         "processes": "none",
         "syscalls": "none",
         "temp": "none",
+        "profiles": "none",
     }
 
 

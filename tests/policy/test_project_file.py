@@ -98,8 +98,8 @@ workspace = "a/../.."
         "policy-value 10: requests 1: skill: is missing: the name of a skill of this project",
         (
             "policy-value 10: requests 1: needs: 'gold' is not a need: write one of secret, "
-            "setting, host, read, write, packages, build, program, commands, unconfined, "
-            "or like 'host:api.example.com'"
+            "setting, host, read, write, packages, build, program, local-sockets, loopback, "
+            "memory, devices, commands, unconfined, or like 'host:api.example.com'"
         ),
         "policy-value 10: requests 1: needs: is missing: a list such as ['host:api.example.com']",
         (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from skillpouch.backends.delivery import (
     Delivery,
@@ -21,7 +21,7 @@ from skillpouch.discovery.skill_copies import copies_around
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command, PreforkSpec, Prestarted
-from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.confinement import Confinement, Profile
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.sandbox_client import PROGRAM, STARTUP
 from skillpouch.execution.zygote_client import this_python
@@ -103,6 +103,7 @@ def _confinement(
         network="hosts" if hosts else "none",
         hosts=hosts,
         skill_name=of.skill if hosts else "",
+        profiles=cast("tuple[Profile, ...]", () if is_unconfined else access.profiles),
         required=terms.required,
         sandbox="off" if is_unconfined else terms.sandbox,
     )

@@ -15,7 +15,7 @@ from skillpouch.discovery.digest import digest_of
 from skillpouch.environment import is_set
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, SkillUnreadableError
 from skillpouch.manager import SkillManager
-from skillpouch.needs import Need, NeedKind
+from skillpouch.needs import Need, NeedKind, needs_no_grant, profile_of
 from skillpouch.provision.packages.lookup import pinned_packages
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.secrets.sources import SecretValues, environment_secrets
@@ -45,6 +45,9 @@ def print_review(review: Review) -> None:
         for where in [visible(need.asked_in)]
     ]
     print_table(("asks for", "", "", "where"), rows)
+    for kind in dict.fromkeys(need.kind for need in review.asks):
+        if (profile := profile_of(kind)) is not None:
+            click.echo(f"{kind}: {profile[0]}; the risk: {profile[1]}")
     _print_more(review)
     if review.last is not None:
         click.echo(f"\ngranted {review.last.when} by {review.last.by}: {_given(review.last)}")
@@ -128,6 +131,8 @@ def _state(need: Need, grant: Grant | None) -> str:
         words.append("YOUR WHOLE HOME")
     if need.kind == "unconfined":
         words.append("NO PROTECTION AT ALL")
+    if needs_no_grant(need):
+        words = ["needs no grant where calls have a network of their own"]
     return ", ".join(words)
 
 
@@ -183,6 +188,9 @@ _COMMANDS = "Grant all it was granted to commands that an agent writes for it, t
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="Grant a package.")
 @click.option("--build", "builds", multiple=True, metavar="NAME", help=_BUILD)
 @click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
+@click.option("--local-sockets", is_flag=True, help="Grant unix sockets among its own processes.")
+@click.option("--memory", metavar="SIZE", help="Grant memory for each process, as in 4GiB.")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Grant a device: gpu.")
 @click.option("--commands", is_flag=True, help=_COMMANDS)
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
@@ -202,6 +210,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     packages: tuple[str, ...],
     builds: tuple[str, ...],
     programs: tuple[str, ...],
+    local_sockets: bool,
+    memory: str | None,
+    devices: tuple[str, ...],
     commands: bool,
     unconfined: bool,
     yes: bool,
@@ -216,10 +227,21 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     On a terminal it asks. Anywhere else nothing is granted without --yes, and it exits with 3. A
     grant ends when any file of the skill changes. Runs nothing, prints no secret.
     """
-    named: dict[NeedKind, tuple[str, ...]] = {"secret": secrets, "host": hosts}
-    named |= {"read": read, "write": write, "packages": packages}
-    named |= {"setting": settings, "build": builds, "program": programs}
-    named |= {"commands": ("",) * commands, "unconfined": ("",) * unconfined}
+    named: dict[NeedKind, tuple[str, ...]] = {
+        "secret": secrets,
+        "setting": settings,
+        "host": hosts,
+        "read": read,
+        "write": write,
+        "packages": packages,
+        "build": builds,
+        "program": programs,
+        "devices": devices,
+        "memory": (memory,) if memory else (),
+        "local-sockets": ("",) * local_sockets,
+        "commands": ("",) * commands,
+        "unconfined": ("",) * unconfined,
+    }
     chosen = _chosen(named)
     grants = Grants()
     if listing:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from skillpouch.errors import SandboxUnavailableError
+from skillpouch.errors import CommandStartError, SandboxUnavailableError
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import PROXY_PORT
 from skillpouch.limits import Layer, Limits, Sandbox
@@ -77,8 +77,21 @@ PROC_FILES = (
 )
 
 
-Right = Literal["list", "read", "run", "write", "device", "terminal"]
+Right = Literal["list", "read", "run", "write", "device", "terminal", "driver"]
 Network = Literal["none", "hosts", "host"]
+# What a confined call has beyond plain confinement, docs/concepts/profiles.md.
+Profile = Literal["loopback", "local-sockets", "gpu"]
+
+
+class ProfileUnavailableError(CommandStartError):
+    """A call needs a profile that this machine cannot hold; nothing ran."""
+
+    code = "profile_unavailable"
+
+    def __init__(self, profile: str, reason: str) -> None:
+        self.profile = profile
+        super().__init__(f"a call with {profile}", reason, hint="run `skillpouch doctor`")
+
 
 NOTHING = "none"
 _HOST_ONLY = (
@@ -109,6 +122,8 @@ class Confinement:
 
     With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
     is the skill that they were granted to. With "host" it uses the network of this machine.
+    `profiles` are those that the call cannot do without: if one cannot be held, nothing runs. A
+    call with a network namespace of its own has "loopback" in any case.
     """
 
     workspace: Path
@@ -121,6 +136,7 @@ class Confinement:
     network: Network = "none"
     hosts: tuple[str, ...] = ()
     skill_name: str = ""
+    profiles: tuple[Profile, ...] = ()
     required: frozenset[Layer] = frozenset()
     sandbox: Sandbox = "on"
     temporary_bytes: int = 256 * 1024 * 1024
@@ -152,6 +168,8 @@ class Plan:
     landlock: int
     seccomp: bool
     network: Network
+    own_network: bool  # each sandbox has a network namespace of its own
+    profiles: tuple[Profile, ...]
     proxy_port: int  # 0 without a proxy
     hosts: tuple[str, ...]
     skill_name: str
@@ -201,6 +219,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
     Raises:
         SandboxUnavailableError: a required layer is missing, or files or the network would be
             unprotected and the caller did not pass `sandbox="off"`.
+        ProfileUnavailableError: a profile cannot be held.
     """
     on = confinement.sandbox != "off"
     namespaces = on and machine.namespaces
@@ -214,6 +233,8 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         landlock=machine.landlock if on else 0,
         seccomp=on and machine.seccomp,
         network=confinement.network,
+        own_network=namespaces and confinement.network != "host",
+        profiles=(),
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
         hosts=_spelt(confinement.hosts),
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
@@ -227,10 +248,31 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         root=machine.root,
         protections=(),
     )
+    chosen = replace(chosen, profiles=_profiles(confinement, chosen, machine) if on else ())
     protections = _protections(chosen, machine)
     reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
     _refuse_unprotected(confinement, protections, reason)
+    for profile in confinement.profiles:
+        if on and profile not in chosen.profiles:
+            raise ProfileUnavailableError(profile, why_not(profile, machine))
     return replace(chosen, protections=tuple(protections.items()))
+
+
+def _profiles(confinement: Confinement, chosen: Plan, machine: Machine) -> tuple[Profile, ...]:
+    """Return the profiles of a call, as far as this machine can hold them."""
+    found: list[Profile] = ["loopback"] if chosen.own_network and chosen.seccomp else []
+    if chosen.own_network and not why_not("local-sockets", machine):
+        found += [profile for profile in confinement.profiles if profile == "local-sockets"]
+    return tuple(found)
+
+
+def why_not(profile: str, machine: Machine) -> str:
+    """Return why this machine cannot hold a profile, "" if it can."""
+    if not (machine.namespaces and machine.seccomp):
+        return "it needs namespaces and seccomp, which do not work here"
+    if profile == "local-sockets" and not machine.notifications:
+        return "the kernel cannot hand over system calls here (seccomp_unotify, Linux 5.19)"
+    return ""
 
 
 def plan_around(confinement: Confinement, protections: Mapping[str, str], machine: Machine) -> Plan:
@@ -242,7 +284,9 @@ def plan_around(confinement: Confinement, protections: Mapping[str, str], machin
     Raises:
         SandboxUnavailableError: a required layer, files or the network would be unprotected.
     """
-    bare = replace(confinement, sandbox="off", network="none", hosts=(), required=frozenset())
+    bare = replace(
+        confinement, sandbox="off", network="none", hosts=(), profiles=(), required=frozenset()
+    )
     chosen = plan(bare, machine)
     shown = {
         layer: _join(protections.get(layer, ""), "" if own == NOTHING else own)
@@ -318,6 +362,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "processes": _join(_process_limit(chosen), cgroup),
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
+        "profiles": _join(*chosen.profiles),
     }
 
 

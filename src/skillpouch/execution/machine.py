@@ -17,6 +17,7 @@ class Machine:
     user_namespace: bool = False  # namespaces need a user namespace
     own_proc: bool = False
     pid_limit: bool = False
+    notifications: bool = False  # connects can be handed to a supervisor, which needs namespaces
     adoption: bool = False
     cgroup: str = ""  # the folder in which a cgroup was seen to enforce its limits
     root: bool = False
@@ -44,6 +45,7 @@ def read_report(report: str, *, root: bool, cgroup: str = "") -> Machine:
         user_namespace=bool(given.get("user_namespaces")),
         own_proc=bool(spaces & 2),
         pid_limit=bool(spaces & 4),
+        notifications=bool(spaces & 8),
         adoption=bool(given.get("adoption")),
         cgroup=cgroup if given.get("cgroup") else "",
         root=root,

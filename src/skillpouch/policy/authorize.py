@@ -16,9 +16,8 @@ Each step can refuse. `limits_of` in policy.py decides how long the call may tak
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, assert_never
 
 from skillpouch.calls import CONFINED, Access, Fetched, ToolCall
@@ -29,7 +28,7 @@ from skillpouch.errors import (
     SkillpouchError,
     ToolRestrictionError,
 )
-from skillpouch.needs import Need
+from skillpouch.needs import Need, needs_no_grant
 from skillpouch.policy.approval import Answer, Approver, Question, ask
 from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
@@ -49,7 +48,13 @@ from skillpouch.tools import (
     Stub,
     Tool,
 )
-from skillpouch.trust.call_needs import CallNeeds, skill_of
+from skillpouch.trust.call_needs import (
+    CallNeeds,
+    access_for,
+    has_usual_memory,
+    is_lacking,
+    skill_of,
+)
 from skillpouch.trust.errors import (
     GrantRefusedError,
     PinDiffersError,
@@ -60,7 +65,6 @@ from skillpouch.trust.errors import (
 from skillpouch.trust.grant import Grant, missing, pin_of, pinned_hash, real_path
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
-from skillpouch.untrusted_files import is_plain
 
 
 def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
@@ -108,39 +112,10 @@ class Permit:
         """Return the call with its access; most calls need none, and are returned unchanged."""
         if self.redactor is call.redactor and self.access is call.access:
             return call
-        return replace(call, access=self.access, redactor=self.redactor)
-
-
-def access_for(
-    needs: Sequence[Need], values: Mapping[str, str], settings: Mapping[str, str]
-) -> Access:
-    """Return what a call may use if all these needs are granted; `values` are its secrets."""
-    if not needs:
-        return CONFINED
-    by_kind: dict[str, dict[str, None]] = {}
-    for need in needs:
-        by_kind.setdefault(need.kind, {})[need.value] = None
-    return Access(
-        secrets=values,
-        settings=settings,
-        readable=tuple(_existing(by_kind.get("read", ()))),
-        writable=tuple(_existing(by_kind.get("write", ()))),
-        hosts=tuple(by_kind.get("host", ())),
-        packages=tuple(by_kind.get("packages", ())),
-        builds=tuple(by_kind.get("build", ())),
-        programs=tuple(by_kind.get("program", ())),
-        unconfined="unconfined" in by_kind,
-    )
-
-
-def _existing(paths: Iterable[str]) -> list[Path]:
-    """Return the paths that exist and contain no link.
-
-    Grants store paths without links. A link that replaced one, perhaps made by the very tool that
-    may write beside it, leads to a path that was not granted. A link may also appear after this
-    check: the code that starts the tool opens each path once, without links, and uses that.
-    """
-    return [Path(path) for path in paths if is_plain(path)]
+        limits, memory = call.limits, self.access.memory_bytes
+        if memory is not None and has_usual_memory(limits):
+            limits = replace(limits, memory_bytes=memory)
+        return replace(call, access=self.access, redactor=self.redactor, limits=limits)
 
 
 _MOST_KNOWN = 4096
@@ -324,10 +299,10 @@ class Authorizer:
             seen = snapshot_of(tool.home, reread=True)
         digest = seen.digest if seen else ""
         grant = last if last is not None and last.digest == digest else None
-        wanted = self._needs.of(tool, digest)
+        wanted = [need for need in self._needs.of(tool, digest) if is_lacking(need, call.limits)]
         is_approved = _is_external_approved(tool, grant)
         if is_approved:
-            wanted = tuple(need for need in wanted if need.kind != "unconfined")
+            wanted = [need for need in wanted if need.kind != "unconfined"]
         # With the values of settings: whoever is asked sees them.
         lacking = self._secrets.resolved(missing(wanted, grant))
         needed, barred = _grantable(lacking) if wanted else ((), ())
@@ -341,7 +316,12 @@ class Authorizer:
             effects=tool.effects,
             arguments=call.arguments,
             needs=needed,
-            granted=(*self._needs.granted(tool, digest, grant), *said, *_configured(tool)),
+            granted=(
+                *self._needs.granted(tool, digest, grant),
+                *filter(needs_no_grant, wanted),
+                *said,
+                *_configured(tool),
+            ),
             digest=digest,
             name=tool.name,
             home=real_path(tool.place) if places else "",

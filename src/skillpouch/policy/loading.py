@@ -8,12 +8,12 @@ from typing import Any, get_args
 from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
 from skillpouch.errors import PolicyFileError
 from skillpouch.limits import Layer
-from skillpouch.needs import Need
+from skillpouch.needs import PLAIN_KINDS, Need
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.policy import Policy
 from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes
 from skillpouch.policy.project import Project, ServerTable, SkillRequest, read_entries
-from skillpouch.policy.rules import PLAIN, Mode, Rule
+from skillpouch.policy.rules import Mode, Rule
 from skillpouch.policy.toml import FileProblems, Table, shown
 
 # Some forty thousand rules.
@@ -177,7 +177,7 @@ def _request(table: Table) -> SkillRequest:
         except ValueError as error:
             table.wrong("needs", str(error))
             continue
-        value = "" if pattern.kind in PLAIN else pattern.value
+        value = "" if pattern.kind in PLAIN_KINDS else pattern.value
         needs.append(Need(kind=pattern.kind, value=value, asked_in=PROJECT_FILE))
     if not needs:
         table.wrong("needs", "is missing: a list such as ['host:api.example.com']")

@@ -1,5 +1,6 @@
 """Patterns of names and of needs, matched without backtracking."""
 
+import math
 import posixpath
 import re
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from functools import lru_cache
 from typing import get_args
 from unicodedata import normalize
 
+from skillpouch.limits import read_size
 from skillpouch.needs import Need, NeedKind
 from skillpouch.trust.grant import split_package
 
@@ -96,10 +98,17 @@ class NeedPattern:
     kind: NeedKind
     value: str = "*"
 
+    @property
+    def _size(self) -> int | None:
+        """The bytes of a pattern for memory: it covers less, and touches what needs more."""
+        return read_size(self.value) if self.kind == "memory" else None
+
     def covers(self, need: Need) -> bool:
         """Tell whether the pattern covers all of the need; for rules that allow."""
         if need.kind != self.kind:
             return False
+        if (most := self._size) is not None:
+            return (read_size(need.value) or math.inf) <= most
         fits = matcher(_folded(self.kind, self.value))
         if self.kind == "packages" and fits(_folded(self.kind, split_package(need.value)[0])):
             return True  # a pattern without a version covers every version of the package
@@ -109,6 +118,8 @@ class NeedPattern:
         """Tell whether the pattern may cover a part of the need; for rules that refuse."""
         if need.kind != self.kind:
             return False
+        if (least := self._size) is not None:
+            return (read_size(need.value) or math.inf) >= least
         pattern = _folded(self.kind, self.value)
         fits = matcher(pattern)
         texts = [_folded(self.kind, text) for text in _parts(need)]

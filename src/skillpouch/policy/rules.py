@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from skillpouch.errors import PortableError
-from skillpouch.needs import Need
+from skillpouch.needs import PLAIN_KINDS, Need, profile_of
 from skillpouch.net.hosts import leads_inside
 from skillpouch.policy.conditions import Condition
 from skillpouch.policy.patterns import NeedPattern, any_fits, parse_need
@@ -78,12 +78,11 @@ class Example:
 
 def _need(text: str) -> Need:
     pattern = parse_need(text)
-    return Need(kind=pattern.kind, value="" if pattern.kind in PLAIN else pattern.value)
+    return Need(kind=pattern.kind, value="" if pattern.kind in PLAIN_KINDS else pattern.value)
 
 
 _LISTS = ("tools", "skills", "effects", "needs", "path", "when", "unless", "match", "no_match")
 UNCONFINED = Need(kind="unconfined")
-PLAIN = ("commands", "unconfined")  # needs without a value
 
 
 class RuleError(PortableError, ValueError):
@@ -257,8 +256,8 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
 
 Mode = Literal["trusting", "careful", "strict"]
 # The kinds of needs that a trusting policy grants when a skill declares them. Never paths, and
-# never running unconfined: these affect more than the skill itself.
-_TRUSTED = ("secret", "setting", "host", "packages")
+# never memory, devices or running unconfined: these affect more than the skill itself.
+_TRUSTED = ("secret", "setting", "host", "packages", "local-sockets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +322,16 @@ def reason_for(need: Need) -> str:
         "packages": f"the package {value}",
         "build": f"to build the package {value}, which runs code of it",
         "program": f"to run the program {value}",
+        "local-sockets": "local sockets",
+        "loopback": "loopback",
+        "memory": f"{value} of memory",
+        "devices": f"the device {value}",
         "commands": "what it was granted for commands",
         "unconfined": "to run without confinement",
     }[need.kind]
-    return f"it needs {wants}{asked}, which was not granted"
+    return f"it needs {wants}{asked}, which was not granted{_explained(need)}"
+
+
+def _explained(need: Need) -> str:
+    profile = profile_of(need.kind)
+    return "" if profile is None else f" ({profile[0]}; the risk: {profile[1]})"

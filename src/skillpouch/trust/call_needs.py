@@ -1,15 +1,17 @@
-"""What one tool has to be granted, read from its skill and cached by content."""
+"""What one tool has to be granted, read from its skill and cached, and what a grant gives it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
+from skillpouch.limits import USUAL_MEMORY, Limits, read_size
 from skillpouch.needs import Need
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
@@ -21,7 +23,10 @@ from skillpouch.trust.granted_packages import (
     of_one_tool,
 )
 from skillpouch.trust.requested import declared_asks_of_each
-from skillpouch.untrusted_files import CannotReadError, Stamp, look
+from skillpouch.untrusted_files import CannotReadError, Stamp, is_plain, look
+
+if TYPE_CHECKING:
+    from skillpouch.calls import Access
 
 _MOST_KNOWN = 4096
 _IN_BODY = "(## Configuration)"
@@ -156,3 +161,54 @@ def skill_of(tool: Tool) -> Skill | None:
         metadata=file.metadata,
         contents=SKILL_FILES,
     )
+
+
+def has_usual_memory(limits: Limits) -> bool:
+    """Tell whether nobody set the memory of a call: only then can a grant raise it."""
+    return limits.memory_bytes == USUAL_MEMORY
+
+
+def is_lacking(need: Need, limits: Limits) -> bool:
+    """Tell whether a call does not have a need anyway: what is set for its memory holds."""
+    size = read_size(need.value) if need.kind == "memory" else None
+    return size is None or (has_usual_memory(limits) and size > USUAL_MEMORY)
+
+
+_PROFILES = ("local-sockets", "loopback")
+
+
+def access_for(
+    needs: Sequence[Need], values: Mapping[str, str], settings: Mapping[str, str]
+) -> "Access":
+    """Return what a call may use if all these needs are granted; `values` are its secrets."""
+    # Imported here: reading skills, which uses this file, makes no calls.
+    from skillpouch.calls import CONFINED, Access
+
+    if not needs:
+        return CONFINED
+    by_kind: dict[str, dict[str, None]] = {}
+    for need in needs:
+        by_kind.setdefault(need.kind, {})[need.value] = None
+    return Access(
+        secrets=values,
+        settings=settings,
+        readable=tuple(_existing(by_kind.get("read", ()))),
+        writable=tuple(_existing(by_kind.get("write", ()))),
+        hosts=tuple(by_kind.get("host", ())),
+        packages=tuple(by_kind.get("packages", ())),
+        builds=tuple(by_kind.get("build", ())),
+        programs=tuple(by_kind.get("program", ())),
+        profiles=(*(kind for kind in _PROFILES if kind in by_kind), *by_kind.get("devices", ())),
+        memory_bytes=max(filter(None, map(read_size, by_kind.get("memory", ()))), default=None),
+        unconfined="unconfined" in by_kind,
+    )
+
+
+def _existing(paths: Iterable[str]) -> list[Path]:
+    """Return the paths that exist and contain no link.
+
+    Grants store paths without links. A link that replaced one, perhaps made by the very tool that
+    may write beside it, leads to a path that was not granted. A link may also appear after this
+    check: the code that starts the tool opens each path once, without links, and uses that.
+    """
+    return [Path(path) for path in paths if is_plain(path)]

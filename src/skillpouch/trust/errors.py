@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from skillpouch.errors import CallDeniedError, CommandStartError, SkillpouchError
-from skillpouch.needs import Need
+from skillpouch.needs import PLAIN_KINDS, Need
 from skillpouch.text import find_hidden, visible
 from skillpouch.trust.grant import pin_of
 
@@ -23,10 +23,16 @@ _OPTIONS = {
     "packages": "--package",
     "build": "--build",
     "program": "--program",
+    "memory": "--memory",
+    "devices": "--device",
 }
-
-
 _NOUNS = {"read": "reading", "write": "writing", "packages": "package", "build": "building"}
+_NOUNS["devices"] = "device"
+_PLAIN = {
+    "local-sockets": "local sockets",
+    "commands": "all of it for commands that an agent writes",
+    "unconfined": "unconfined running",
+}
 
 
 class UngrantedError(CallDeniedError):
@@ -136,10 +142,8 @@ def trust_command(
 
 def describe(need: Need) -> str:
     """Return a need in words: `secret API_KEY`, `unconfined running`."""
-    if need.kind == "unconfined":
-        return "unconfined running"
-    if need.kind == "commands":
-        return "all of it for commands that an agent writes"
+    if need.kind in PLAIN_KINDS:
+        return _PLAIN.get(need.kind, need.kind)
     return f"{_NOUNS.get(need.kind, need.kind)} {visible(need.value)}"
 
 

@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 from skillpouch.discovery.digest import DigestEntry, Manifest
 from skillpouch.environment import home_directory
-from skillpouch.needs import Need, NeedKind
+from skillpouch.limits import read_size
+from skillpouch.needs import Need, NeedKind, needs_no_grant
 from skillpouch.net.hosts import covers_host
 
 _NPM = "npm:"
@@ -137,6 +138,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _MOST_FILES = 10_000
 _LISTS = (
     *("secrets", "settings", "hosts", "read", "write", "packages", "builds", "programs", "tools"),
+    "devices",
 )
 _REQUIRED = frozenset({"skill", "home", "digest"})  # a grant of an earlier version lacks some lists
 _KINDS: dict[NeedKind, str] = {
@@ -148,10 +150,12 @@ _KINDS: dict[NeedKind, str] = {
     "packages": "packages",
     "build": "builds",
     "program": "programs",
+    "devices": "devices",
 }
 
-_SWITCHES: tuple[NeedKind, ...] = ("commands", "unconfined")
-_FOR_ALL: tuple[NeedKind, ...] = ("packages", "build", "setting")
+_SWITCHES: dict[NeedKind, str] = {"local-sockets": "local_sockets", "commands": "commands"}
+_SWITCHES["unconfined"] = "unconfined"
+_FOR_ALL: tuple[NeedKind, ...] = ("packages", "build", "setting", "local-sockets")
 
 
 def split_setting(text: str) -> tuple[str, str]:
@@ -186,6 +190,9 @@ class Grant:
     packages: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()  # packages that may be built from their source
     programs: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    memory: str = ""  # a size, as in `4GiB`
+    local_sockets: bool = False
     tools: tuple[str, ...] = ()
     commands: bool = False
     unconfined: bool = False
@@ -213,10 +220,14 @@ class Grant:
                 return split_package(need.value)[0] in self.builds
             case "program":
                 return need.value in self.programs
-            case "commands":
-                return self.commands
-            case "unconfined":
-                return self.unconfined
+            case "devices":
+                return need.value in self.devices
+            case "memory":
+                return covers_size(self.memory, need.value)
+            case "loopback":
+                return needs_no_grant(need)
+            case "local-sockets" | "commands" | "unconfined":
+                return bool(getattr(self, _SWITCHES[need.kind]))
 
     def _sets(self, wanted: str) -> bool:
         name, given, _ = wanted.partition("=")
@@ -225,30 +236,40 @@ class Grant:
     def with_needs(self, needs: Iterable[Need], tools: Iterable[str] = ()) -> "Grant":
         """Return a grant that covers these needs, too.
 
-        A new version of a package, or a new hash of a program, replaces the earlier one.
+        A new version of a package, or a new hash of a program, replaces the earlier one; of two
+        sizes of memory the larger counts.
         """
-        lists: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
-        lists["tools"] = tuple(sorted({*self.tools, *tools}))
+        found: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
+        found["tools"] = tuple(sorted({*self.tools, *tools}))
         needs = list(needs)
-        switches = {name: getattr(self, name) for name in _SWITCHES}
         packages = [need.value for need in needs if need.kind == "packages"]
-        lists["packages"] = with_packages(lists["packages"], packages)
+        found["packages"] = with_packages(found["packages"], packages)
         for need in needs:
             if need.kind in _SWITCHES:
-                switches[need.kind] = True
+                found[_SWITCHES[need.kind]] = True
+            elif need.kind == "memory":
+                had = found.get("memory", self.memory)
+                found["memory"] = had if covers_size(had, need.value) else need.value
             elif need.kind == "program":
-                lists["programs"] = with_pin(lists["programs"], need.value)
+                found["programs"] = with_pin(found["programs"], need.value)
             elif need.kind == "setting":
-                lists["settings"] = with_setting(lists["settings"], need.value)
-            elif need.kind != "packages":
+                found["settings"] = with_setting(found["settings"], need.value)
+            elif need.kind in _KINDS and need.kind != "packages":
                 name = _KINDS[need.kind]
-                lists[name] = tuple(sorted({*lists[name], need.value}))
-        return replace(self, **switches, **lists)
+                found[name] = tuple(sorted({*found[name], need.value}))
+        return replace(self, **found)
+
+
+def covers_size(granted: str, needed: str) -> bool:
+    """Tell whether a granted size of memory is at least the needed one."""
+    most, size = read_size(granted), read_size(needed)
+    return most is not None and size is not None and size <= most
 
 
 def missing(needs: Iterable[Need], grant: Grant | None) -> tuple[Need, ...]:
     """Return the needs that are not granted, in order; all of them without a grant."""
-    return tuple(need for need in needs if grant is None or not grant.covers(need))
+    asked = (need for need in needs if not needs_no_grant(need))
+    return tuple(need for need in asked if grant is None or not grant.covers(need))
 
 
 def needs_of(grant: Grant) -> tuple[Need, ...]:
@@ -258,16 +279,19 @@ def needs_of(grant: Grant) -> tuple[Need, ...]:
         for kind, name in _KINDS.items()
         for value in getattr(grant, name)
     ]
-    return (*given, *(Need(kind=kind) for kind in _SWITCHES if getattr(grant, kind)))
+    given += [Need(kind="memory", value=grant.memory)] if grant.memory else []
+    on = (kind for kind, name in _SWITCHES.items() if getattr(grant, name))
+    return (*given, *(Need(kind=kind) for kind in on))
 
 
 def needs_of_commands(grant: Grant) -> tuple[Need, ...]:
     """Return the part of a grant that holds for commands which an agent writes for the skill.
 
-    They are not under its digest: packages and plain variables are for all that is done with the
-    skill, the rest only if the grant names commands. They never run unconfined.
+    They are not under its digest: packages, plain variables and sockets among their own processes
+    are for all that is done with the skill, the rest only if the grant names commands. They never
+    run unconfined.
     """
-    kinds = (*_FOR_ALL, *(kind for kind in _KINDS if grant.commands))
+    kinds = (*_FOR_ALL, *(kind for kind in (*_KINDS, "memory") if grant.commands))
     return tuple(need for need in needs_of(grant) if need.kind in kinds)
 
 
@@ -307,7 +331,7 @@ def read_grant(data: bytes) -> Grant:
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in _SWITCHES:
+    if name in _SWITCHES.values():
         if isinstance(value, bool):
             return value
     elif name in _LISTS:

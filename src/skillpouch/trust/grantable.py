@@ -4,12 +4,14 @@ import re
 from dataclasses import replace
 
 from skillpouch.environment import cache_directory, config_directory, state_directory
+from skillpouch.limits import read_size, size_text
 from skillpouch.needs import Need
 from skillpouch.net.hosts import HostError, read_host
 from skillpouch.secrets.shapes import reason_against_plain
 from skillpouch.trust.errors import GrantRefusedError, has_hidden
 from skillpouch.trust.grant import is_below, real_path, split_package, split_pin
 
+DEVICES = ("gpu",)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
@@ -18,7 +20,7 @@ def is_variable(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-def grantable(need: Need) -> Need:  # noqa: PLR0911 - one for each kind
+def grantable(need: Need) -> Need:  # noqa: C901, PLR0911 - one for each kind
     """Return the need as it is stored; raise GrantRefusedError if it can never be granted."""
     match need.kind:
         case "secret":
@@ -33,7 +35,11 @@ def grantable(need: Need) -> Need:  # noqa: PLR0911 - one for each kind
             return _package(need)
         case "program":
             return _program(need)
-        case "commands" | "unconfined":
+        case "memory":
+            return _memory(need)
+        case "devices":
+            return _device(need)
+        case "local-sockets" | "loopback" | "commands" | "unconfined":
             return need
 
 
@@ -107,6 +113,20 @@ def _build(need: Need) -> Need:
         hint = "only Python packages are built: write the name alone, --build lxml"
         raise GrantRefusedError(need, "it is not the name of a Python package", hint=hint)
     return replace(need, value=name)
+
+
+def _memory(need: Need) -> Need:
+    size = read_size(need.value)
+    if size is None:
+        hint = "a size is written 4GiB or 1536MiB"
+        raise GrantRefusedError(need, "it is not a size of a memory", hint=hint)
+    return replace(need, value=size_text(size))
+
+
+def _device(need: Need) -> Need:
+    if need.value not in DEVICES:
+        raise GrantRefusedError(need, "no such device can be granted", hint="there is only gpu")
+    return need
 
 
 def _program(need: Need) -> Need:

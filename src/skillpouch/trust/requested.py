@@ -10,6 +10,7 @@ from typing import Any
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.strict_yaml import YamlPath, lines_of
 from skillpouch.environment import home_directory
+from skillpouch.limits import read_size, size_text
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import HostError, host_of_url, read_host
 from skillpouch.secrets.shapes import is_setting
@@ -70,7 +71,8 @@ def _section(body: str) -> Iterator[tuple[int, str, bool]]:
 
 
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "settings": "setting", "hosts": "host"}
-_OWN |= {"read": "read", "write": "write"}
+_OWN |= {"read": "read", "write": "write", "devices": "devices"}
+_FLAGS: tuple[NeedKind, ...] = ("local-sockets", "loopback", "unconfined")
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")
 _NAME_KEYS = ("env", "name", "key", "variable", "var")
 # A list of credentials also names services and accounts; only names in capitals are variables.
@@ -108,8 +110,12 @@ def _own(block: Mapping[str, Any]) -> _Found:
     for key, kind in _OWN.items():
         for value, place in _texts(block.get(key)):
             yield kind, value, "metadata.skillpouch", ("metadata", "skillpouch", key, *place)
-    if block.get("unconfined") is True:
-        yield "unconfined", "", "metadata.skillpouch", ("metadata", "skillpouch", "unconfined")
+    for plain in _FLAGS:
+        if block.get(plain) is True:
+            yield plain, "", "metadata.skillpouch", ("metadata", "skillpouch", plain)
+    memory = block.get("memory")
+    if isinstance(memory, str | int) and not isinstance(memory, bool):
+        yield "memory", str(memory), "metadata.skillpouch", ("metadata", "skillpouch", "memory")
 
 
 def _de_facto(block: Mapping[str, Any], at: YamlPath) -> _Found:
@@ -158,6 +164,9 @@ def _spelt(kind: NeedKind, value: str, skill: Skill) -> str:
             return host_of_url(value) or value  # as it was written: it cannot be granted
     if kind in ("read", "write"):
         return _path(value, str(skill.home))
+    if kind == "memory":
+        size = read_size(value)
+        return value if size is None else size_text(size)
     return value
 
 

@@ -16,7 +16,7 @@ from skillpouch.execution.zygote.seccomp import (
 )
 from skillpouch.execution.zygote_client import probe
 
-ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+ALLOW, KILL, ERRNO, NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 MACHINES = ("x86_64", "aarch64")
 
 
@@ -52,28 +52,57 @@ def test_dangerous_calls_are_refused_whatever_they_say(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_sockets_are_made_by_family(machine: str) -> None:
+    # A unix socket has an error of its own, which tells what the call lacked.
     assert decide(machine, "socket", AF_INET) == ERRNO | errno.EACCES
-    assert decide(machine, "socket", AF_UNIX) == ERRNO | errno.EACCES
+    assert decide(machine, "socket", AF_UNIX) == ERRNO | errno.EAFNOSUPPORT
     assert decide(machine, "socket", AF_INET, network="host") == ALLOW
-    assert decide(machine, "socket", AF_UNIX, network="host") == ERRNO | errno.EACCES
+    assert decide(machine, "socket", AF_UNIX, network="host") == ERRNO | errno.EAFNOSUPPORT
     assert decide(machine, "socket", 40, network="host") == ERRNO | errno.EACCES
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_with_hosts_only_streams_of_the_internet_are_made_and_none_listens(machine: str) -> None:
+@pytest.mark.parametrize(
+    "options", [{"network": "hosts"}, {"opened": ("loopback",)}], ids=["hosts", "loopback"]
+)
+def test_with_hosts_or_loopback_only_streams_of_the_internet_are_made(
+    machine: str, options: dict[str, object]
+) -> None:
     stream, datagram, raw, flags = 1, 2, 3, 0x80800
     refused = ERRNO | errno.EACCES
 
     def made(*arguments: int) -> int:
-        return decide(machine, "socket", *arguments, network="hosts")
+        return decide(machine, "socket", *arguments, **options)
 
     assert {made(AF_INET, stream | extra) for extra in (0, 0x800, 0x80000, flags)} == {ALLOW}
     assert made(10, stream, 6) == ALLOW
     assert {made(AF_INET, kind) for kind in (datagram, raw, datagram | flags, 5, 0)} == {refused}
     assert {made(AF_INET, stream, protocol) for protocol in (262, 132, 1)} == {refused}
-    assert {made(family, stream) for family in (AF_UNIX, 16, 17, 38, 40)} == {refused}
-    assert decide(machine, "listen", 3, 5, network="hosts") == refused
-    assert decide(machine, "listen", 3, 5, network="host") == ALLOW
+    assert {made(family, stream) for family in (16, 17, 38, 40)} == {refused}
+    assert made(AF_UNIX, stream) == ERRNO | errno.EAFNOSUPPORT
+    assert decide(machine, "connect", 3, **options) == ALLOW
+    assert decide(machine, "listen", 3, **options) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("opened", [("local-sockets",), ("loopback", "local-sockets")])
+@pytest.mark.promise("local-1")
+def test_with_local_sockets_connects_are_handed_over_and_no_datagrams_are_made(
+    machine: str, opened: tuple[str, ...]
+) -> None:
+    stream, datagram, raw, packets, flags = 1, 2, 3, 5, 0x80800
+    refused = ERRNO | errno.EACCES
+
+    def made(*arguments: int) -> int:
+        return decide(machine, "socket", *arguments, opened=opened)
+
+    assert {made(AF_UNIX, kind | extra) for kind in (stream, packets) for extra in (0, flags)} == {
+        ALLOW
+    }
+    assert {made(AF_UNIX, kind) for kind in (datagram, raw, datagram | flags, 0)} == {refused}
+    assert {made(family, stream) for family in (16, 17, 38, 40)} == {refused}
+    assert made(AF_INET, stream) == (ALLOW if "loopback" in opened else refused)
+    assert decide(machine, "connect", 3, opened=opened) == NOTIFY
+    assert decide(machine, "listen", 3, opened=opened) == NOTIFY
 
 
 @pytest.mark.parametrize("machine", MACHINES)

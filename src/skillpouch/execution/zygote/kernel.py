@@ -37,6 +37,8 @@ _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3, since Linux 2.6
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CLOEXEC, _SET_STRING, _CREATE = 1, 1, 6  # FSOPEN_ and FSMOUNT_CLOEXEC, FSCONFIG_…
+_PIDFD_GETFD = 438
+_SOL_SOCKET = 1
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 _IOPRIO_PROCESS = 1  # IOPRIO_WHO_PROCESS, ioprio_get(2)
@@ -92,8 +94,11 @@ def forbid_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def drop_capabilities() -> None:
-    """Give up every capability, also those a later exec as uid 0 would bring back."""
+def drop_capabilities(keep: int = 0) -> None:
+    """Give up every capability, also those a later exec as uid 0 would bring back.
+
+    `keep` are bits of capabilities below 32 that this process, which runs no program, retains.
+    """
     zero = ctypes.c_ulong(0)
     for capability in range(_LAST_CAPABILITY + 1):
         # Fails after this kernel's last capability, and without CAP_SETPCAP: both are fine.
@@ -105,8 +110,9 @@ def drop_capabilities() -> None:
         if os.geteuid() == 0 and _effective_capabilities():
             raise
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0), 8)
-    # Two times effective, permitted and inheritable, 32 bits each, all zero: capset(2).
-    _check(_libc.capset(header, ctypes.create_string_buffer(24)), "capset")
+    # Two times effective, permitted and inheritable, 32 bits each: capset(2).
+    sets = struct.pack("6I", keep, keep, 0, 0, 0, 0)
+    _check(_libc.capset(header, ctypes.create_string_buffer(sets, 24)), "capset")
 
 
 def _effective_capabilities() -> int:
@@ -131,9 +137,47 @@ def enter_cgroup(procs: int) -> None:
     os.close(procs)
 
 
-def control(fd: int, request: int, argument: bytes) -> None:
+def buffer(size: int) -> ctypes.Array[ctypes.c_char]:
+    """Return zeroed memory that the kernel can write."""
+    return ctypes.create_string_buffer(size)
+
+
+def buffer_of(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    """Return a copy of some bytes that the kernel can read and write."""
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def copy_descriptor(process: int, fd: int) -> int:
+    """Return a copy of a descriptor of another process; pidfd_getfd(2), since Linux 5.6."""
+    return syscall(_PIDFD_GETFD, process, fd, 0)
+
+
+def socket_option(sock: int, option: int) -> int:
+    """Return a number that is an option of a socket, getsockopt(2)."""
+    value, size = ctypes.c_uint64(0), ctypes.c_uint32(8)
+    what = (ctypes.c_int(sock), ctypes.c_int(_SOL_SOCKET), ctypes.c_int(option))
+    _check(_libc.getsockopt(*what, ctypes.byref(value), ctypes.byref(size)), "getsockopt")
+    return value.value
+
+
+def connect(sock: int, address: bytes) -> int:
+    """Connect a socket; return the number of the error, 0 if it is connected."""
+    length = ctypes.c_uint32(len(address))
+    failed = _libc.connect(ctypes.c_int(sock), ctypes.c_char_p(address), length)
+    return ctypes.get_errno() if failed else 0
+
+
+def listen(sock: int, backlog: int) -> int:
+    """Have a socket listen; return the number of the error, 0 if it does."""
+    failed = _libc.listen(ctypes.c_int(sock), ctypes.c_int(backlog))
+    return ctypes.get_errno() if failed else 0
+
+
+def control(fd: int, request: int, argument: bytes | ctypes.Array[ctypes.c_char]) -> int:
     # By ctypes, which is already loaded: the file of the module fcntl may be invisible by now.
-    _check(_libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument), f"ioctl {request:#x}")
+    result: int = _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), argument)
+    _check(min(result, 0), f"ioctl {request:#x}")
+    return result
 
 
 def io_priority() -> int:

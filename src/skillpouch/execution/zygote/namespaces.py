@@ -44,6 +44,11 @@ def mount_processes(limit: int | None) -> None:
     kernel.set_attributes_at("/proc", kernel.ATTR_RDONLY)
 
 
+def mount_own_processes() -> None:
+    """Mount a /proc with the processes of this PID namespace and those below it."""
+    kernel.mount("proc", "/proc", "proc", _PLAIN | kernel.MS_NOEXEC)
+
+
 def hide_processes() -> None:
     """Cover /proc on machines where a new one cannot be mounted."""
     kernel.mount("tmpfs", "/proc", "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,mode=555")
@@ -437,15 +442,18 @@ _UP = 1  # IFF_UP
 _MOST_WAITING = 128  # the backlog: connections that are not accepted yet
 
 
-def enter(listener_fd: int, port: int) -> None:
-    """Move into a new network, and send a socket that listens there to the host.
-
-    A socket stays in the network namespace it was made in, network_namespaces(7): so the host
-    itself can accept connections from it. Each sandbox has its own network, so that no two calls
-    share one.
-    """
+def enter() -> None:
+    """Move into a new network with nothing but loopback: no two sandboxes share one."""
     kernel.unshare(kernel.NEWNET)
     _raise_loopback()
+
+
+def listen_for_host(listener_fd: int, port: int) -> None:
+    """Send a socket that listens in this network to the host.
+
+    A socket stays in the network namespace it was made in, network_namespaces(7): so the host
+    itself can accept connections from it.
+    """
     listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", port))
     listener.listen(_MOST_WAITING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import errno
 import os
 import select
@@ -21,7 +22,6 @@ from skillpouch.execution.zygote.spawn import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import _socket
     from resource import struct_rusage
 
     from skillpouch.execution.zygote.namespaces import NewRoot
@@ -303,10 +303,15 @@ def _in_namespace(
     # /proc/self belongs to root.
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
+    own = _open_view(config)
     leftovers = _mount_view(config, limits, root)
     seal = Seal(config, limits, (_FIRST_PROCESS,), list(namespaces.TEMPORARY))
     _close_opened(config)
-    seal.apply()
+    connects = seal.apply()
+    if connects >= 0:
+        tell_supervisor(limits, (*own, connects))
+        os.close(connects)
+    _close(own)
     kernel.hide_from_peers()
     return SandboxProcess(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
 
@@ -316,33 +321,50 @@ def make_warm_sandbox(
 ) -> WarmSandboxProcess:
     kernel.unshare(kernel.NEWNS)
     _enter_network(config, limits)
-    names = ("mnt", "net") if config["proxy_port"] else ("mnt",)
-    own = tuple(map(_open_namespace, names))  # opened now, because `_mount_view` may cover /proc
+    own = _open_view(config)
     leftovers = _mount_view(config, limits, root)
+    if limits["supervisor_fd"] >= 0:
+        tell_supervisor(limits, own)
     try:
         wire.send(control, wire.READY, own)
     except OSError:
         # The prefork server ended before it began: the call is lost, and no process of it is alive.
         wire.send(sock, wire.LOST + b" 1")
         os._exit(0)
-    for fd in own:
-        os.close(fd)
+    _close(own)
     # Without Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, but
     # the calls that this process ends are in the domain of the prefork server. This process runs no
     # program itself.
-    Seal({**config, "landlock": 0}, limits, (_FIRST_PROCESS,), []).apply()
+    Seal({**config, "landlock": 0, "profiles": ()}, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
     return WarmSandboxProcess(sock, control, leftovers)
 
 
-def _open_namespace(name: str) -> int:
-    return os.open("/proc/self/ns/" + name, os.O_RDONLY | os.O_CLOEXEC)
+def _open_view(config: Fields) -> tuple[int, ...]:
+    """Open the mounts and the network of this sandbox, before `_mount_view` may cover /proc."""
+    names = ("mnt", "net") if config["own_network"] else ("mnt",)
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    return tuple(os.open("/proc/self/ns/" + name, flags) for name in names)
+
+
+def tell_supervisor(limits: Fields, fds: tuple[int, ...]) -> None:
+    """Send descriptors to the supervisor of local sockets, and close the way to it."""
+    line = _socket.socket(fileno=limits["supervisor_fd"])
+    wire.send(line, wire.READY, fds)
+    line.close()
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _enter_network(config: Fields, limits: Fields) -> None:
-    """Enter a network of this sandbox's own, if its calls may reach hosts; others have none."""
+    """Enter a network of this sandbox's own; with hosts, the host listens there."""
+    if config["own_network"]:
+        namespaces.enter()
     if config["proxy_port"]:
-        namespaces.enter(limits["listener_fd"], config["proxy_port"])
+        namespaces.listen_for_host(limits["listener_fd"], config["proxy_port"])
 
 
 def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:

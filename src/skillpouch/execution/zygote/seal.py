@@ -37,6 +37,7 @@ class Seal:
     ) -> None:
         self._limits = limits
         self._privileges = config["confined"]
+        self._listens = seccomp.LOCAL in config["profiles"]
         self._machine = os.uname().machine
         self._ruleset = -1
         if config["landlock"]:
@@ -44,8 +45,8 @@ class Seal:
             rules += [(path, right) for path, right in config["named"]]
             rules += [(path, right) for path, right in config["only_landlock"]]
             rules += [(path, "write") for path in temporary]
-            network, port = config["network"], config["proxy_port"]
-            self._ruleset = landlock.ruleset(config["landlock"], rules, network, port)
+            network = "loopback" if "loopback" in config["profiles"] else config["network"]
+            self._ruleset = landlock.ruleset(config["landlock"], rules, network)
         self._program = b""
         if config["seccomp"]:
             shared_pids = not config["namespaces"]
@@ -56,12 +57,14 @@ class Seal:
                 shared_pids,
                 shared_user=not config["user"],
                 most_shared=None if memory is None else memory // _SHARED_PART,
+                opened=config["profiles"],
             )
             self._program = seccomp.assemble(self._machine, table)
 
-    def apply(self) -> None:
+    def apply(self) -> int:
         """Apply all of it to this process; what it starts inherits it.
 
+        With local sockets, return the descriptor by which their supervisor answers, otherwise -1.
         no_new_privs comes before Landlock and seccomp, which require it without privileges
         (landlock_restrict_self(2), seccomp(2)). The filter comes last, so that it need not allow
         the system calls of the other steps.
@@ -72,14 +75,16 @@ class Seal:
             if self._limits.get(name) is not None:
                 _limit(which, self._limits[name])
         if not self._privileges:
-            return
+            return -1
         kernel.forbid_new_privileges()
         if self._ruleset >= 0:
             landlock.restrict(self._ruleset)
             os.close(self._ruleset)
         kernel.drop_capabilities()
-        if self._program:
-            seccomp.install(self._machine, self._program)
+        if not self._program:
+            return -1
+        found = seccomp.install(self._machine, self._program, listens=self._listens)
+        return found if self._listens else -1
 
 
 def _limit(which: int, value: int) -> None:

@@ -10,6 +10,8 @@ from skillpouch.execution.zygote import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     Instruction = tuple[int, int, int, int]
 
 
@@ -49,7 +51,7 @@ _NAMES = (
     "prlimit64 sched_setaffinity sched_setscheduler sched_setparam setpriority kill tkill tgkill "
     "rt_sigqueueinfo rt_tgsigqueueinfo shmget semget msgget mq_open move_pages migrate_pages "
     "sched_setattr ioprio_set openat mkdirat mknodat fchmod fchmodat mmap memfd_create io_setup "
-    "listen inotify_init1 fcntl"
+    "inotify_init1 fcntl connect listen"
 ).split()
 
 # In the order of _NAMES, from asm/unistd_64.h and asm-generic/unistd.h.
@@ -62,7 +64,7 @@ _X86_64 = (
     302, 203, 144, 142, 141, 62, 200, 234,
     129, 297, 29, 64, 68, 240, 279, 256,
     314, 251, 257, 258, 259, 91, 268, 9, 319, 206,
-    50, 294, 72,
+    294, 72, 42, 50,
 )  # fmt: skip
 _AARCH64 = (
     198, 199, 117, 270, 271, 40, 39, 41, 51,
@@ -73,7 +75,7 @@ _AARCH64 = (
     261, 122, 119, 118, 140, 129, 130, 131,
     138, 240, 194, 190, 186, 180, 239, 238,
     274, 30, 56, 34, 33, 52, 53, 222, 279, 0,
-    201, 26, 25,
+    26, 25, 203, 201,
 )  # fmt: skip
 
 NUMBERS = {
@@ -110,14 +112,18 @@ DENIED = (
 
 # Classic BPF, linux/filter.h: load a word, jump if equal, if at least, if any bit is set, return.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-# SECCOMP_RET_ALLOW, _KILL_PROCESS (since Linux 4.14) and _ERRNO, seccomp(2).
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+# SECCOMP_RET_ALLOW, _KILL_PROCESS (since Linux 4.14), _ERRNO and _USER_NOTIF (5.0), seccomp(2).
+_ALLOW, _KILL, _ERRNO, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _SET_MODE_FILTER = 1
+# SECCOMP_FILTER_FLAG_NEW_LISTENER, and _WAIT_KILLABLE_RECV (Linux 5.19): without the second, a
+# signal restarts a connect that the supervisor has made already, which then fails with EISCONN.
+_WITH_LISTENER = 8 | 32
 # Calls of the x32 ABI have the same AUDIT_ARCH, and this bit in their numbers: without a check they
 # would match no rule, seccomp(2).
 _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+LOCAL = "local-sockets"
 # SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
 _STREAMS = (1, 0x801, 0x80001, 0x80801)
 _PACKETS = (5, 0x805, 0x80005, 0x80805)
@@ -168,8 +174,13 @@ def _refuse(code: int) -> list[Instruction]:
 
 def _only(code: int, *choices: tuple[int, ...]) -> list[Instruction]:
     """Allow the call if each argument, from the first on, is one of its choices."""
+    return _choices(code, 0, choices)
+
+
+def _choices(code: int, first: int, choices: Sequence[tuple[int, ...]]) -> list[Instruction]:
+    """Allow the call if each argument, from number `first` on, is one of its choices."""
     body: list[Instruction] = []
-    for index, values in enumerate(choices):
+    for index, values in enumerate(choices, first):
         body.append((_LOAD, 0, 0, _argument(index)))
         # A match jumps over the other choices and the refusal after them.
         body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
@@ -200,12 +211,40 @@ def _made_without(flags: int, mode: int) -> list[Instruction]:
     ]
 
 
-# Which sockets may be made: allowed families, types, protocols.
-_SOCKETS: dict[str, tuple[tuple[int, ...], ...]] = {
-    "none": ((),),
-    "hosts": ((AF_INET, AF_INET6), _STREAMS, _TCP),
-    "host": ((AF_INET, AF_INET6, AF_NETLINK),),
-}
+# Which sockets may be made: allowed families, types, protocols. No datagrams between processes:
+# each can have its own address, behind a pointer.
+_OF_THE_INTERNET = ((AF_INET, AF_INET6), _STREAMS, _TCP)
+_OF_THE_MACHINE = ((AF_INET, AF_INET6, AF_NETLINK),)
+_BETWEEN_PROCESSES = ((AF_UNIX,), (*_STREAMS, *_PACKETS))
+
+
+def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruction]]:
+    """Return the rules for sockets; `opened` are the profiles of the call.
+
+    A unix socket that is refused gives EAFNOSUPPORT and nothing else does, so that an error message
+    tells what the call lacked.
+    """
+    kinds: list[tuple[tuple[int, ...], ...]] = []
+    if network == "host":
+        kinds.append(_OF_THE_MACHINE)
+    elif network == "hosts" or "loopback" in opened:
+        kinds.append(_OF_THE_INTERNET)
+    body: list[Instruction] = [(_LOAD, 0, 0, _argument(0))]
+    for families, *others in [*kinds, *([_BETWEEN_PROCESSES] if LOCAL in opened else [])]:
+        rest = _choices(errno.EACCES, 1, others)
+        for family in families:
+            body += [(_EQUAL, 0, len(rest), family), *rest]
+    if LOCAL not in opened:
+        body += [(_EQUAL, 0, 1, AF_UNIX), *_refuse(errno.EAFNOSUPPORT)]
+    table = {"socket": [*body, *_refuse(errno.EACCES)]}
+    # Sockets of these types stay connected to each other. A datagram socket could send to any
+    # socket whose name is visible.
+    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,), (*_STREAMS, *_PACKETS))
+    if LOCAL in opened:
+        # Their supervisor does both: an address is behind a pointer, and a socket that listens may
+        # lie where others find it.
+        table["connect"] = table["listen"] = [(_RETURN, 0, 0, _NOTIFY)]
+    return table
 
 
 def _for_files() -> dict[str, list[Instruction]]:
@@ -264,14 +303,16 @@ def arms(
     shared_pids: bool,
     shared_user: bool = False,
     most_shared: int | None = None,
+    opened: Sequence[str] = (),
 ) -> dict[str, list[Instruction]]:
     """Return the rules of the filter: the instructions for each system call, by name.
 
     With `shared_pids` the tool shares the machine's PID namespace, so signals to `guarded`
     processes and to all are refused; with `shared_user` its resources count for the host's user.
-    `most_shared` limits shared memory.
+    `most_shared` limits shared memory; `opened` are the profiles of the call. With the profile
+    "local-sockets" the filter needs a listener, which `install` returns.
     """
-    table = {**_for_files(), **_for_memory(most_shared)}
+    table = {**_for_files(), **_for_memory(most_shared), **_for_sockets(network, opened)}
     if shared_user:
         # A user has 128 inotify instances by default; without a free one, no program can watch
         # files.
@@ -279,12 +320,6 @@ def arms(
             table[name] = _refuse(errno.EMFILE)
     table.update({name: _refuse(errno.EPERM) for name in DENIED})
     table.update(_for_priorities())
-    table["socket"] = _only(errno.EACCES, *_SOCKETS[network])
-    # Sockets of these types stay connected to each other. A datagram socket could send to any
-    # socket whose name is visible.
-    table["socketpair"] = _only(errno.EACCES, (AF_UNIX,), (*_STREAMS, *_PACKETS))
-    if network == "hosts":
-        table["listen"] = _refuse(errno.EACCES)
     # A filter cannot read its flags, which are behind a pointer; ENOSYS makes every C library fall
     # back to clone.
     table["clone3"] = _refuse(errno.ENOSYS)
@@ -320,11 +355,18 @@ def assemble(machine: str, table: dict[str, list[Instruction]]) -> bytes:
     return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
 
 
-def install(machine: str, program: bytes) -> None:
-    """Install the filter in this process for good; needs no_new_privs."""
+def install(machine: str, program: bytes, *, listens: bool = False) -> int:
+    """Install the filter in this process for good; needs no_new_privs.
+
+    With `listens`, return the descriptor by which a supervisor answers system calls.
+    """
+    flags = _WITH_LISTENER if listens else 0
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, eight bytes each, and their address.
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
-    kernel.syscall(
-        NUMBERS[machine]["seccomp"], _SET_MODE_FILTER, 0, ctypes.create_string_buffer(header, 16)
+    return kernel.syscall(
+        NUMBERS[machine]["seccomp"],
+        _SET_MODE_FILTER,
+        flags,
+        ctypes.create_string_buffer(header, 16),
     )

@@ -8,9 +8,14 @@ import gc
 import os
 import select
 
-from skillpouch.execution.zygote import alarm, kernel, namespaces, signals, spawn, wire
+from skillpouch.execution.zygote import alarm, kernel, namespaces, seccomp, signals, spawn, wire
 from skillpouch.execution.zygote.cleanup import remove_folder
-from skillpouch.execution.zygote.sandbox_process import make_sandbox, make_warm_sandbox
+from skillpouch.execution.zygote.local_sockets import supervise
+from skillpouch.execution.zygote.sandbox_process import (
+    make_sandbox,
+    make_warm_sandbox,
+    tell_supervisor,
+)
 from skillpouch.execution.zygote.seal import Seal
 
 TYPE_CHECKING = False
@@ -40,6 +45,8 @@ def start_preforked(
     kernel.setns(table, kernel.NEWPID)
     prefork: Fields = limits["prefork"]
     os.chdir(prefork["cwd"])
+    if limits["supervisor_fd"] >= 0:
+        limits["supervisor_fd"] = _move_up(limits["supervisor_fd"])
     _arrange((jobs, control.fileno()))
     # Sandboxes of this zygote have process ids here and run as the same user, so the filter refuses
     # system calls that change other processes. Signals are left: they can only end calls of its own
@@ -49,7 +56,9 @@ def start_preforked(
     # settings at its start.
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
-    seal.apply()  # last, because it forbids the setns above
+    connects = seal.apply()  # last, because it forbids the setns above
+    if connects >= 0:
+        tell_supervisor(limits, (connects,))
     os.execve(prefork["argv"][0], prefork["argv"], prefork["env"])  # noqa: S606
 
 
@@ -232,7 +241,10 @@ class ZygoteServer:
         limits["cgroup"] = cgroup = message.fds.pop() if limits["in_cgroup"] else -1
         limits["listener_fd"] = message.fds[-1] if self._config["proxy_port"] else -1
         sock = _socket.socket(fileno=message.fds[0])
+        limits["supervisor_fd"] = -1
         try:
+            if seccomp.LOCAL in self._config["profiles"]:
+                limits["supervisor_fd"] = self._fork_supervisor()
             if limits["prefork"] is None:
                 self._fork_sandbox(sock, limits)
             else:
@@ -241,9 +253,23 @@ class ZygoteServer:
             wire.send_failure(sock, error)
         sock.close()
         _close(message.fds[1:])
-        if cgroup >= 0:
-            os.close(cgroup)
+        _close([fd for fd in (cgroup, limits["supervisor_fd"]) if fd >= 0])
         return True
+
+    def _fork_supervisor(self) -> int:
+        """Fork the supervisor of a sandbox's local sockets; return the descriptor that reaches it.
+
+        It is outside of the PID namespace of the sandbox: no call can see or signal it.
+        """
+        line, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        # It has nobody to tell of a failure: the sandbox fails when it finds it gone.
+        self._fork(end, -1, lambda: self._supervise(end))
+        end.close()
+        return line.detach()
+
+    def _supervise(self, end: _socket.socket) -> None:
+        keep_only((0, 1, 2, end.fileno()))
+        supervise(end, self._root.paths)
 
     def _fork_sandbox(self, sock: _socket.socket, limits: Fields) -> None:
         with self._new_table():
@@ -288,13 +314,15 @@ class ZygoteServer:
             os._exit(0)
 
     def _sandbox(self, sock: _socket.socket, limits: Fields) -> None:
-        keep_only((0, 1, 2, sock.fileno(), limits["listener_fd"], *self._opened))
+        ways = (sock.fileno(), limits["listener_fd"], limits["supervisor_fd"])
+        keep_only((0, 1, 2, *ways, *self._opened))
         make_sandbox(sock, self._config, limits, self._root).serve()
 
     def _warm_sandbox(
         self, sock: _socket.socket, control: _socket.socket, held: int, limits: Fields
     ) -> None:
-        keep_only((0, 1, 2, sock.fileno(), control.fileno(), held, limits["listener_fd"]))
+        ways = (limits["listener_fd"], limits["supervisor_fd"])
+        keep_only((0, 1, 2, sock.fileno(), control.fileno(), held, *ways))
         sandbox = make_warm_sandbox(sock, control, self._config, limits, self._root)
         try:
             sandbox.serve()
@@ -304,7 +332,7 @@ class ZygoteServer:
             return
 
     def _prefork(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
-        keep_only((0, 1, 2, end.fileno(), jobs, table, *self._opened))
+        keep_only((0, 1, 2, end.fileno(), jobs, table, limits["supervisor_fd"], *self._opened))
         start_preforked(end, jobs, table, self._config, limits)
 
 

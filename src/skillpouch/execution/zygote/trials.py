@@ -10,13 +10,14 @@ import resource
 from skillpouch.execution.zygote import (
     kernel,
     landlock,
+    local_sockets,
     namespaces,
     seccomp,
     signals,
     spawn,
     wire,
 )
-from skillpouch.execution.zygote.seccomp import NUMBERS
+from skillpouch.execution.zygote.seccomp import LOCAL, NUMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Exists on every machine, is readable by everybody, and is not granted below.
 _FORBIDDEN = "/etc/passwd"
 _GRANTED = [("/usr", "run"), ("/dev/null", "device")]
+_SOCKET = "/skillpouch-trial"
 _MEMORY_BYTES = 256 << 20  # more than an interpreter needs, and more than the small cgroup allows
 _FEW_PROCESSES, _MORE_PROCESSES = 4, 20  # the limit to try, and how many processes try to exceed it
 
@@ -173,7 +175,7 @@ def try_adoption() -> int:
 
 
 def try_namespaces(user: bool) -> int:
-    """Return 1, plus 2 if a new /proc can be mounted, plus 4 if processes can be limited."""
+    """Return 1, plus 2 for a new /proc, plus 4 if processes can be limited, plus 8 for connects."""
     namespaces.leave(user, "none")
     return _in_child(_try_new_root)
 
@@ -188,7 +190,55 @@ def _try_new_root() -> int:
     kernel.unshare(kernel.NEWPID)
     given = _in_child(_try_process_table)
     kernel.setns(table, kernel.NEWPID)
-    return given
+    supervised = given > 1 and not attempt("connects", _try_connects).startswith("connects 0")
+    return given + (8 if supervised else 0)
+
+
+def _try_connects() -> int:
+    """Prove that a supervisor refuses a socket outside of a sandbox's folders, and no other."""
+    kernel.unshare(kernel.NEWNS)
+    namespaces.mount_temporary([], {}, 1 << 20)
+    namespaces.mount_own_processes()
+    os.chdir("/proc")
+    foreign, own = namespaces.TEMPORARY
+    listening = [_listen(folder + _SOCKET) for folder in (foreign, own)]
+    line, end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        _connect_supervised(end, foreign + _SOCKET, own + _SOCKET)
+    end.close()
+    message = wire.receive(line)
+    if message is None:
+        raise OSError(errno.ENOSYS, "not offered by this kernel")
+    local_sockets.Supervisor(message.fds[0], [os.stat(own).st_dev]).serve()
+    if os.waitpid(pid, 0)[1]:
+        raise NotEnforcedError("connects are not handed over, or not refused")
+    return len(listening) // 2
+
+
+def _listen(path: str) -> _socket.socket:
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    sock.bind(path)
+    sock.listen(1)
+    return sock
+
+
+def _connect_supervised(supervisor: _socket.socket, foreign: str, own: str) -> None:
+    status = 1
+    try:
+        machine = os.uname().machine
+        program = seccomp.assemble(machine, seccomp.arms("none", (1,), False, opened=[LOCAL]))
+        kernel.forbid_new_privileges()
+        listener = seccomp.install(machine, program, listens=True)
+        wire.send(supervisor, wire.READY, (listener,))
+        supervisor.close()
+        os.close(listener)
+        one = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        must_deny(lambda: one.connect(foreign), errno.EACCES)
+        one.connect(own)
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def _try_process_table() -> int:
