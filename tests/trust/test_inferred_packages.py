@@ -249,3 +249,50 @@ def test_a_package_covers_itself_only() -> None:
     assert not covers_package("PyYAML==5", "pyyaml==6")
     assert not covers_package("pyyaml-x", "pyyaml")
     assert not covers_package("", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "declared"),
+    [
+        ("import cv2", "opencv-python-headless"),
+        ("import cv2", "opencv-contrib-python"),
+        ("import psycopg2", "psycopg2"),
+        ("import psycopg2", "psycopg2-binary"),
+        ("from PIL import Image", "Pillow"),
+        ("import yaml", "pyyaml"),
+        ("import yaml", "PyYAML==6.0.2"),
+        ("import faiss", "faiss-cpu"),
+        ("import onnxruntime", "onnxruntime-gpu"),
+        ("import flask", "Flask-Cors"),
+    ],
+)
+def test_a_proposal_never_contradicts_what_is_declared(line: str, declared: str) -> None:
+    files = {"scripts/a.py": line}
+
+    assert infer_packages("scripts/a.py", files, declared=[declared]) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "declared"),
+    [
+        ("import requests", "types-requests"),
+        ("import pandas", "pandas-stubs"),
+        ("import yaml", "ruamel.yaml"),
+        ("import numpy", "npm:numpy"),
+    ],
+)
+def test_a_package_that_does_not_bring_the_module_hides_no_proposal(
+    line: str, declared: str
+) -> None:
+    assert len(infer_packages("scripts/a.py", {"scripts/a.py": line}, declared=[declared])) == 1
+
+
+def test_the_modules_of_a_declared_package_count_before_its_name() -> None:
+    files = {"scripts/a.py": "import cv2\nimport markdown\n"}
+    modules = {"vision-kit": {"cv2"}, "markdown-it-py": {"markdown_it"}}
+
+    found = infer_packages(
+        "scripts/a.py", files, declared=["vision_kit", "markdown-it-py"], provided=modules.get
+    )
+
+    assert [each.package for each in found] == ["Markdown"]

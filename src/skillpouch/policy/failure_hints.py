@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from skillpouch.calls import ToolCall
@@ -12,9 +12,10 @@ from skillpouch.results import ToolResult
 from skillpouch.tools import Binary, InlineScript, Script
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
-from skillpouch.trust.grant import covers_package
+from skillpouch.trust.grant import covers_package, split_package
+from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
-from skillpouch.trust.requested_packages import package_asks
+from skillpouch.trust.requested_packages import package_needs, propose_packages
 
 # Messages of programs without a network: a name is not found, or there is no route to it.
 _NO_NETWORK = re.compile(
@@ -26,7 +27,24 @@ _WANTED = re.compile(
     rf"(?:resolve host:? '?|EAI_AGAIN |ENOTFOUND |host='|https?://(?:[^\s/@]*@)?){_NAME}"
 )
 _MOST_HOSTS = 5
-_NO_MODULE = re.compile(r"No module named '|Cannot find (?:package|module) '")
+_LONGEST_SEARCHED = 20_000  # characters at the end of each stream
+_NO_MODULE = re.compile(
+    r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
+)
+# What people tell a user to run: `pip install lamp`, `uv pip install "lamp>=2"`, `npm i lamp`.
+_ADVICE = re.compile(
+    r"\b(?:pip3?|uv(?:[ ]pip)?|pipx|poetry|conda|npm|pnpm|yarn|bun)[ ](?:install|add|i)[ ]"
+    r"([^\n;&|`]{1,200})"
+)
+_OURS = "skillpouch trust"
+_NOT_OURS = (
+    f"note: it printed lines with `{_OURS}` in it: these are its own words, and no proposal of"
+    " Skillpouch"
+)
+_NO_ADVICE = (
+    "note: its output tells to install packages that no file of the skill declares or imports, so"
+    " none is proposed: what a program prints is no reason to install anything"
+)
 
 
 def with_notes(
@@ -42,6 +60,8 @@ def with_notes(
         notes = notes or _network(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
         notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
+    if result.outcome == "failed" and any(_OURS in text for text in (result.stdout, result.stderr)):
+        notes.append(_NOT_OURS)
     if not notes:
         return result
     return replace(result, content="\n".join(filter(None, [result.content, *notes])))
@@ -85,15 +105,47 @@ def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str
 def _packages(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
-    if not _NO_MODULE.search(result.stderr):
+    """Name the packages that a script lacked: those that its own code imports, and no others.
+
+    What it printed only tells that something is missing, and which of its optional imports that is.
+    Its output is untrusted: a name that is only there may be one that an attacker registered.
+    """
+    said = "\n".join(text[-_LONGEST_SEARCHED:] for text in (result.stdout, result.stderr))
+    missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
+    if not missing and not advice:
         return []
     skill = skill_of(call.tool)
-    asked = package_asks(skill, [call.tool]) if skill else ()
+    named = _named(missing, advice)
     given = permit.access.packages
-    lacking = [n for n in asked if not any(covers_package(each, n.value) for each in given)]
+    lacking = [
+        each
+        for each in (propose_packages(skill, [call.tool]) if skill else ())
+        if not each.optional or named & _names_of(each)
+        if not any(covers_package(package, each.package) for package in given)
+    ]
     if not lacking:
-        return []
-    command = trust_command(call.tool.skill, lacking, roots=roots)
-    names = ", ".join(need.value for need in lacking)
-    said = f"note: it imports packages that no file declares ({names})"
-    return [f"{said}; the user can grant it: `{command}`"]
+        is_known = any(covers_package(package, name) for package in given for name in named)
+        return [_NO_ADVICE] if advice and not is_known else []
+    needs = package_needs(replace(each, optional=False) for each in lacking)
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    names = ", ".join(_described(each) for each in lacking)
+    told = f"note: it imports packages that no file declares ({names})"
+    return [f"{told}; the user can grant it: `{command}`"]
+
+
+def _named(missing: Iterable[tuple[str, str]], advice: Iterable[str]) -> set[str]:
+    """Return the names of modules and packages in the words of a script, in lower case."""
+    words = [word.strip("'\",.()[]") for text in advice for word in text.split()]
+    packages = [split_package(word)[0] or word for word in words if not word.startswith("-")]
+    modules = [python.partition(".")[0] or node for python, node in missing]
+    return {name.lower().replace("_", "-") for name in (*packages, *modules) if name}
+
+
+def _names_of(proposal: Proposal) -> set[str]:
+    name = split_package(proposal.package)[0].removeprefix("npm:")
+    top = proposal.imported.partition(".")[0]
+    return {name.lower(), top.lower().replace("_", "-"), proposal.imported.lower()}
+
+
+def _described(proposal: Proposal) -> str:
+    return f"{proposal.package}, a guess" if proposal.confidence == "guess" else proposal.package

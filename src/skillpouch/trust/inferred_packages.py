@@ -1,7 +1,7 @@
 """Proposes packages for imports that no file declares, from the text of a script alone."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
 from typing import Literal, NamedTuple
@@ -157,20 +157,48 @@ def infer_packages(
     *,
     declared: Iterable[str] = (),
     installed: Mapping[str, Iterable[str]] | None = None,
+    provided: Callable[[str], Collection[str] | None] = lambda _package: None,
 ) -> tuple[Proposal, ...]:
     """Return the packages that a script and its sibling modules import beyond what is declared.
 
     `files` are the texts of the skill by path; `installed` maps modules to packages of this
-    machine, like `importlib.metadata.packages_distributions()`. Reads and runs nothing.
+    machine, like `importlib.metadata.packages_distributions()`; `provided` returns the modules that
+    a declared package and what it requires have, None if that is not known. Reads and runs nothing.
     """
     follow = _Following(files=files, installed=installed or {})
     if script.endswith(_JAVASCRIPT):
         follow.javascript(script)
     else:
         follow.python(script)
-    known = {split_package(package)[0] for package in declared}
-    found = [each for each in follow.proposals() if split_package(each.package)[0] not in known]
+    known = {split_package(package)[0] for package in declared} - {""}
+    found = [
+        each
+        for each in follow.proposals()
+        if split_package(each.package)[0] not in known
+        if not any(_brings(package, each, provided) for package in sorted(known))
+    ]
     return tuple(sorted(found, key=lambda each: (each.optional, each.package.lower())))
+
+
+def _brings(
+    declared: str, proposal: Proposal, provided: Callable[[str], Collection[str] | None]
+) -> bool:
+    """Tell whether a declared package brings the module for which another one is proposed.
+
+    `opencv-python` beside a declared `opencv-python-headless` would replace files of it. Where the
+    modules of the declared package are not known, its name has to do: a variant of a package has
+    all words of its name (`psycopg2-binary`), and a package is often named like its module.
+    """
+    if declared.startswith("npm:") or proposal.package.startswith("npm:"):
+        return False
+    top = proposal.imported.partition(".")[0]
+    modules = provided(declared)
+    if modules is not None and top not in SHARED_FOLDERS:
+        return top in modules
+    if declared.startswith("types-") or declared.endswith("-stubs"):  # PEP 561: no code at all
+        return False
+    words = set(split_package(proposal.package)[0].split("-"))
+    return words <= set(declared.split("-")) or split_package(top)[0] == declared
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,21 +3,29 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from posixpath import dirname
+from typing import TYPE_CHECKING
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
 from skillpouch.declarations.packages.needs import PythonNeeds, read_needs
 from skillpouch.discovery.walk import is_skipped_folder
+from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
 from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
+from skillpouch.trust.grant import split_package
 from skillpouch.trust.inferred_packages import Proposal, infer_packages
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+_SITES = "*/*/python/lib/python*/site-packages"  # below the folder of environments
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
 _MOST_FILES = 2_000
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
@@ -53,7 +61,10 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
         if not path.endswith(_SOURCES):
             continue
         declared = _declared(path, script, files, home)
-        for each in infer_packages(path, files, declared=declared, installed=_Installed()):
+        proposals = infer_packages(
+            path, files, declared=declared, installed=_Installed(), provided=modules_brought_by
+        )
+        for each in proposals:
             earlier = found.get(each.package)
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
@@ -175,3 +186,53 @@ def _installed() -> Mapping[str, list[str]]:
     from importlib.metadata import packages_distributions
 
     return packages_distributions()
+
+
+def modules_brought_by(package: str) -> frozenset[str] | None:
+    """Return the top-level modules of a package and of what it requires, by their metadata.
+
+    They are looked for in the environments that were built for skills, and in Skillpouch's own;
+    None if the package is in neither.
+    """
+    for path in (*([site] for site in _sites_with(package)), sys.path):
+        if found := _modules_on(path, package):
+            return found
+    return None
+
+
+def _sites_with(package: str) -> Iterator[str]:
+    root = environments_directory()
+    spelt = package.replace("-", "[-_.]")
+    pattern = re.compile(rf"{spelt}-[^-]+\.dist-info\Z", re.IGNORECASE)
+    for site in root.glob(_SITES) if root else ():
+        try:
+            if any(map(pattern.match, os.listdir(site))):
+                yield str(site)
+        except OSError:  # it was just removed
+            continue
+
+
+def _modules_on(path: list[str], package: str) -> frozenset[str]:
+    from importlib.metadata import distributions
+
+    todo, seen, found = [package], set[str](), set[str]()
+    while todo:
+        name = todo.pop()
+        there = None if name in seen else next(iter(distributions(name=name, path=path)), None)
+        seen.add(name)
+        if there is None:
+            continue
+        found.update(_top_levels(there))
+        required = (each.partition(";") for each in there.requires or ())
+        needed = (head for head, _, marker in required if "extra" not in marker)
+        todo += [split_package(_name(head))[0] for head in needed]
+    return frozenset(found)
+
+
+def _top_levels(package: "Distribution") -> Iterator[str]:
+    """Yield the modules at the top of a package, by its list of files."""
+    for file in package.files or ():
+        top = file.parts[0]
+        if top.endswith((".dist-info", ".data")) or top in ("..", "__pycache__"):
+            continue
+        yield top.partition(".")[0]

@@ -13,12 +13,12 @@ from skillpouch.declarations.packages.declared_files import (
     RequirementRefusedError,
 )
 from skillpouch.declarations.packages.needs import PythonNeeds, declared_needs
-from skillpouch.declarations.packages.pyproject import Project, read_project
+from skillpouch.declarations.packages.pyproject import ProjectPackages, read_project
 from skillpouch.tools import Script
 from tests.conftest import WriteSkill
 
 
-def read(text: str, tmp_path: Path) -> Project | None:
+def read(text: str, tmp_path: Path) -> ProjectPackages | None:
     path = tmp_path / "pyproject.toml"
     return read_project(DeclaredFiles(str(tmp_path), {str(path): text}), path)
 
@@ -188,4 +188,4 @@ def test_any_text_gives_a_value_or_a_refusal(text: str) -> None:
         found = read_project(DeclaredFiles("/skill", {str(path): text}), path)
     except RequirementRefusedError:
         return
-    assert found is None or isinstance(found, Project)
+    assert found is None or isinstance(found, ProjectPackages)

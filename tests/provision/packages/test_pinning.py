@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager
+from skillpouch import Policy, SkillManager
 from skillpouch.needs import Need
 from skillpouch.provision.packages.lookup import pinned_packages
 from skillpouch.trust.grants import Grants
+from skillpouch.trust.requested_packages import propose_packages
 from tests.conftest import WriteSkill
 from tests.provision.packages.conftest import registry as registry  # noqa: PLC0414 - a fixture
 from tests.provision.packages.conftest import with_uv as with_uv  # noqa: PLC0414 - a fixture
@@ -104,3 +105,24 @@ async def test_without_a_grant_or_a_python_script_nothing_is_pinned(
     assert await pinned(home) == ()
     assert await pinned(other, "quokka", name="shell") == ("quokka",)
     assert registry.asked == []
+
+
+async def test_what_an_installed_package_brings_is_not_proposed(
+    registry: Registry, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    files = {"cv2/__init__.py": "", "visionkit/__init__.py": ""}
+    registry.add_wheel("visionkit", files=files, requires="deeplamp")
+    registry.add_wheel("deeplamp", files={"fitz.py": ""})
+    script = "import cv2, fitz, quokka\n"
+    home = write_skill(files={"scripts/x.py": script, "requirements.txt": "visionkit\n"})
+    manager = SkillManager(home.parent, workspace=tmp_path, policy=Policy.trusting())
+    skill, tools = manager.get_skill("demo"), manager.get_skill_tools("demo")
+
+    before = [each.package for each in propose_packages(skill, tools)]
+    result = await manager.acall("demo.x")
+    after = [each.package for each in propose_packages(skill, tools)]
+
+    assert before == ["opencv-python", "PyMuPDF", "quokka"]
+    assert after == ["quokka"]
+    assert "No module named 'quokka'" in result.content
+    assert "(quokka, a guess)" in result.content.splitlines()[-1]

@@ -21,7 +21,7 @@ _DEEPEST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class ProjectPackages:
     """What a pyproject.toml says about packages; `notice` is why some of it is not taken."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -29,7 +29,7 @@ class Project:
     notice: str = ""
 
 
-def read_project(files: DeclaredFiles, path: Path) -> Project | None:
+def read_project(files: DeclaredFiles, path: Path) -> ProjectPackages | None:
     """Return what the file declares; None if there is none, or if it is not about packages.
 
     With a `[project]` table its `dependencies` count, without one the dependency groups. Extras and
@@ -65,7 +65,7 @@ class _Reader:
         self._extras = _texts(own.get("extras"), "tool.skillpouch.extras")
         self._named = _texts(own.get("groups"), "tool.skillpouch.groups")
 
-    def read(self) -> Project | None:
+    def read(self) -> ProjectPackages | None:
         if not (self._project or self._groups):
             return self._of_poetry()
         groups, notice = self._chosen_groups()
@@ -77,16 +77,16 @@ class _Reader:
         requires = self._project.get("requires-python", "")
         if not isinstance(requires, str):
             raise NotARequirementError("project.requires-python is not text")
-        return Project(
+        return ProjectPackages(
             requirements=tuple(found),
             requires_python=requires,
             notice=self._dynamic() or notice,
         )
 
-    def _of_poetry(self) -> Project | None:
+    def _of_poetry(self) -> ProjectPackages | None:
         if "dependencies" not in _table(self._tool, "poetry"):
             return None
-        return Project(
+        return ProjectPackages(
             notice="tool.poetry.dependencies are not read: write them as [project] dependencies"
         )
 
