@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager, ToolResult
+from skillpouch import Limits, SkillManager, ToolResult
 from skillpouch.execution.confinement import SYSTEM
 from skillpouch.execution.package_files import packaged_configuration, read_packages
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.slow
@@ -126,6 +128,36 @@ def test_java_starts(write_skill: WriteSkill, tmp_path: Path) -> None:
     result = called(write_skill, tmp_path, "tool.sh", script, **{"Hi.java": program})
 
     assert result.stdout == "hi\n", result.content
+
+
+CONVERT = "# Convert.\nsoffice --headless --convert-to pdf letter.fodt >&2\n"
+LETTER = (
+    '<office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+    'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+    'office:mimetype="application/vnd.oasis.opendocument.text"><office:body><office:text>'
+    "<text:p>Dear Ada</text:p></office:text></office:body></office:document>"
+)
+
+
+@pytest.mark.skipif(shutil.which("soffice", path="/usr/bin") is None, reason="needs LibreOffice")
+def test_libreoffice_converts_with_the_one_grant_that_the_failed_call_names(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "letter.fodt").write_text(LETTER)
+    root = write_skill(files={"scripts/tool.sh": CONVERT}).parent
+    limits = Limits(timeout_seconds=100)  # on a busy machine it needs more than the usual 30 s
+    manager = SkillManager(root, workspace=work, cache=False, limits=limits)
+
+    failed = manager.call("demo.tool")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="local-sockets")])
+    converted = manager.call("demo.tool")
+
+    assert failed.outcome == "failed"
+    assert failed.content.endswith(f"`skillpouch trust demo --local-sockets --root {root}`")
+    assert converted.outcome == "ok", converted.content
+    assert (work / "letter.pdf").read_bytes().startswith(b"%PDF-")
 
 
 def test_a_pool_of_processes_works(write_skill: WriteSkill, tmp_path: Path) -> None:

@@ -270,3 +270,54 @@ def test_a_host_that_was_refused_is_named_also_when_the_script_goes_on(
     assert result.content.endswith(note)
     assert "no network" not in result.content
     assert note not in result.data
+
+
+UNIX_SOCKETS = {
+    "x.py": "import socket\nsocket.socket(socket.AF_UNIX).bind('/tmp/s')\n",
+    "x.js": "// X.\nrequire('net').createServer().listen('/tmp/s', () => process.exit());\n",
+    "x.sh": "# X.\npython3 -c 'import socket; socket.socket(socket.AF_UNIX)'\n",
+}
+
+
+@pytest.mark.parametrize("name", UNIX_SOCKETS)
+def test_a_script_that_lacks_unix_sockets_is_told_the_grant_with_which_it_works(
+    write_skill: WriteSkill, workspace: Path, name: str
+) -> None:
+    home = write_skill(files={f"scripts/{name}": UNIX_SOCKETS[name]})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    failed = manager.call("demo.x")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="local-sockets")])
+    granted = manager.call("demo.x")
+
+    command = f"skillpouch trust demo --local-sockets --root {home.parent}"
+    assert failed.outcome == "failed"
+    assert failed.content.splitlines()[-1] == (
+        "note: it wanted unix sockets among its own processes, which it was not granted;"
+        f" the user can grant it: `{command}`"
+    )
+    assert (granted.outcome, granted.stderr) == ("ok", "")
+
+
+SAYS_NOTHING = "print('made no PDF'); raise SystemExit(1)"
+
+
+@pytest.mark.parametrize(
+    ("script", "is_named"),
+    [
+        (f"# runs soffice --headless\n{SAYS_NOTHING}\n", True),
+        (f"# runs something else\n{SAYS_NOTHING}\n", False),
+        ("# soffice\nprint('usage: x.py FILE'); raise SystemExit(2)\n", False),
+        ("# soffice\nimport quokka_of_nowhere\n", False),
+        ("print('soffice: command not found'); raise SystemExit(1)\n", False),
+        ("# soffice\nprint('made the PDF')\n", False),
+    ],
+)
+def test_libreoffice_fails_without_a_word_so_its_name_is_enough(
+    write_skill: WriteSkill, workspace: Path, script: str, is_named: bool
+) -> None:
+    home = write_skill(files={"scripts/x.py": script})
+
+    content = content_of(home, workspace)
+
+    assert ("skillpouch trust demo --local-sockets" in content) is is_named

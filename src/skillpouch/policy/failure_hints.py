@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.needs import Need
@@ -45,6 +46,18 @@ _NO_ADVICE = (
     "note: its output tells to install packages that no file of the skill declares or imports, so"
     " none is proposed: what a program prints is no reason to install anything"
 )
+# EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
+_NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
+# LibreOffice ends without a word if it cannot make a unix socket; these are the names by which
+# scripts start it.
+_OFFICE = re.compile(r"\b(?:soffice|libreoffice|unoconv|unoserver)\b", re.IGNORECASE)
+_OTHER_REASON = re.compile(
+    r"^usage:|No module named|SyntaxError|NameError"
+    r"|(?:office|unoconv|unoserver)\b.{0,40}(?:not found|not installed|no such file)"
+    r"|no such file.{0,40}(?:office|unoconv|unoserver)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LARGEST_SCRIPT = 1_000_000
 
 
 def with_notes(
@@ -58,6 +71,7 @@ def with_notes(
     notes = _refused(result, call, roots)
     if result.outcome == "failed":
         notes = notes or _network(result, call, permit, roots)
+        notes += _local_sockets(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
         notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
     if result.outcome == "failed" and any(_OURS in text for text in (result.stdout, result.stderr)):
@@ -88,6 +102,42 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     command = trust_command(call.tool.skill, needs, roots=roots)
     wanted = ", ".join(hosts) or "a host that it does not name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _local_sockets(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a call that needs unix sockets among its own processes."""
+    is_granted = "local-sockets" in permit.access.profiles
+    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
+    if not runs_here or call.is_unconfined or is_granted:
+        return []
+    said = f"{result.stdout}\n{result.stderr}"
+    if _NO_UNIX_SOCKET.search(said):
+        reason = "it wanted unix sockets among its own processes, which it was not granted"
+    elif _OFFICE.search(f"{said}\n{_text_of(call)}") and not _OTHER_REASON.search(said):
+        reason = "LibreOffice needs unix sockets among its own processes, which it was not granted"
+    else:
+        return []
+    command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
+    return [f"note: {reason}; the user can grant it: `{command}`"]
+
+
+def _text_of(call: ToolCall) -> str:
+    """Return the program that ran, as far as it is a text."""
+    match call.tool.runs:
+        case InlineScript(text=text):
+            return text
+        case Binary(path=path):
+            return path or ""
+        case Script(file=file):
+            try:
+                with Path(file).open(encoding="utf-8", errors="replace") as script:
+                    return script.read(_LARGEST_SCRIPT)
+            except OSError:
+                return ""
+        case _:
+            return ""
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:

@@ -221,8 +221,8 @@ _BETWEEN_PROCESSES = ((AF_UNIX,), (*_STREAMS, *_PACKETS))
 def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruction]]:
     """Return the rules for sockets; `opened` are the profiles of the call.
 
-    A unix socket that is refused gives EAFNOSUPPORT and nothing else does, so that an error message
-    tells what the call lacked.
+    A unix socket that is refused gives EUNATCH and nothing else does, so that an error message
+    tells what the call lacked. With EAFNOSUPPORT, LibreOffice would try again until its time is up.
     """
     kinds: list[tuple[tuple[int, ...], ...]] = []
     if network == "host":
@@ -235,7 +235,7 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
         for family in families:
             body += [(_EQUAL, 0, len(rest), family), *rest]
     if LOCAL not in opened:
-        body += [(_EQUAL, 0, 1, AF_UNIX), *_refuse(errno.EAFNOSUPPORT)]
+        body += [(_EQUAL, 0, 1, AF_UNIX), *_refuse(errno.EUNATCH)]
     table = {"socket": [*body, *_refuse(errno.EACCES)]}
     # Sockets of these types stay connected to each other. A datagram socket could send to any
     # socket whose name is visible.
