@@ -41,6 +41,8 @@ def check_arguments(tool: Tool, given: Any) -> dict[str, Any]:
     checked = _with_real_names(tool, _as_object(tool, given))
     if not _is_plain(checked):
         checked = _through_json(tool, checked)
+    if _takes_nothing(tool) and set(checked) == {"data"}:
+        return checked
     try:
         if _validator_for(tool.input_schema).is_valid(checked):
             return checked
@@ -195,7 +197,7 @@ def _as_object(tool: Tool, given: Any) -> dict[str, Any]:
         return _unwrapped(tool, dict(given), properties)
     if given is None:
         return {}
-    if "data" in properties and is_untyped(tool.input_schema):
+    if takes_data(tool):
         return {"data": given}
     if set(properties) == {"args"}:
         return {"args": [given] if isinstance(given, str) else given}
@@ -216,6 +218,8 @@ def _unwrapped(tool: Tool, given: dict[str, Any], properties: Mapping[str, Any])
     """Remove a `{"data": …}` that the tool does not declare; add it for an untyped tool."""
     if is_untyped(tool.input_schema):
         return given if set(given) <= {"data"} else {"data": given}
+    if _takes_nothing(tool):
+        return given
     if len(given) == 1 and "data" in given and "data" not in properties:
         data = given["data"]
         return dict(data) if isinstance(data, Mapping) else _as_object(tool, data)
@@ -228,6 +232,16 @@ def is_untyped(schema: JsonSchema) -> bool:
     if len(properties) != 1 or "data" not in properties:
         return False
     return isinstance(properties["data"], dict) and "type" not in properties["data"]
+
+
+def takes_data(tool: Tool) -> bool:
+    """Tell whether a tool takes `data`, any JSON: it is untyped, or a script without any input."""
+    return is_untyped(tool.input_schema) or _takes_nothing(tool)
+
+
+def _takes_nothing(tool: Tool) -> bool:
+    is_script = isinstance(tool.runs, Script) and tool.runs.takes_nothing
+    return is_script and not tool.input_schema.get("properties")
 
 
 def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
@@ -336,7 +350,7 @@ def script_arguments(tool: Tool, given: Any) -> Any:
         value = json.loads(given)
     except (ValueError, RecursionError):
         return given
-    if is_untyped(tool.input_schema):
+    if takes_data(tool):
         return given if isinstance(value, dict) else {"data": value}
     return value if isinstance(value, dict) else given
 

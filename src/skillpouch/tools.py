@@ -181,6 +181,7 @@ class Script:
     language: Language
     convention: Convention
     plan: ArgvPlan | None = None
+    takes_nothing: bool = False  # it reads no input: a model is shown no `data`, but may give it
     shebang: tuple[str, ...] = ()
     dependencies: Dependencies | None = None
 

@@ -11,8 +11,10 @@ pytestmark = pytest.mark.slow
 def test_check_counts_every_skill_file_shadowed_ones_too(
     skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    write_skill("one", "name: same\ndescription: first\n", files={"scripts/a.sh": "# A\necho\n"})
-    write_skill("two", "name: same\ndescription: second\n", files={"scripts/a.sh": "# A\necho\n"})
+    write_skill("one", "name: same\ndescription: first\n", files={"scripts/a.sh": "# A\necho $1\n"})
+    write_skill(
+        "two", "name: same\ndescription: second\n", files={"scripts/a.sh": "# A\necho $1\n"}
+    )
     (write_skill("three") / "SKILL.md").write_bytes(b"\0")
 
     ran = skillpouch("check", tmp_path / "skills", "--json")
@@ -36,7 +38,7 @@ def test_a_problem_alone_fails_only_a_strict_check(
 def test_a_clean_skill_passes_a_strict_check(
     skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
-    home = write_skill("demo", files={"scripts/run.sh": "# Run it.\necho done\n"})
+    home = write_skill("demo", files={"scripts/run.sh": "# Run it.\necho $1\n"})
 
     ran = skillpouch("check", "--strict", home)
 
@@ -60,7 +62,7 @@ def test_a_hard_coded_secret_is_flagged_without_being_repeated(
     skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     secret = "ghp_" + "tWzR8qLm2XbVn7KcYd4JfHs6PgQe1ZuAo3Ti"
-    write_skill("demo", files={"scripts/run.sh": f"# Run.\nTOKEN={secret}\necho $TOKEN\n"})
+    write_skill("demo", files={"scripts/run.sh": f"# Run.\nTOKEN={secret}\necho $TOKEN $1\n"})
 
     ran = skillpouch("check", "skills", "--json")
 

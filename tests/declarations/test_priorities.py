@@ -191,7 +191,7 @@ def test_parameters_of_a_manifest_are_positionals_in_order(read: Read) -> None:
 
 
 def test_a_script_that_says_nothing_takes_any_data_on_stdin(read: Read) -> None:
-    tool = read("import os\nos.getcwd()\n")["demo.run"]
+    tool = read("import sys\nprint(sys.stdin.read())\n")["demo.run"]
 
     assert (list(tool.input_schema["properties"]), tool.convention) == (["data"], "stdin")
 

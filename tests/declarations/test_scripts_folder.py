@@ -12,6 +12,13 @@ WriteSkill = Callable[..., Path]
 Scripts = Callable[..., SkillManager]
 
 PRINTS = "print('hello')\n"
+RUNS = {
+    **dict.fromkeys(("py", "sh", "bash", "zsh"), "print hello\n"),
+    **dict.fromkeys(("js", "mjs", "cjs", "ts"), "console.log(1);\n"),
+    "py": PRINTS,
+    "rb": "puts 1\n",
+    "pl": "print 1;\n",
+}
 LIBRARY = "def helper():\n    return 1\n"
 
 
@@ -42,11 +49,9 @@ def problems_of(manager: SkillManager, name: str) -> list[Problem]:
 
 
 def test_every_known_language_makes_a_tool_without_an_executable_bit(scripts: Scripts) -> None:
-    extensions = ["py", "sh", "bash", "zsh", "js", "mjs", "cjs", "ts", "rb", "pl"]
+    manager = scripts({f"scripts/run_{ext}.{ext}": text for ext, text in RUNS.items()})
 
-    manager = scripts({f"scripts/run_{ext}.{ext}": "" for ext in extensions})
-
-    assert ids(manager) == sorted(f"demo.run_{ext}" for ext in extensions)
+    assert ids(manager) == sorted(f"demo.run_{ext}" for ext in RUNS)
     assert not (manager.get_skill("demo").home / "scripts/run_py.py").stat().st_mode & 0o111
 
 
@@ -99,7 +104,7 @@ def test_five_levels_are_searched_and_what_lies_deeper_is_on_record(scripts: Scr
 def test_the_same_stem_twice_adds_the_extension_to_the_later_one(
     scripts: Scripts, files: list[str], expected: list[str]
 ) -> None:
-    manager = scripts({f"scripts/{name}": "" for name in files})
+    manager = scripts({f"scripts/{name}": RUNS[name.rpartition(".")[2]] for name in files})
 
     assert ids(manager) == expected
     assert {problem.severity for problem in manager.problems} == {"info"}
@@ -160,7 +165,7 @@ def test_an_imported_module_that_can_be_run_itself_stays_a_tool(
 
 def test_without_evidence_nothing_is_dropped(scripts: Scripts) -> None:
     manager = scripts(
-        {"scripts/_private.py": LIBRARY, "scripts/test_speed.py": PRINTS, "scripts/lib.py": LIBRARY}
+        {"scripts/_private.py": PRINTS, "scripts/test_speed.py": PRINTS, "scripts/lib.py": PRINTS}
     )
 
     assert ids(manager) == ["demo._private", "demo.lib", "demo.test_speed"]

@@ -274,6 +274,50 @@ def test_a_value_that_few_can_read_is_text_at_every_door(
     assert answers == dict.fromkeys(answers, (False, ODD[case]))
 
 
+# It reads its input in a way that nobody sees by reading the script.
+SECRETIVE = 'import sys\nprint(getattr(sys, "std" + "in").read(), getattr(sys, "ar" + "gv")[1:])\n'
+GIVEN: list[tuple[dict[str, Any], str]] = [
+    ({}, "{} []"),
+    ({"data": "World"}, "\"World\" ['World']"),
+    ({"data": {"a": [1]}}, '{"a": [1]} []'),
+]
+
+
+@pytest.mark.timeout(300)
+def test_every_door_takes_data_for_a_script_that_reads_no_input(
+    tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    write_skill("quiet", files={"scripts/go.py": SECRETIVE})
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
+    doors = (by_library, by_script, *DOORS)
+
+    for arguments, expected in GIVEN:
+        answers = {door.__name__: door(manager, "quiet.go", arguments) for door in doors}
+        assert answers == dict.fromkeys(answers, (False, expected))
+    refused = {door.__name__: door(manager, "quiet.go", {"other": 1}) for door in doors}
+
+    assert {name for name, (failed, text) in refused.items() if failed and "other" in text} == {
+        *refused
+    }
+
+
+def test_every_door_shows_no_parameter_of_a_script_that_reads_no_input(
+    tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    from skillpouch.integrations.anthropic import anthropic_tools
+    from skillpouch.integrations.openai import openai_tools
+
+    write_skill("quiet", files={"scripts/go.py": SECRETIVE})
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path)
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+
+    assert manager.get_tool("quiet.go").input_schema == nothing
+    assert [each["input_schema"] for each in anthropic_tools(manager)] == [nothing]
+    shown = [each["function"]["parameters"] for each in openai_tools(manager)]
+    assert shown == [{**nothing, "required": []}]  # as the strict mode of OpenAI wants it
+    assert [each.args for each in create_langchain_tools(manager, skills="none")] == [{}]
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", BAD)
 def test_every_door_tells_the_same_trouble(manager: SkillManager, case: str) -> None:

@@ -51,7 +51,9 @@ def test_a_variable_that_it_was_given_is_not_mentioned(
 def test_a_script_that_misses_a_package_is_told_the_command(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
-    home = write_skill(files={"scripts/x.py": "import quokka_of_nowhere\n"})
+    home = write_skill(
+        files={"scripts/x.py": "import quokka_of_nowhere\nquokka_of_nowhere.hop()\n"}
+    )
 
     content = content_of(home, workspace)
 

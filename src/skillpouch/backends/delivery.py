@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from skillpouch.arguments import is_untyped
+from skillpouch.arguments import takes_data
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.execution.sandbox_client import STARTUP
@@ -81,7 +81,7 @@ class Delivery:
 def delivery_of(call: ToolCall, script: Script) -> Delivery:
     """Decide what a script gets, by its convention."""
     arguments: Any = dict(call.arguments)
-    if script.convention == "handler" and is_untyped(call.tool.input_schema):
+    if script.convention == "handler" and takes_data(call.tool):
         data = arguments.get("data")
         arguments = {} if data is None else data
     if call.tool.declared_in == "tools.json" and isinstance(arguments, dict):
@@ -91,7 +91,7 @@ def delivery_of(call: ToolCall, script: Script) -> Delivery:
         return Delivery(stdin=_stdin(call, text), arguments=text)
     if script.convention == "argv":
         return Delivery(words=_words(call, script), stdin=_stdin(call, ""), arguments=text)
-    if is_untyped(call.tool.input_schema):
+    if takes_data(call.tool):
         return _untyped(call)
     return Delivery(stdin=_stdin(call, text), arguments=text)
 

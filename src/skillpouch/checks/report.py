@@ -22,6 +22,7 @@ from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
 from skillpouch.skills import Skill
 from skillpouch.text import find_hidden
+from skillpouch.tools import Script, Tool
 from skillpouch.untrusted_files import (
     DECLARATION_BYTES,
     CannotReadError,
@@ -217,6 +218,10 @@ def _files(home: str) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in sorted(files))
 
 
+# They explain how a tool was made, and nobody has to mend anything.
+_EXPLANATIONS = frozenset({"reads-no-input", "script-named", "described-by-text"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """What a check found: how many skill files, how many load, and every problem."""
@@ -226,6 +231,11 @@ class Checked:
     skipped: int
     tools: int
     problems: tuple[Problem, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left to mend."""
+        return all(problem.code in _EXPLANATIONS for problem in self.problems)
 
 
 def check_skills(
@@ -262,10 +272,20 @@ def _check_skill(skill: Skill, strict: bool) -> tuple[int, list[Problem]]:
             path=skill.file, code="skill-unreadable", severity="error", message=error.reason
         )
         return 0, [problem]
-    problems = [*read.problems, *check_files(skill.home)]
+    problems = [*read.problems, *_without_input(read.tools), *check_files(skill.home)]
     if strict:
         problems += _strict(skill)
     return len(read.tools), problems
+
+
+def _without_input(tools: Sequence[Tool]) -> list[Problem]:
+    """Say which scripts are shown without parameters, since they read none."""
+    message = "shown without parameters: no word of it reads its command line or standard input"
+    return [
+        Problem(path=tool.runs.file, code="reads-no-input", severity="info", message=message)
+        for tool in tools
+        if isinstance(tool.runs, Script) and tool.runs.takes_nothing
+    ]
 
 
 def _strict(skill: Skill) -> list[Problem]:

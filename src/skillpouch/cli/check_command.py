@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 1.0
 def command(paths: tuple[Path, ...], strict: bool, roots: tuple[Path, ...], as_json: bool) -> None:
     """Check the skills below PATHS, or in the usual folders. Runs nothing.
 
-    Exits with 1 when a skill had to be skipped; with --strict, on any problem.
+    Exits with 1 when a skill had to be skipped; with --strict, on any problem to mend.
     """
     # Here, so that `skillpouch --help` does not load what reads scripts.
     from skillpouch.checks.report import check_skills
@@ -45,7 +45,7 @@ def command(paths: tuple[Path, ...], strict: bool, roots: tuple[Path, ...], as_j
         )
     else:
         _print_text(checked)
-    if checked.skipped or (strict and checked.problems):
+    if checked.skipped or (strict and not checked.is_clean):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 

@@ -75,6 +75,12 @@ class Cut:
     def body(self) -> str:
         return _decode(self.raw_body).lstrip("\n")
 
+    @property
+    def body_line(self) -> int:
+        """The line of the file where the body begins."""
+        before = 1 if self.front is None else self.first_line + self.front.count("\n")
+        return before + len(self.raw_body) - len(self.raw_body.lstrip(b"\n"))
+
 
 @dataclass(slots=True, kw_only=True)
 class Frontmatter:

@@ -1,12 +1,14 @@
 """Decides which files below scripts/ are tools, and says why another is not."""
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from posixpath import normpath
-from typing import Any
+from typing import Any, NamedTuple
 
 from skillpouch.problems import Problem, Severity
 from skillpouch.runtime.garbage_collection import no_garbage_collection
@@ -25,6 +27,8 @@ from skillpouch.untrusted_files import (
 MAX_DEPTH = 5
 _MOST_ENTRIES = 5_000  # in one folder
 _SKIPPED = {"__pycache__", "node_modules"}
+_TEST_NAME = re.compile(r"(?:test[_-].*|.*[_-]test|.*\.(?:test|spec)|conftest)\.\w+", re.IGNORECASE)
+_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,10 @@ class ScriptFile:
     signature: Signature
     shebang: tuple[str, ...] = ()
     package: str = ""
+
+    def reading_input(self) -> "ScriptFile":
+        """Return the script as one that may read input, since a file that it imports may."""
+        return replace(self, signature=replace(self.signature, takes_nothing=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +77,7 @@ class ScriptsFolder:
 
     home: str
     selection: Selection = field(default_factory=Selection)
+    named: Iterable[str] = ()  # scripts elsewhere in the skill that SKILL.md runs by name
     problems: list[Problem] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
     unread: bool = False  # a file exists that could not be read
@@ -76,8 +85,8 @@ class ScriptsFolder:
     _packages: set[str] = field(default_factory=set)  # folders with an __init__.py
 
     def paths(self) -> list[str]:
-        """List the scripts below scripts/, and included ones elsewhere, in order of path."""
-        found = list(self._walk("scripts", 0))
+        """List the scripts below scripts/, and included or named ones elsewhere."""
+        found = [*self._walk("scripts", 0), *self.named]
         if any(not pattern.startswith("scripts/") for pattern in self.selection.include):
             elsewhere = self._walk("", 0)
             found += [path for path in elsewhere if self.selection.includes(path)]
@@ -88,6 +97,12 @@ class ScriptsFolder:
         if path not in self._read:
             self._read[path] = self._read_file(path)
         return self._read[path]
+
+    def stamp_folders(self, folders: Iterable[str]) -> None:
+        """Remember folders in which a script was sought: one that appears there is a change."""
+        for folder in folders:
+            with suppress(OSError):
+                self.stamps[folder] = stamp_of(os.stat(f"{self.home}/{folder}"))
 
     def _walk(self, folder: str, depth: int) -> Iterable[str]:
         entries = self._list(folder)
@@ -185,18 +200,80 @@ def _matches(path: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(path, p) or fnmatchcase(inside, p) for p in patterns)
 
 
-def reasons_to_drop(scripts: Iterable[ScriptFile]) -> dict[str, str]:
+class Drop(NamedTuple):
+    """Why a script is no tool, and the line that shows it."""
+
+    reason: str
+    line: int | None = None
+
+
+def reasons_to_drop(scripts: Iterable[ScriptFile]) -> dict[str, Drop]:
     """Return path → reason for each script that is certainly not a tool; in doubt it is one."""
     known = {script.path: script for script in scripts}
     importers = _importers(known)
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Drop] = {}
     for path, script in known.items():
+        signature = script.signature
         importer = importers.get(path) or script.package
-        if script.signature.is_test:
-            reasons[path] = "a test, not a tool"
-        elif importer and not script.signature.has_entry:
-            reasons[path] = f"a module that {importer} imports, with nothing to run itself"
+        if signature.is_test or (tested := _tested(script, known)):
+            reasons[path] = Drop("a test, not a tool" if signature.is_test else f"a test {tested}")
+        elif importer and (signature.is_submodule or not signature.has_entry):
+            reason = f"a module that {importer} imports, with nothing to run itself"
+            reasons[path] = Drop(reason, signature.defines_line)
+        elif not signature.has_entry and not _sources_what_runs(script, known):
+            reason = f"nothing in it runs: {signature.defines}"
+            reasons[path] = Drop(reason, signature.defines_line)
     return reasons
+
+
+def _tested(script: ScriptFile, known: Mapping[str, ScriptFile]) -> str:
+    """Say what a file tests that is named like a test; `test_api.py` alone may try a service."""
+    folder, _, name = script.path.rpartition("/")
+    if not _TEST_NAME.fullmatch(name):
+        return ""
+    if not _TEST_FOLDERS.isdisjoint(folder.split("/")):
+        return f"in {folder}"
+    others = (path for path in _own_imports(script, known) if path and path != script.path)
+    tested = next(others, "")
+    return f"of {tested}" if tested else ""
+
+
+def _sources_what_runs(script: ScriptFile, known: Mapping[str, ScriptFile]) -> bool:
+    """Tell whether a shell script may do all its work in files that it sources."""
+    return script.language == "shell" and any(
+        not target or known[target].signature.has_entry for target in _own_imports(script, known)
+    )
+
+
+def judged_by_imports(scripts: Iterable[ScriptFile]) -> list[ScriptFile]:
+    """Return the scripts; those that import a file which may read input may read it themselves."""
+    known = {script.path: script for script in scripts}
+    deaf = {path for path, script in known.items() if script.signature.takes_nothing}
+    while doubtful := {path for path in deaf if set(_own_imports(known[path], known)) - deaf}:
+        deaf -= doubtful
+    return [
+        script if not script.signature.takes_nothing or path in deaf else script.reading_input()
+        for path, script in known.items()
+    ]
+
+
+def _own_imports(script: ScriptFile, known: Mapping[str, ScriptFile]) -> Iterator[str]:
+    """Yield the scripts of the skill that one imports, "" for each that is not found."""
+    folder = script.path.rpartition("/")[0] or "."
+    for module in script.signature.imports:
+        targets = [path for path in _targets(folder, module, script.language) if path in known]
+        if targets:
+            yield targets[-1]
+        elif _is_own(module, script.language, known):
+            yield ""
+
+
+def _is_own(module: str, language: Language, known: Mapping[str, ScriptFile]) -> bool:
+    """Tell whether a module that is no known script may still be a file of the skill."""
+    if language != "python" or module.startswith("."):
+        return module.startswith((".", "/", "~")) and not module.endswith(".json")
+    top = module.partition(".")[0]
+    return any(top in path.split("/")[:-1] for path in known)
 
 
 def _importers(known: Mapping[str, ScriptFile]) -> dict[str, str]:
@@ -225,11 +302,11 @@ def _python_targets(folder: str, module: str) -> list[str]:
         dots = len(module) - len(module.lstrip("."))
         base = normpath(f"{folder}/{'../' * (dots - 1)}")
         return _module_files(base, module.lstrip("."))
-    # Python finds modules in the script's own folder, and in scripts/.
-    return _module_files(folder, module) + _module_files("scripts", module)
+    # Python finds modules in the script's own folder, in scripts/ and in the skill's folder.
+    return [path for base in (folder, "scripts", ".") for path in _module_files(base, module)]
 
 
 def _module_files(base: str, module: str) -> list[str]:
     parts = [part for part in module.split(".") if part]
     # `import a.b` names a/b.py; `from a import b` may name a.py or a/b.py.
-    return [f"{base}/{'/'.join(parts[:end])}.py" for end in range(1, len(parts) + 1)]
+    return [normpath(f"{base}/{'/'.join(parts[:end])}.py") for end in range(1, len(parts) + 1)]

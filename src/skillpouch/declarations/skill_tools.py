@@ -1,5 +1,6 @@
 """Collects all tools of one skill: those that files declare, and those found in scripts/."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from os.path import lexists
@@ -15,9 +16,11 @@ from skillpouch.declarations.scripts_folder import (
     ScriptFile,
     ScriptsFolder,
     Selection,
+    judged_by_imports,
     reasons_to_drop,
 )
 from skillpouch.declarations.skill_md import is_bash
+from skillpouch.declarations.skill_text import files_run
 from skillpouch.declarations.strict_yaml import (
     YamlError,
     YamlPath,
@@ -104,12 +107,13 @@ class DiscoveredScripts:
 
     folder: ScriptsFolder
     maker: ToolMaker
+    named: Mapping[str, int] = field(default_factory=dict)  # path → line of the body that runs it
     problems: list[Problem] = field(default_factory=list)
 
     def tools(self, *, taken: set[str], names: set[str]) -> list[Tool]:
         """Make the tools of every script whose path is not `taken`; `names` are in use."""
         found = [self.folder.read(path) for path in self.folder.paths()]
-        scripts = [script for script in found if script is not None]
+        scripts = judged_by_imports(script for script in found if script is not None)
         reasons = reasons_to_drop(scripts)
         used = set(names)
         tools: list[Tool] = []
@@ -117,9 +121,13 @@ class DiscoveredScripts:
             if script.path in taken:
                 continue
             if script.path in reasons and not self.folder.selection.includes(script.path):
-                self._report(script, "script-dropped", "info", f"no tool: {reasons[script.path]}")
+                reason, line = reasons[script.path]
+                self._report(script, "script-dropped", "info", f"no tool: {reason}", line)
                 continue
             self._report_doubts(script)
+            if script.path in self.named:
+                message = f"{script.path} is a tool: this line runs it"
+                self.maker.report("script-named", message, self.named[script.path])
             made = self.maker.discovered(self._free_name(script, used), script)
             used |= {short_name(tool.skill, tool.id) for tool in made}
             tools += made
@@ -233,16 +241,20 @@ class _Reading:
     reported: list[list[Problem]] = field(default_factory=list)  # by the files that declare
     stamps: dict[str, Stamp] = field(default_factory=dict)
     unread: bool = False
+    first_line: int = 1  # of the body, in SKILL.md
 
     def run(self) -> SkillTools:
         home = str(self.skill.home)
         self.stamps[""] = stamp_of(self.skill.home.stat())
         body, frontmatter = self._skill_file()
         declared = self._settle([*self._manifest(), *self._tools_json(), *frontmatter])
-        folder = ScriptsFolder(home=home, selection=Selection.of(self.skill.metadata.frontmatter))
-        maker = ToolMaker(skill=self.skill, body=body, home=home)
+        selection = Selection.of(self.skill.metadata.frontmatter)
+        named = files_run(body, home)
+        folder = ScriptsFolder(home=home, selection=selection, named=named.lines)
+        folder.stamp_folders(named.folders)
+        maker = ToolMaker(skill=self.skill, body=body, home=home, first_line=self.first_line)
         tools = self._declared_tools(declared, folder, maker)
-        discovered = DiscoveredScripts(folder=folder, maker=maker)
+        discovered = DiscoveredScripts(folder=folder, maker=maker, named=named.lines)
         tools += discovered.tools(
             taken={tool.script for tool in declared if tool.script},
             names={tool.name for tool in declared},
@@ -271,6 +283,7 @@ class _Reading:
             return "", []  # it was removed after the skill was found; its scripts can still run
         self.stamps[PurePath(self.skill.file).name] = content.stamp
         parts = cut(content.data)
+        self.first_line = parts.body_line
         if self.skill.declarations_lost:
             return parts.body, []
         report = Report(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from skillpouch.declarations.declared import Declared
 from skillpouch.declarations.scripts_folder import ScriptFile
 from skillpouch.declarations.skill_md import is_bash
+from skillpouch.declarations.skill_text import said_about
 from skillpouch.limits import PROGRAM_SECONDS
 from skillpouch.problems import Problem
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan
@@ -65,6 +66,7 @@ UNTYPED: JsonSchema = {
     },
 }
 _NO_PARAMETERS: JsonSchema = {"type": "object", "properties": {}}
+_READS_NOTHING: JsonSchema = {**_NO_PARAMETERS, "additionalProperties": False}
 
 
 def call_of(declared: Declared, signature: Signature) -> Interface:
@@ -115,6 +117,7 @@ class ToolMaker:
     skill: Skill
     body: str
     home: str
+    first_line: int = 1  # of the body, in SKILL.md
     problems: list[Problem] = field(default_factory=list)
 
     def without_script(self, declared: Declared) -> Tool:
@@ -138,7 +141,10 @@ class ToolMaker:
         signature = script.signature
         if not signature.commands:
             declared = Declared(name=name, source="scripts")
-            return [self._script_tool(declared, script, signature.interface, signature.reader)]
+            interface = signature.interface
+            if signature.takes_nothing:
+                interface = replace(interface, input_schema=_READS_NOTHING)
+            return [self._script_tool(declared, script, interface, signature.reader)]
         return [
             self._script_tool(
                 Declared(name=f"{name}.{command}", source="scripts"),
@@ -155,6 +161,8 @@ class ToolMaker:
     def _script_tool(
         self, declared: Declared, script: ScriptFile, interface: Interface, read_by: str
     ) -> Tool:
+        if not (declared.description or interface.description):
+            interface = self._described(script, interface)
         runs = self._script(script, interface)
         variables = (*declared.variables, *script.signature.variables)
         declared = replace(declared, variables=variables)
@@ -162,6 +170,27 @@ class ToolMaker:
         commands = script.signature.commands.values() if of_scripts else ()
         examples = self._examples(script, interface.plan, [command_words(c.plan) for c in commands])
         return replace(self._tool(declared, runs, interface), examples=examples, read_by=read_by)
+
+    def _described(self, script: ScriptFile, interface: Interface) -> Interface:
+        """Describe a script that says nothing about itself by what SKILL.md says about it."""
+        said = said_about(self.body, script.path)
+        if said is None:
+            return interface
+        message = f"{script.path} is described by this line: it says nothing about itself"
+        self.report("described-by-text", message, said.line)
+        return replace(interface, description=said.text)
+
+    def report(self, code: str, message: str, line: int) -> None:
+        """Report something about a line of the body."""
+        problem = Problem(
+            path=self.skill.file,
+            code=code,
+            severity="info",
+            message=message,
+            line=self.first_line + line - 1,
+        )
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _tool(self, declared: Declared, runs: Runs, interface: Interface) -> Tool:
         name, skill = declared.name, self.skill.name
@@ -205,6 +234,7 @@ class ToolMaker:
             language=script.language,
             convention=interface.convention,
             plan=interface.plan,
+            takes_nothing=interface.input_schema is _READS_NOTHING,
             shebang=script.shebang,
             dependencies=script.signature.dependencies,
         )

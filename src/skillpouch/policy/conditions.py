@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 from unicodedata import normalize
 
-from skillpouch.arguments import is_untyped
+from skillpouch.arguments import takes_data
 from skillpouch.calls import ToolCall
 from skillpouch.policy.patterns import matcher, spellings
 from skillpouch.tools import Binary, InlineScript
@@ -320,7 +320,7 @@ def _opened(call: ToolCall) -> Mapping[str, Any]:
     # `skillpouch.backends.delivery` passes such a text unchanged on standard input.
     if not isinstance(data, str) or not data.lstrip().startswith("{"):
         return arguments
-    if call.tool.convention != "stdin" or not is_untyped(call.tool.input_schema):
+    if call.tool.convention != "stdin" or not takes_data(call.tool):
         return arguments
     try:
         return {**arguments, "data": _decode(data)}
@@ -359,7 +359,7 @@ def _input(call: ToolCall) -> Mapping[str, Any]:
         value = _decode(given.decode("utf-8"))
     except (ValueError, RecursionError):
         return UNREADABLE
-    if is_untyped(call.tool.input_schema):
+    if takes_data(call.tool):
         return {"data": value}
     return value if isinstance(value, dict) else UNREADABLE
 

@@ -125,6 +125,7 @@ def _is_switch(schema: Any, root: JsonSchema) -> bool:
 
 
 Read = Callable[[str], Any]
+_UNSHOWN: dict[str, Any] = {"data": {}}  # what a script without parameters still takes
 
 
 class Parameters:
@@ -134,7 +135,9 @@ class Parameters:
 
     def __init__(self, root: JsonSchema) -> None:
         self.root = root
-        self.properties = properties_of(root)
+        # The executor refuses `data` for tools that do not take it.
+        unshown = _UNSHOWN if root.get("additionalProperties") is False else {}
+        self.properties = properties_of(root) or unshown
         self.are_raw = takes_raw_words(self.properties, root)
         self._simple: dict[str, tuple[list[JsonSchema], frozenset[Any]]] = {}
         self._readers: dict[str, Read | None] = {}

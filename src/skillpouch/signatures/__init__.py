@@ -1,5 +1,7 @@
 """Reads the interface of a script, such as its arguments and description, without running it."""
 
+from dataclasses import replace
+
 from skillpouch.signatures.shebang import Language
 from skillpouch.signatures.signature import Signature
 
@@ -8,7 +10,22 @@ def read_signature(text: str, language: Language, *, filename: str = "") -> Sign
     """Read a script of any language; any text gives a signature, never an exception."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _READERS[language](text, filename)
+    return _with_purpose(_READERS[language](text, filename), text, language)
+
+
+def _with_purpose(signature: Signature, text: str, language: Language) -> Signature:
+    """Add what only scripts without arguments need: whether they read input, or run at all."""
+    if signature.has_entry and not signature.is_untyped:
+        return signature
+    from skillpouch.signatures.purpose import reads_nothing, what_it_defines
+
+    if not signature.has_entry:
+        words, line = what_it_defines(text, language)
+        signature = replace(signature, defines=words, defines_line=line)
+    asks = signature.reads_input or signature.uncertain or signature.commands
+    if signature.is_untyped and not asks and reads_nothing(text, language):
+        return replace(signature, takes_nothing=True)
+    return signature
 
 
 # Each reader is imported when first needed: a folder of shell scripts must not pay for the others.

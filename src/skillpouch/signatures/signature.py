@@ -45,8 +45,17 @@ class Signature:
     dependencies: Dependencies | None = None
     imports: frozenset[str] = frozenset()  # modules it imports; relative ones start with "."
     has_entry: bool = True  # a main block, `main`, `handler`, or statements that do something
+    defines: str = ""  # what it has instead of an entry: "parse, Reader and 3 more"
+    defines_line: int | None = None
+    takes_nothing: bool = False  # it certainly reads neither its words nor standard input
+    is_submodule: bool = False  # imports relatively, so it is a part of a package
     is_test: bool = False  # imports pytest or unittest
     reads_input: bool = False  # asks a person a question (`input()`, `read -p`)
+
+    @property
+    def is_untyped(self) -> bool:
+        """Whether nothing is known of what it takes: it gets any JSON on standard input."""
+        return self.interface.convention == "stdin" and self.interface.input_schema is None
 
 
 # Set by the shell, by the login, by a language's own tools or by Skillpouch itself.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from skillpouch.signatures.argv import ArgvArgument, ArgvPlan, FixedWord
 from skillpouch.signatures.command_line import CommandLineError
+from skillpouch.signatures.shebang import language_of
 from skillpouch.signatures.signature import Interface, JsonSchema
 
 Command = tuple[str, ...]  # the words that choose a sub-command
@@ -73,6 +74,32 @@ def _command_of(words: list[str], commands: Collection[Command]) -> Command:
     return found
 
 
+def run_words(body: str) -> Iterator[tuple[str, str]]:
+    """Yield each path of a script that a shown command runs, and the words that show it.
+
+    `python tools/x.py --in a` gives `tools/x.py` and `python tools/x.py`.
+    """
+    for line, is_span in _shown(body):
+        words = line.split()
+        begin, ran = 0, False
+        for position, word in enumerate(words):
+            if word in _OPERATORS or word.endswith(";"):
+                begin, ran = position + 1, False
+            elif not ran and language_of(word.strip(_QUOTING)) is not None:
+                ran = True  # the words after it are its arguments
+                if _is_run(words[begin : position + 1]) and not (is_span and len(words) == 1):
+                    yield word.strip("\"'`()"), " ".join(words[begin : position + 1])
+
+
+def _is_run(words: list[str]) -> bool:
+    """Tell whether the last word is started, not only sourced or listed."""
+    first = words[0].strip(_QUOTING)
+    if len(words) == 1:
+        # A name alone may be a line of a list of files.
+        return not words[0].lstrip("\"'")[:1].isalnum()
+    return first not in {"source", "."} and _runs(words)
+
+
 @lru_cache(maxsize=2)
 def _shown(body: str) -> tuple[tuple[str, bool], ...]:
     """Return the commands that one body shows; cached for all scripts of its skill."""
@@ -134,7 +161,7 @@ class _Names:
 def _runs(words: list[str]) -> bool:
     """Tell whether the command runs the last word, and does not just copy or show this file."""
     rest = [word for word in words if word not in _BEFORE_COMMAND and not _is_assignment(word)]
-    command = rest[0].strip(_QUOTING).rpartition("/")[2] if rest else ""
+    command = rest[0].strip(_QUOTING).rpartition("/")[2].lower() if rest else ""
     return len(rest) == 1 or re.sub(r"[\d.]+$", "", command) in _RUNNERS or command in _RUNNERS
 
 

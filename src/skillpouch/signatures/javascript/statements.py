@@ -32,6 +32,10 @@ _DECLARES = frozenset(
         "exports",
     ]
 )
+_ACTING = (
+    *("parseArgs", "execSync", "execFileSync", "spawn", "spawnSync", "execFile", "fetch"),
+    *("writeFileSync", "listen", "createServer"),
+)
 _VARIABLES = frozenset({"const", "let", "var"})
 _CONTINUES = frozenset({"extends", "implements", "from", "as", "in", "of", "instanceof"})
 
@@ -97,15 +101,20 @@ def imported_modules(code: Code) -> frozenset[str]:
 def does_something(code: Code) -> bool:
     """Tell whether any top-level statement is more than an import, a declaration or an export.
 
-    So is a declaration that uses `await`, or reads the command line.
+    So is a declaration that uses `await`, reads the command line, or starts or writes something.
+    In a file that exports nothing, so is one that calls a function of this file.
     """
-    waits = code.find_outside("await", "argv")
-    parses = (
+    called = set(_ACTING)
+    if not code.find_outside("export", "exports"):
+        called |= declared_names(code).keys()
+    calls = (
         code[at + 1].text == "(" and code[at - 1].text != "function"
-        for at in code.find_outside("parseArgs")
+        for at in code.find_outside(*called)
     )
     return (
-        bool(waits) or any(parses) or any(_acts(code, position) for position in _statements(code))
+        bool(code.find_outside("await", "argv"))
+        or any(calls)
+        or any(_acts(code, position) for position in _statements(code))
     )
 
 
@@ -135,8 +144,8 @@ def _begins_statement(token: Token, previous: Token) -> bool:
 
 def _acts(code: Code, position: int) -> bool:
     token, following = code[position], code[position + 1]
-    if token.text == "import":
-        return following.text in {"(", "."}
+    if token.text == "import":  # `import "./main.js"` runs that file
+        return following.text in {"(", "."} or text_of(following).startswith(".")
     if token.text == "type" and following.kind != "name":
         return True
     # A directive such as 'use strict', and what compilers write above CommonJS exports.

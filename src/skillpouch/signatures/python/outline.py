@@ -191,22 +191,39 @@ _PREPARING = (
     "os.environ.",
     "logging.",
     "warnings.",
-    "random.seed",
+    "random.",
+    "locale.",
+    "signal.",
+    "atexit.",
+    "typing.",
     "matplotlib.use",
     "dotenv.load_dotenv",
 )
+# Methods that set up a library, or fill a collection of the module itself.
+_SETTING = frozenset(
+    {
+        *("seed", "manual_seed", "set_option", "set_printoptions", "set_theme", "set_style"),
+        *("setLevel", "addHandler", "reconfigure", "basicConfig", "getLogger", "rebuild"),
+    }
+)
+_FILLING = frozenset({"append", "extend", "insert", "update", "setdefault", "add", "register"})
+# What acts even when its answer is only kept: `done = subprocess.run(…)`.
+_ACTING = ("subprocess.", "os.system", "os.popen", "shutil.", "runpy.", "requests.", "httpx.")
+_WRITING = frozenset({"print", "write", "write_text", "write_bytes", "writelines", "dump"})
 
 
-def has_entry(outline: Outline) -> bool:
-    """Tell whether running the file would do something beyond defining things."""
-    if any(isinstance(node, ast.ImportFrom) and node.level for node in outline.tree.body):
-        return False  # a relative import fails in a file that is run by its path
-    if "main" in outline.functions or "handler" in outline.functions:
-        return True
-    return any(
-        not _refuses(node) if is_main_block(node) else _does(node, outline)
-        for node in outline.tree.body
+def acts_when_run(outline: Outline) -> bool:
+    """Tell whether running the file would do something beyond defining things; in doubt it does."""
+    mains = [node for node in outline.tree.body if is_main_block(node)]
+    # Main blocks first: most scripts have one, and looking through the rest takes longer.
+    return not all(map(_does_nothing, mains)) or any(
+        _does(node, outline) for node in outline.tree.body if node not in mains
     )
+
+
+def is_submodule(outline: Outline) -> bool:
+    """Tell whether it imports relatively: that fails in a file that is run by its path."""
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in outline.tree.body)
 
 
 def is_main_block(node: ast.stmt) -> bool:
@@ -216,9 +233,15 @@ def is_main_block(node: ast.stmt) -> bool:
     )
 
 
-def _refuses(node: ast.stmt) -> bool:
-    """Tell whether a main block only raises, to say that the file must not be run."""
-    return isinstance(node, ast.If) and all(isinstance(part, ast.Raise) for part in node.body)
+def _does_nothing(node: ast.stmt) -> bool:
+    """Tell whether a main block is empty, or only raises to say that the file must not be run."""
+    return isinstance(node, ast.If) and all(
+        isinstance(part, ast.Pass)
+        or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+        # `raise SystemExit(main())` is not a refusal.
+        or (isinstance(part, ast.Raise) and len(_calls_in(part)) <= 1)
+        for part in node.body
+    )
 
 
 def mentions_when_run(outline: Outline, name: str) -> bool:
@@ -237,17 +260,54 @@ def _statements_when_run(outline: Outline) -> Iterator[ast.stmt]:
 
 def _does(node: ast.stmt, outline: Outline) -> bool:
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call | ast.Await) and not _prepares(node.value, outline)
-    if isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While):
-        return any(_does(child, outline) for child in [*node.body, *node.orelse])
+        calls = _calls_in(node.value)
+        if calls:
+            return any(_works(call, outline) for call in calls)
+        return not isinstance(node.value, ast.Constant | ast.Name | ast.Attribute)
+    if isinstance(node, ast.While):
+        return True
     # Handlers do not count: after a failed import, libraries print a message and exit, too.
-    if isinstance(node, ast.Try):
-        return any(_does(c, outline) for c in [*node.body, *node.orelse, *node.finalbody])
-    if isinstance(node, ast.With | ast.AsyncWith):
-        return any(_does(child, outline) for child in node.body)
-    return isinstance(node, ast.Raise | ast.Assert)
+    blocks = (name for name in BLOCKS.get(type(node), ()) if name != "handlers")
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    if any(_does(child, outline) for name in blocks for child in getattr(node, name)):
+        return True
+    return isinstance(node, ast.Raise | ast.Assert) or any(
+        _acts(call, outline) for part in _expressions(node) for call in _calls_in(part)
+    )
 
 
-def _prepares(node: ast.Call | ast.Await, outline: Outline) -> bool:
-    called = node.func if isinstance(node, ast.Call) else node
-    return outline.dotted(called).startswith(_PREPARING)
+def _calls_in(node: ast.AST) -> list[ast.Call]:
+    if isinstance(node, ast.Constant | ast.Name | ast.Attribute | ast.Lambda):
+        return []
+    return [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+
+
+def _works(call: ast.Call, outline: Outline) -> bool:
+    """Tell whether a call whose answer nobody keeps does more than set up the module."""
+    if outline.dotted(call.func).startswith(_PREPARING):
+        return False
+    if not isinstance(call.func, ast.Attribute):
+        return True
+    if call.func.attr in _SETTING:
+        return False
+    owner = call.func.value
+    return not (
+        call.func.attr in _FILLING
+        and isinstance(owner, ast.Name)
+        and owner.id not in outline.origins
+    )
+
+
+def _acts(call: ast.Call, outline: Outline, depth: int = 3) -> bool:
+    """Tell whether a call whose answer is kept may also print, write or start something."""
+    if outline.dotted(call.func).startswith(_ACTING):
+        return True
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    name = call.func.id if isinstance(call.func, ast.Name) else name
+    if name in _WRITING:
+        return True
+    own = outline.functions.get(name) if isinstance(call.func, ast.Name) else None
+    if own is None or not depth:
+        return False
+    return any(_acts(inner, outline, depth - 1) for part in own.body for inner in _calls_in(part))

@@ -15,7 +15,8 @@ from skillpouch.signatures.python.outline import (
     LONGEST_TEXT,
     Outline,
     UnreadableError,
-    has_entry,
+    acts_when_run,
+    is_submodule,
     outline_of,
     parse_python,
     with_plain_lines,
@@ -27,6 +28,7 @@ from skillpouch.signatures.signature import Interface, Signature, first_paragrap
 from skillpouch.signatures.usage_lines import argument_list, own_usage
 
 _ASKING = {"getpass.getpass", "builtins.input"}
+_CALLED = ("handler", "main")  # by Skillpouch, whether or not the file calls them itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,8 @@ def _read(text: str, tree: ast.Module, filename: str) -> Signature:
         variables=surroundings.variables,
         dependencies=read_dependencies(text),
         imports=frozenset(outline.imports),
-        has_entry=has_entry(outline),
+        has_entry=signature.interface.convention in _CALLED or acts_when_run(outline),
+        is_submodule=is_submodule(outline),
         is_test=bool(_TESTING & {name.partition(".")[0] for name in outline.imports}),
         reads_input=surroundings.reads_input,
     )

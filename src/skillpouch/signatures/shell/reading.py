@@ -105,6 +105,8 @@ _PASSIVE = frozenset(
         *("local", "alias", "umask", "trap", ":", "true", "unset", "return"),
     }
 )
+_TESTS = frozenset({"[", "[[", "test"})
+_LOOPS = re.compile(r"\b(?:while|until)\s+$")  # `while :; do` runs until it is ended
 _PROMPT = re.compile(r"read(?:[ \t]+-[A-Za-z]+(?:[ \t]+\d+)?){0,5}?[ \t]+-[A-Za-z]*p\b")
 _VARIABLE_PART = re.compile(r"\$\{[^{}]*\}|\$\w+")
 _COMMAND_PART = re.compile(r"\$\([^()]*\)")
@@ -127,7 +129,7 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
         interface=interface,
         variables=_variables(text, facts),
         imports=_imports(text, facts),
-        has_entry=interface.convention == "argv" or _does_something(facts),
+        has_entry=interface.convention == "argv" or _does_something(text, facts),
         reads_input=any(_asks(text, command.name, command.start) for command in facts.commands),
     )
 
@@ -164,11 +166,15 @@ def _main_function(text: str, facts: ShellFacts) -> str:
     return match.group(1) if match and match.group(1) in facts.functions else ""
 
 
-def _does_something(facts: ShellFacts) -> bool:
+def _does_something(text: str, facts: ShellFacts) -> bool:
     """Tell whether it runs commands outside functions, and not only to compute a value."""
+    outside = [each for each in facts.commands if not (each.scope or each.for_value)]
+    # Only a file that is sourced may return, and its tests ask whether that was done before.
+    is_sourced = any(command.name == "return" for command in outside)
+    passive = _PASSIVE | _TESTS if is_sourced else _PASSIVE
     return any(
-        not (command.scope or command.for_value) and command.name not in _PASSIVE
-        for command in facts.commands
+        command.name not in passive or _LOOPS.search(text, max(0, command.start - 8), command.start)
+        for command in outside
     )
 
 

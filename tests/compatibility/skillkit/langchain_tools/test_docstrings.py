@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 
 WriteFiles = Callable[[Mapping[str, str]], Path]
 
+# The document's examples only define a function; a file in which nothing runs is no tool.
+CALLED = {"py": "extract()\n", "sh": "convert_pdf\n", "js": "extract();\n"}
 PYTHON_LINE_COMMENT = "# Extract text from PDF file\ndef extract():\n    pass\n"
 PYTHON_DOUBLE_QUOTES = '''"""
 Extract text from PDF file.
@@ -203,7 +205,7 @@ def test_a_tool_whose_script_says_nothing_still_has_a_description(write_files: W
             "pdf-extractor/SKILL.md": (
                 "---\nname: pdf-extractor\ndescription: Extracts text from PDF files\n---\n"
             ),
-            "pdf-extractor/scripts/extract.py": PYTHON_NOTHING,
+            "pdf-extractor/scripts/extract.py": PYTHON_NOTHING + CALLED["py"],
         }
     )
     manager = SkillManager(root)
@@ -240,7 +242,7 @@ def test_a_tool_is_described_by_its_script(
             "pdf-extractor/SKILL.md": (
                 "---\nname: pdf-extractor\ndescription: Extracts text from PDF files\n---\n"
             ),
-            f"pdf-extractor/scripts/{file_name}": text,
+            f"pdf-extractor/scripts/{file_name}": text + CALLED[file_name.rpartition(".")[2]],
         }
     )
     manager = SkillManager(root)

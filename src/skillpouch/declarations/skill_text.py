@@ -1,0 +1,229 @@
+"""What the text of a SKILL.md says about the files of its skill: which it runs, what each does."""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from posixpath import normpath
+from typing import NamedTuple
+
+from skillpouch.signatures.shebang import EXTENSIONS, language_of
+from skillpouch.signatures.signature import LONGEST_DESCRIPTION
+from skillpouch.signatures.usage_lines import run_words
+
+_QUOTES = "\"'`"
+_PLACEHOLDER = re.compile(r"\$\w+|\$?\{[^{}]*\}|<[^<>]*>|\[[^\[\]]*\]|~|\.{1,2}|")
+_SKIPPED = frozenset({"node_modules", "__pycache__", ".git", ".venv", "venv"})
+_RUN_IN_PROSE = re.compile(
+    r"\b(?:run|runs|running|execute|executes|invoke|start|launch)\b[ \t]+(?:the[ \t]+script[ \t]+)?"
+    r"`(\./[^`\s]{1,300})[^`\n]{0,300}`",
+    re.IGNORECASE,
+)
+
+
+class Mention(NamedTuple):
+    """A text of the body, and its line there; the first line is 1."""
+
+    text: str
+    line: int
+
+
+class RunFiles(NamedTuple):
+    """The scripts that a text runs by name, path → line, and the folders they were sought in."""
+
+    lines: dict[str, int]
+    folders: set[str]
+
+
+def files_run(body: str, home: str) -> RunFiles:
+    """Return each script outside scripts/ that the text runs by name, relative to the skill.
+
+    No link is followed here: one may still lead out of the skill.
+    """
+    found = RunFiles({}, set())
+    if not any(extension in body for extension in EXTENSIONS) or not _has_other_scripts(home):
+        return found
+    for word, shown in _words_run(body):
+        for path in _meant(word, home):
+            found.folders.add(path.rpartition("/")[0])
+            if Path(f"{home}/{path}").is_file() and not _in_other_skill(path, home):
+                place = body.find(shown)
+                line = body.count("\n", 0, place if place >= 0 else body.find(word)) + 1
+                found.lines.setdefault(path, line)
+                break
+    return found
+
+
+def _has_other_scripts(home: str) -> bool:
+    """Tell whether something besides scripts/ could hold a script: most skills have nothing."""
+    with os.scandir(home) as entries:
+        return any(
+            entry.name != "scripts"
+            and (_is_script(entry.name) or entry.is_dir())
+            and entry.name not in _SKIPPED
+            for entry in entries
+        )
+
+
+def _words_run(body: str) -> Iterator[tuple[str, str]]:
+    yield from run_words(body)
+    yield from ((match.group(1), match.group()) for match in _RUN_IN_PROSE.finditer(body))
+
+
+def _is_script(path: str) -> bool:
+    return language_of(path) is not None
+
+
+def _meant(word: str, home: str) -> Iterator[str]:
+    """Yield the files outside scripts/ that a word may mean, the likeliest first.
+
+    `tools/x.py` is relative to the skill; of `$SKILL_DIR/tools/x.py`, `~/any/where/tools/x.py` and
+    `skills/name/tools/x.py` the beginning is left out.
+    """
+    parts = [part for part in word.strip(_QUOTES).split("/") if part != "."]
+    name = home.rpartition("/")[2]
+    begins = [0]
+    for position, part in enumerate(parts[:-1]):
+        is_elsewhere = word.lstrip(_QUOTES).startswith(("/", "~"))
+        if _PLACEHOLDER.fullmatch(part) or part == name or is_elsewhere:
+            begins.append(position + 1)
+    for begin in begins:
+        path = normpath("/".join(parts[begin:]) or ".")
+        if _is_own(path):
+            yield path
+
+
+def _is_own(path: str) -> bool:
+    folders = path.split("/")[:-1]
+    return (
+        _is_script(path)
+        and not path.startswith(("/", "../", "scripts/"))
+        and "\0" not in path
+        and _SKIPPED.isdisjoint(folders)
+    )
+
+
+def _in_other_skill(path: str, home: str) -> bool:
+    """Tell whether a folder on the way is a skill itself, or a virtual environment."""
+    folder = path.rpartition("/")[0]
+    while folder:
+        names = {entry.name.lower() for entry in Path(f"{home}/{folder}").iterdir()}
+        if names & {"skill.md", "pyvenv.cfg"}:
+            return True
+        folder = folder.rpartition("/")[0]
+    return False
+
+
+_LONGEST_BODY = 500_000
+_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(.*)")
+_HEADING = re.compile(r"#{1,6}[ \t]+(.*)")
+_TREE = re.compile(r"^[\s│├└─|`+-]*")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_MARKS = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z`*\[(])")
+_AFTER_NAME = re.compile(
+    r"[\s`*_)\]]*(?:\([^()]*\)[\s`*_]*)?(?:[-:=\u2013\u2014\u2192]+|#)[\s*_]*(.+)"
+)
+_CODE_SPAN = re.compile(r"`[^`]*`")
+_FEWEST_LETTERS = 8
+
+
+def said_about(body: str, script: str) -> Mention | None:
+    """Return what the text says about a script: a table row, list item, heading or sentence.
+
+    A name that stands for several files of the text says nothing about one of them.
+    """
+    base = script.rpartition("/")[2]
+    if base not in body:
+        return None
+    name = re.compile(rf"(?<![\w.-])(?:[\w.${{}}<>~-]*/)*{re.escape(base)}(?![\w-])(?!\.\w)")
+    found = [
+        (rank, Mention(text[:LONGEST_DESCRIPTION].rstrip(), line))
+        for rank, text, line in _mentions(body[:_LONGEST_BODY], name, script)
+        if _says_something(text)
+    ]
+    return min(found, key=lambda each: (each[0], each[1].line))[1] if found else None
+
+
+def _mentions(body: str, name: re.Pattern[str], script: str) -> Iterator[tuple[int, str, int]]:
+    """Yield a rank, the best first, the words and the line of each mention."""
+    lines = body.split("\n")
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        match = name.search(line)
+        if match is None or not _means(match.group(), script):
+            continue
+        if fenced:
+            yield from _in_code(lines, number, match)
+        else:
+            yield from _in_text(lines, number, match)
+
+
+def _means(written: str, script: str) -> bool:
+    """Tell whether a path in the text may be this script: no folder of it is another one."""
+    own = [part for part in written.split("/")[:-1] if not _PLACEHOLDER.fullmatch(part)]
+    folders = script.split("/")[:-1]
+    return not own or not folders or own[-1] == folders[-1]
+
+
+def _in_code(lines: list[str], number: int, match: re.Match[str]) -> Iterator[tuple[int, str, int]]:
+    """`├── x.py  # Extracts text`, and the comment above a command that runs it."""
+    line = lines[number - 1]
+    _, hash_sign, remark = line[match.end() :].partition("#")
+    is_listed = _TREE.sub("", line[: match.start()]) == ""
+    if hash_sign and is_listed:
+        yield 2, _plain(remark), number
+    above = lines[number - 2].strip() if number > 1 else ""
+    # A remark above one of several commands is about that one, not about the script.
+    block = takewhile(lambda text: not _FENCE.match(text), lines[number:])
+    if above.startswith("# ") and not is_listed and not any(match.group() in t for t in block):
+        yield 4, _plain(above.lstrip("# ")), number - 1
+
+
+def _in_text(lines: list[str], number: int, match: re.Match[str]) -> Iterator[tuple[int, str, int]]:
+    line = lines[number - 1]
+    after = _AFTER_NAME.match(line, match.end())
+    if line.lstrip().startswith("|"):
+        cells = [cell for cell in line.strip().strip("|").split("|") if match.group() not in cell]
+        yield 0, _plain(max(cells, key=len, default="")), number
+    elif heading := _HEADING.match(line):
+        title = heading.group(1).replace(match.group(), "")
+        yield 3, _plain(after.group(1) if after else title), number
+        below = next((text for text in lines[number : number + 3] if text.strip()), "")
+        if below and not below.lstrip().startswith(("#", "|", "`", "-", "*", ">", "<")):
+            yield 1, _plain(_SENTENCE_END.split(below.strip())[0]), number
+    elif (item := _ITEM.match(line)) and after and _begins(item.group(1), match.group()):
+        yield 0, _plain(after.group(1)), number
+    else:
+        sentence = _sentence(line, match.start())
+        if _says_something(_CODE_SPAN.sub("", sentence)):  # not only a command to run
+            yield 3, _plain(sentence), number
+
+
+def _says_something(text: str) -> bool:
+    return sum(map(str.isalpha, text)) >= _FEWEST_LETTERS and " " in text.strip()
+
+
+def _begins(item: str, written: str) -> bool:
+    return item.lstrip("*_`[ ").startswith(written)
+
+
+def _sentence(line: str, position: int) -> str:
+    begin = 0
+    for end in _SENTENCE_END.finditer(line):
+        if end.start() > position:
+            return line[begin : end.start()]
+        begin = end.end()
+    return line[begin:]
+
+
+def _plain(text: str) -> str:
+    """Return Markdown as one line of words."""
+    item = _ITEM.match(text)
+    words = _MARKS.sub("", _LINK.sub(r"\1", item.group(1) if item else text))
+    return " ".join(words.split()).strip(" :-|>\u2013\u2014")
