@@ -220,8 +220,9 @@ def test_a_tool_of_a_shadowed_skill_is_not_there(write_skill: WriteSkill, tmp_pa
 
 
 def test_the_order_of_tools_does_not_change_between_runs(write_skill: WriteSkill) -> None:
+    scripts = {"scripts/z.sh": "echo z\n", "scripts/a.sh": "echo a\n"}
     for name in ("zeta", "alpha", "mid"):
-        root = write_skill(name, files=declare("b", "a") | {"scripts/z.sh": "", "scripts/a.sh": ""})
+        root = write_skill(name, files=declare("b", "a") | scripts)
     root = root.parent
 
     runs = [[tool.id for tool in SkillManager(root, cache=cache).tools] for cache in (True, False)]
@@ -281,7 +282,8 @@ def test_a_skill_and_its_tools_are_found_by_any_form_of_their_names(
     write_skill: WriteSkill, written: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"]
 ) -> None:
     name = normalize(written, "café-crème")
-    root = write_skill(name, files={f"scripts/{normalize(written, 'zähle')}.py": ""}).parent
+    script = f"scripts/{normalize(written, 'zähle')}.py"
+    root = write_skill(name, files={script: "print(1)\n"}).parent
     manager = SkillManager(root)
 
     skill = manager.get_skill(normalize(asked, name))

@@ -80,7 +80,7 @@ def test_a_misspelt_name_is_a_wrong_call_with_the_nearest_name(
 def test_a_name_that_nothing_has_is_neither_skill_nor_tool(
     write_skill: WriteSkill, skillpouch: Skillpouch
 ) -> None:
-    root = write_skill(files={"scripts/run.py": ""}).parent
+    root = write_skill(files={"scripts/run.py": "print(1)\n"}).parent
 
     ran = skillpouch("show", "zzz", "--root", root)
 
@@ -95,7 +95,9 @@ def test_a_tool_names_the_files_that_it_comes_from(
     write_skill: WriteSkill, skillpouch: Skillpouch
 ) -> None:
     declared = '[{"name": "go", "description": "Go.", "script": "scripts/run.py"}]'
-    home = write_skill(files={"scripts/run.py": "", "scripts/own.py": "", "tools.json": declared})
+    home = write_skill(
+        files={"scripts/run.py": "", "scripts/own.py": "print(1)", "tools.json": declared}
+    )
 
     own = skillpouch("show", "demo.own", "--root", home.parent)
     go = skillpouch("show", "demo.go", "--root", home.parent)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillpouch.declarations.skill_md import SkillFile, read_body, read_skill_md
 from skillpouch.errors import SkillUnreadableError
@@ -269,3 +271,71 @@ def test_an_empty_body_is_fine(read: Read, tmp_path: Path) -> None:
 def test_a_body_that_cannot_be_read_any_more_says_so(tmp_path: Path) -> None:
     with pytest.raises(SkillUnreadableError, match="no such file"):
         read_body(str(tmp_path / "SKILL.md"))
+
+
+PROSE = st.from_regex(r"[A-Z][a-z]{2,9} [a-z]{2,9}[.,!]?", fullmatch=True)
+DECORATED = st.one_of(
+    PROSE,
+    PROSE.map(lambda words: f"- {words}"),
+    PROSE.map(lambda words: f"1. {words}"),
+    PROSE.map(lambda words: f"**{words}**"),
+    PROSE.map(lambda words: f"> {words}"),
+    PROSE.map(lambda words: f"| {words} | x |"),
+    PROSE.map(lambda words: f"{words}: for it"),
+    PROSE.map(lambda words: f"```bash\n{words}\n```"),
+    PROSE.map(lambda words: f"<!-- {words} -->\n{words}"),
+)
+
+
+@given(
+    st.lists(DECORATED, min_size=1, max_size=6), st.sampled_from(["---\n", "", " ---\n", "-----\n"])
+)
+def test_a_file_without_blank_lines_keeps_its_head_and_its_text(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], closing: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "SKILL.md"
+    text = "\n".join(lines)
+    path.write_text(f"---\nname: demo\ndescription: Does it.\ntags:\n- a\n{closing}{text}")
+
+    skill = read_skill_md(str(path), "demo")
+
+    assert (skill.name, skill.metadata.description) == ("demo", "Does it.")
+    assert skill.metadata.frontmatter["tags"][:1] == ["a"]
+    assert not skill.degraded
+    kept = read_body(str(path))
+    # Without a closing line, items right after a list are items of that list.
+    lost = [line for line in text.split("\n") if line not in kept.split("\n")]
+    assert lost == [] if closing else all(line.startswith("- ") for line in lost)
+
+
+@given(st.lists(DECORATED | PROSE.map(lambda words: f"# {words}"), min_size=1, max_size=6))
+def test_a_text_without_blank_lines_or_a_head_is_described_by_itself(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "SKILL.md"
+    path.write_text("\n".join(lines))
+
+    description = read_skill_md(str(path), "demo").metadata.description
+
+    assert description
+    assert "```" not in description
+    assert "<!--" not in description
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("# Title\n## Part\nUse it for X.\n```bash\nls\n```", "Use it for X."),
+        ("# Title\n```bash\nls\n```\nUse it for X.", "Use it for X."),
+        ("![logo](x.png)\nUse it for X.\nAnd Y.", "Use it for X. And Y."),
+        ("<!-- made\nby hand -->\nUse it for X.", "Use it for X."),
+        ("# Title\n| a | b |\n|---|---|\n| c | d |", "Title"),
+        ("| when | what |\n|---|---|", "when | what"),
+    ],
+)
+def test_the_first_prose_describes_a_text_without_blank_lines(
+    tmp_path: Path, text: str, description: str
+) -> None:
+    (tmp_path / "SKILL.md").write_text(text)
+
+    assert read_skill_md(f"{tmp_path}/SKILL.md", "demo").metadata.description == description

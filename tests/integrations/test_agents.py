@@ -89,7 +89,7 @@ async def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
         assert each["parameters"]["type"] == "object"
         jsonschema_rs.validator_for(each["parameters"])
     strict = {each["name"]: each["strict"] for each in sent if each["name"].startswith("demo")}
-    assert strict == {"demo__add": True, "demo__echo": False, "demo__fail": False}
+    assert strict == {"demo__add": True, "demo__echo": False, "demo__fail": True}
 
 
 async def test_deferred_tools_are_left_to_the_search_of_the_provider(

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillpouch.cli.options import common_options
-from skillpouch.cli.output import print_json, print_table
+from skillpouch.cli.output import print_json, print_table, size_text
 
 if TYPE_CHECKING:
     from skillpouch.provision.packages.housekeeping import Pruned, StoredEnvironment
 
 _DAY_SECONDS = 86_400
 _DAYS = 30.0
-_KIB = 1024
 
 
 @click.group("environments", invoke_without_command=True)
@@ -106,14 +105,16 @@ def _report(pruned: "Pruned | None", *, as_json: bool, dry_run: bool = False) ->
         print_json({**facts, "freed_bytes": freed, "size_bytes": size_on_disk()})
         return
     shown = removed if dry_run else kept
-    rows = [(each.digest, _what(each), _size(each.size_bytes), _ago(each)) for each in shown]
+    rows = [(each.digest, _what(each), size_text(each.size_bytes), _ago(each)) for each in shown]
     print_table(("environment", "what", "size", "last used"), rows)
     if pruned is not None:
         would = "would be removed" if dry_run else "removed"
         frees = "would free" if dry_run else "freed"
-        click.echo(f"{len(removed)} {would}, {frees} {freed:,} bytes ({_size(freed)})", err=True)
+        click.echo(
+            f"{len(removed)} {would}, {frees} {freed:,} bytes ({size_text(freed)})", err=True
+        )
     else:
-        click.echo(f"together {_size(size_on_disk())} on the disk", err=True)
+        click.echo(f"together {size_text(size_on_disk())} on the disk", err=True)
 
 
 def _as_dict(kept: "StoredEnvironment") -> dict[str, Any]:
@@ -129,14 +130,6 @@ def _as_dict(kept: "StoredEnvironment") -> dict[str, Any]:
 
 def _what(kept: "StoredEnvironment") -> str:
     return ", ".join(kept.requirements) if kept.ready else "unfinished"
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < _KIB:
-            return f"{size:.0f} {unit}"
-        size /= _KIB
-    return f"{size:.1f} GiB"
 
 
 def _ago(kept: "StoredEnvironment") -> str:

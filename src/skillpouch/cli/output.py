@@ -142,7 +142,17 @@ def as_dict(problem: Problem) -> dict[str, Any]:
     }
 
 
+_KIB = 1024
 _COLUMN = 44
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes as people read it."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < _KIB:
+            return f"{size:.0f} {unit}"
+        size /= _KIB
+    return f"{size:.1f} GiB"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

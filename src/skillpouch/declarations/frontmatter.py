@@ -53,8 +53,13 @@ FRONTMATTER_BYTES = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _OPENING = re.compile(rb"[ \t\n]*---[ \t]*\n")
 _CLOSING = re.compile(rb"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
-# Frontmatter that is never closed ends at an indented `---`, a blank line or a heading.
-_LOOSE_CLOSING = re.compile(rb"^(?:[ \t]+---[ \t]*|[ \t]*|#{1,6}[ \t].*)$", re.MULTILINE)
+# Frontmatter that is never closed ends at another line of dashes, a blank line, a heading, or a
+# line that belongs to no mapping.
+_LOOSE_CLOSING = re.compile(rb"[ \t]*-{3,}[ \t]*|[ \t]*")
+_HEADING = re.compile(rb"#{1,6}[ \t]")
+_OF_MAPPING = re.compile(rb"[ \t#\]})]|[\"']?[A-Za-z_][\w.-]*[\"']?[ \t]*:(?:[ \t]|$)")
+_ITEM = re.compile(rb"-(?:[ \t]|$)")
+_OPENS_LIST = re.compile(rb"[\w.\"'-]+[ \t]*:[ \t]*$|-(?:[ \t]|$)")
 # One line `key: value` whose unquoted value holds a colon, or begins with a character that no
 # unquoted value may begin with; its author meant a quoted text.
 _PLAIN_LINE = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+)$")
@@ -110,11 +115,7 @@ def cut(raw: bytes) -> Cut:
     start = opening.end()
     closing = _CLOSING.search(text, start)
     closed = closing is not None
-    if closing is None:
-        closing = _LOOSE_CLOSING.search(text, start)
-    end, after = (closing.start(), closing.end()) if closing else (len(text), len(text))
-    if not closed and closing and text[end:after].lstrip().startswith(b"#"):
-        after = end  # a heading belongs to the body
+    end, after = closing.span() if closing else _loose_end(text, start)
     first_line = text.count(b"\n", 0, start) + 1
     return Cut(
         front=_decode(text[start:end]),
@@ -122,6 +123,20 @@ def cut(raw: bytes) -> Cut:
         first_line=first_line,
         closed=closed,
     )
+
+
+def _loose_end(text: bytes, start: int) -> tuple[int, int]:
+    """Return where frontmatter without a closing line ends, and where the body begins."""
+    previous = b""
+    for line in text[start:].split(b"\n"):
+        if _LOOSE_CLOSING.fullmatch(line):
+            return start, start + len(line)
+        is_item = _ITEM.match(line) and _OPENS_LIST.match(previous)
+        if _HEADING.match(line) or not (is_item or _OF_MAPPING.match(line)):
+            return start, start
+        previous = line if line[:1] not in b" \t" else previous
+        start += len(line) + 1
+    return len(text), len(text)
 
 
 def has_whole_head(raw: bytes) -> bool:
@@ -169,7 +184,7 @@ def _report_bytes(path: str, raw: bytes, parts: Cut, result: Frontmatter) -> Non
             path,
             "frontmatter-unclosed",
             "warning",
-            "no line `---` closes the frontmatter: taken to end at the first blank line or heading",
+            "no line `---` closes the frontmatter: taken to end where its keys end",
             parts.first_line - 1,
         )
     if "\ufffd" in parts.front and not _is_utf8(raw):

@@ -53,6 +53,7 @@ FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata
 _KNOWN = FIELDS | {"version", "tools"}
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _SAFE_NAME = re.compile(r"[\w-]{1,64}\Z")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 1024
 _LONGEST_COMPATIBILITY = 500
@@ -172,25 +173,39 @@ def _text(value: Any) -> str:
     return ""
 
 
+# Lines that are no prose: tables, comments, rules, images, HTML.
+_NO_PROSE = ("|", "<", "---", "===", "***", "___", "![")
+
+
 def _description_from_body(parts: Cut, *, damaged: bool) -> str:
-    """Return the first prose paragraph, else the first heading."""
+    """Return the first prose paragraph, else the first heading, else the first words of any kind.
+
+    A paragraph ends at a blank line, a heading, code or a table: many texts have no blank lines.
+    """
     text = parts.body
     if damaged and not text.strip():
         text = parts.front or ""  # damaged frontmatter is the only text of this file
-    heading = ""
-    fenced = False
-    for paragraph in re.split(r"\n[ \t]*\n", text):
-        line = paragraph.strip()
-        fenced ^= line.count("```") % 2 == 1
-        if not line or fenced or line.endswith("```"):
-            continue
-        if line.startswith("#"):
-            first, _, rest = line.partition("\n")
-            heading = heading or first.lstrip("#").strip()
-            line = rest.strip()
-        if line and not line.startswith(("#", "|", "<!--", "---", "===", "![")):
-            return " ".join(line.split())[:_LONGEST_DESCRIPTION]
-    return heading[:_LONGEST_DESCRIPTION]
+    text = _COMMENT.sub("", text)
+    paragraph: list[str] = []
+    heading, fenced = "", False
+    for line in map(str.strip, text.split("\n")):
+        is_fence = line.startswith(("```", "~~~"))
+        fenced ^= is_fence
+        if line.startswith("#") and not fenced:
+            heading = heading or line.lstrip("#").strip()
+        if not line or fenced or is_fence or line.startswith(("#", *_NO_PROSE)):
+            if paragraph:
+                break
+        else:
+            paragraph.append(line)
+    described = " ".join(" ".join(paragraph).split()) or heading or _first_words(text)
+    return described[:_LONGEST_DESCRIPTION]
+
+
+def _first_words(text: str) -> str:
+    """Return the first line of a table, of code or of HTML that has a letter in it."""
+    lines = (line.strip("|` \t") for line in text.split("\n"))
+    return next((line for line in lines if any(map(str.isalpha, line))), "")
 
 
 def _identity(name: str, folder: str) -> str:

@@ -1,13 +1,21 @@
-"""Tries each protection from inside a sandbox, and asks each interpreter for its version."""
+"""Tries each protection, asks each interpreter for its version, and measures memory and folders."""
 
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillpouch.environment import base_environment
+from skillpouch.environment import (
+    base_environment,
+    cache_directory,
+    data_directory,
+    state_directory,
+)
 from skillpouch.errors import SkillpouchError
 from skillpouch.execution.command import Command, Ended
 from skillpouch.execution.confinement import Confinement
@@ -16,6 +24,7 @@ from skillpouch.execution.zygote_client import probe, this_python
 from skillpouch.limits import Limits
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.runtime.loop_thread import run_blocking
+from skillpouch.runtime.removal import is_left_behind
 
 _RUNNERS = Path(__file__).parents[1] / "backends" / "runners"
 _PROGRAMS = ("bash", "zsh", "node", "ruby", "perl", "uv", "rg")
@@ -29,6 +38,31 @@ class Diagnosis:
     proofs: Mapping[str, str]
     missing: tuple[str, ...]
     interpreters: Mapping[str, tuple[str, str]]  # name → path, version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRoom:
+    """What a process of a call may take, and what this machine has; None where nobody says so.
+
+    `temporary_bytes` is the size of each temporary folder of a call, which are in memory.
+    """
+
+    call_bytes: int | None
+    temporary_bytes: int
+    machine_bytes: int | None
+    available_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRoom:
+    """A folder that Skillpouch fills: what lies in it, and what its file system has left."""
+
+    what: str
+    path: str
+    used_bytes: int
+    free_bytes: int
+    total_bytes: int
+    whole: bool = True  # False if there was too much to measure all of it
 
 
 def diagnose() -> Diagnosis:
@@ -80,3 +114,103 @@ def _run(argv: tuple[str, ...], workspace: Path, limits: Limits) -> Ended:
         workspace=workspace, interpreters=homes_of(argv[0]), readable=(_RUNNERS,)
     )
     return run_blocking(run_command(command, confinement))
+
+
+_KIB = 1024
+_MOST_ENTRIES = 200_000  # of one folder that are measured: a second or two
+_OURS = "skillpouch-"  # how our folders for temporary files begin
+_FORGOTTEN_SECONDS = 24 * 60 * 60  # nothing without a lock is in use for longer
+_WORTH_REMOVING = 1024 * _KIB
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def memory_room(limits: Limits, meminfo: Path = Path("/proc/meminfo")) -> MemoryRoom:
+    """Compare what a call may take with what this machine, or the container, has."""
+    found: dict[str, int] = {}
+    with suppress(OSError):
+        for line in meminfo.read_text().splitlines():
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            if words and words[0].isdecimal():
+                found[name] = int(words[0]) * _KIB
+    total, available = found.get("MemTotal"), found.get("MemAvailable")
+    # In a container the machine's memory is not what it may take, cgroup_namespaces(7).
+    most, current = _cgroup_number("memory.max"), _cgroup_number("memory.current")
+    if most is not None and (total is None or most < total):
+        total = most
+        left = most - (current or 0)
+        available = left if available is None else min(left, available)
+    return MemoryRoom(
+        call_bytes=limits.memory_bytes,
+        temporary_bytes=Confinement(workspace=_RUNNERS).temporary_bytes,
+        machine_bytes=total,
+        available_bytes=available,
+    )
+
+
+def _cgroup_number(name: str) -> int | None:
+    with suppress(OSError, ValueError):
+        return int((_CGROUP / name).read_text())
+    return None
+
+
+def folder_rooms() -> list[FolderRoom]:
+    """Measure the folders that Skillpouch fills: temporary files, cache, state, data.
+
+    Of the folder for temporary files, only what is Skillpouch's own; what processes that are gone
+    have left behind there is counted by itself.
+    """
+    temporary = Path(tempfile.gettempdir())
+    ours = [folder for folder in _own(temporary) if not _is_forgotten(folder)]
+    rooms = [_room("temporary files", temporary, ours)]
+    named = {"cache": cache_directory(), "state": state_directory(), "data": data_directory()}
+    rooms += [_room(what, path, [path]) for what, path in named.items() if path and path.is_dir()]
+    forgotten = [folder for folder in _own(temporary) if _is_forgotten(folder)]
+    left = [_room("left behind", folder, [folder]) for folder in forgotten]
+    return [*rooms, *(room for room in left if room.used_bytes >= _WORTH_REMOVING)]
+
+
+def _own(temporary: Path) -> list[Path]:
+    found = []
+    for folder in sorted(temporary.glob(f"{_OURS}*")):
+        with suppress(OSError):
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                found.append(folder)
+    return found
+
+
+def _is_forgotten(folder: Path) -> bool:
+    is_left = is_left_behind(folder)
+    if is_left is None:  # it never had a lock
+        with suppress(OSError):
+            return time.time() - folder.lstat().st_mtime > _FORGOTTEN_SECONDS
+    return bool(is_left)
+
+
+def _room(what: str, path: Path, measured: list[Path]) -> FolderRoom:
+    space = os.statvfs(path)
+    sizes = [size for folder in measured for size in _sizes(folder)]
+    return FolderRoom(
+        what=what,
+        path=str(path),
+        used_bytes=sum(sizes[:_MOST_ENTRIES]),
+        free_bytes=space.f_bavail * space.f_frsize,
+        total_bytes=space.f_blocks * space.f_frsize,
+        whole=len(sizes) <= _MOST_ENTRIES,
+    )
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """Yield what each file takes on the disk; a file with several names counts once."""
+    seen: set[tuple[int, int]] = set()
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                status = Path(place, name).lstat()
+                if status.st_nlink > 1 and (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                yield status.st_blocks * 512
+                if len(seen) > _MOST_ENTRIES:
+                    return

@@ -142,6 +142,23 @@ def lock_folder(folder: Path) -> int:
     return lock
 
 
+def is_left_behind(folder: Path) -> bool | None:
+    """Tell whether the process that owned a folder is gone; None if the folder has no lock."""
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
 def remove_left_behind(prefix: str, parent: Path | None = None) -> None:
     """Remove folders of this user whose process is gone, which shows by the free lock."""
     for folder in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}*"):

@@ -35,11 +35,15 @@ def what_was_lost(before: SkillVersion, after: SkillVersion) -> list[Problem]:
 def has_lost_scripts(before: SkillVersion, after: SkillVersion) -> bool:
     """Tell whether tools are gone because their scripts were removed, perhaps only for a moment.
 
-    Some programs save a file by deleting it first.
+    Some programs save a file by deleting it first, or write its first lines before the others.
     """
     there = {tool.id for tool in after.tools.tools}
     gone = [tool.runs for tool in before.tools.tools if tool.id not in there]
-    return any(isinstance(runs, Script) and not runs.path.exists() for runs in gone)
+    dropped = {problem.path for problem in after.problems if problem.code == "script-dropped"}
+    return any(
+        isinstance(runs, Script) and (runs.file in dropped or not runs.path.exists())
+        for runs in gone
+    )
 
 
 def _key(problem: Problem) -> tuple[str, str]:
@@ -56,7 +60,9 @@ def _broken_scripts(before: SkillVersion, after: SkillVersion) -> list[Problem]:
         _in_skill(script, before) for script in _scripts(before) if _fault(script, before)
     }
     found = []
-    for script in _scripts(after):
+    # An empty file is no tool any more.
+    scripts = {script.file: script for script in (*_scripts(before), *_scripts(after))}
+    for script in scripts.values():
         problem = _fault(script, after)
         if problem is not None and _in_skill(script, after) not in was_broken:
             found.append(problem)
