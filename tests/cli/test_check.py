@@ -77,7 +77,7 @@ def test_hidden_text_and_names_that_shadow_modules_are_flagged(
     write_skill(
         "demo",
         body="Do \u202eit.\n",
-        files={"scripts/http.py": '"""Serve."""\nimport sys\nprint(sys.argv)\n'},
+        files={"scripts/http.py": '"""Serve."""\nimport sys\nprint(sys.stdin.read())\n'},
     )
 
     ran = skillpouch("check", "skills", "--json")
