@@ -145,6 +145,12 @@ def system_directory() -> Path | None:
     return cache / "system" if cache else None
 
 
+def downloads_directory() -> Path | None:
+    """Return where installers keep what they fetched. Tools must never be able to write it."""
+    cache = cache_directory()
+    return cache / "downloads" if cache else None
+
+
 def programs_directory() -> Path | None:
     """Return where programs are kept, if anywhere. Tools must never be able to write it."""
     cache = cache_directory()

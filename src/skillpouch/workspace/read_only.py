@@ -12,7 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillpouch.calls import Terms
-from skillpouch.environment import environments_directory, programs_directory, system_directory
+from skillpouch.environment import (
+    downloads_directory,
+    environments_directory,
+    programs_directory,
+    system_directory,
+)
 from skillpouch.runtime.memoize import BoundedCache
 
 # Files that other programs run or obey without being asked, and unconfined: a shell that enters
@@ -47,7 +52,8 @@ Seen = dict[str, int]  # path below the workspace → when a file or link change
 
 def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
     """Return the folders and files below the workspace that no call may write."""
-    stores = [*filter(None, (environments_directory(), programs_directory(), system_directory()))]
+    found = (downloads_directory(), environments_directory(), programs_directory())
+    stores = [*filter(None, (*found, system_directory()))]
     own = [path.resolve() for path in (*more, Path(sys.prefix))]
     kept = [*own, *stores, *terms.read_only]
     below = [path for path in dict.fromkeys(kept) if terms.workspace in path.parents]

@@ -10,7 +10,7 @@ from tests.builtins.workspace.conftest import Use
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["environments", "programs"])
+@pytest.fixture(params=["downloads", "environments", "programs"])
 def kept(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file in Skillpouch's cache, which somebody keeps inside the workspace."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(workspace / "cache"))

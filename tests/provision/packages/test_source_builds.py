@@ -88,6 +88,7 @@ async def test_without_the_grant_the_error_names_it(
     installer: str, registry: Registry, write_skill: WriteSkill
 ) -> None:
     registry.add_source("lamp", files=source(registry))
+    registry.add_source("lamp", "1.1", files=source(registry))
     registry.add_wheel("shade", requires="lamp")
     homes = [
         write_skill(name, files={"scripts/x.py": "", "requirements.txt": f"{package}\n"})

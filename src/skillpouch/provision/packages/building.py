@@ -77,7 +77,7 @@ _MEANINGS = (
 
 _WITHOUT_WHEEL = re.compile(
     r"No matching distribution found for ([A-Za-z0-9][\w.-]*)"
-    r"|Because (?:only )?([A-Za-z0-9][\w.-]*)\S* (?:is available and [\w.-]+\S* )?has no"
+    r"|Wheels are required for `([A-Za-z0-9][\w.-]*)|([A-Za-z0-9][\w.-]*)\S* ha(?:s|ve) no"
 )
 
 
@@ -100,7 +100,7 @@ def install_error(skill: str, recipe: Recipe, ended: Ended, doing: str = "") -> 
 def _build_command(skill: str, output: str) -> str:
     """Return the command that lets the package be built for which an installer found no wheel."""
     found = _WITHOUT_WHEEL.search(output)
-    name = split_package(found[1] or found[2])[0] if found else ""
+    name = split_package(found[1] or found[2] or found[3])[0] if found else ""
     return trust_command(skill, [Need(kind="build", value=name or "NAME")])
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -109,11 +109,15 @@ class DiskUse:
 
     def __init__(self, folders: Iterable[Path] = ()) -> None:
         self.files: dict[tuple[int, int], _File] = {}  # by device and inode
+        self.folder_bytes = 0
         for folder in folders:
             self.add(folder)
 
     def add(self, folder: Path) -> None:
-        """Count all names below a folder."""
+        """Count a folder, and all that is below it."""
+        for parent, _, _ in os.walk(folder):
+            with suppress(FileNotFoundError):
+                self.folder_bytes += os.lstat(parent).st_blocks * _SECTOR_BYTES
         for _, status in _files(folder):
             size = status.st_blocks * _SECTOR_BYTES
             key = (status.st_dev, status.st_ino)
@@ -121,7 +125,7 @@ class DiskUse:
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files.values())
+        return self.folder_bytes + sum(file.size_bytes for file in self.files.values())
 
     def freed_bytes(self, root: Path) -> int:
         """Return what the disk gains when these folders and what then is unused are removed."""
@@ -132,7 +136,7 @@ class DiskUse:
             if file.names + (key in kept) >= file.links
         ]
         orphans = [f.size_bytes for key, f in kept.items() if f.links == 1]
-        return sum(freed) + sum(orphans)
+        return self.folder_bytes + sum(freed) + sum(orphans)
 
 
 def remove_unused(root: Path) -> None:
