@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch import SkillManager, ToolResult
@@ -115,6 +115,7 @@ def test_a_link_that_leaves_the_skill_is_not_told_to_exist(tmp_path: Path) -> No
     assert note_on_skill_paths(["link.txt"], home=str(home), workspace=str(tmp_path / "w")) == ""
 
 
+@settings(deadline=None)
 @given(words=st.lists(st.text(st.sampled_from("ab./\\\0- =~ü'"), max_size=12), max_size=5))
 def test_only_files_of_the_skill_are_ever_named(
     tmp_path_factory: pytest.TempPathFactory, words: list[str]

@@ -1,12 +1,14 @@
 """Which files of /etc and /var a sandbox shows: what packages say, and nothing else."""
 
 import hashlib
+import itertools
 import os
 import socket
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.execution.package_files import (
@@ -59,7 +61,9 @@ class Root:
 
     def shown(self) -> dict[str, str]:
         """Copy, and return what is in the copies: texts of files, targets of links."""
-        assert copy_configuration(str(self.copies), str(self.folder))
+        changed = copy_configuration(str(self.copies), str(self.folder))
+        assert changed is not None
+        self.changed = changed
         found = {}
         for path in self.copies.rglob("*"):
             if path.is_symlink():
@@ -82,6 +86,7 @@ def test_what_a_package_brought_is_shown_as_long_as_it_is_unchanged(root: Root) 
     root.package("colors", conffiles={"/etc/magick/colors.xml": "<colors/>"})
 
     assert root.shown() == {"/etc/magick/policy.xml": "<policy/>"}
+    assert root.changed == ["/etc/magick/colors.xml"]
 
 
 @pytest.mark.promise("fs-8")
@@ -201,26 +206,29 @@ def test_a_link_that_nobody_listed_opens_nothing(root: Root) -> None:
 def test_a_machine_without_lists_of_packages_shows_nothing_more(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
 
-    assert copy_configuration(str(tmp_path / "copies"), str(tmp_path)) is False
+    assert copy_configuration(str(tmp_path / "copies"), str(tmp_path)) is None
     assert not (tmp_path / "copies").exists()
 
 
-NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join)
+NAMES = st.sampled_from(
+    ["/".join(parts) for depth in (1, 2, 3) for parts in itertools.product("abc", repeat=depth)]
+)
 
 
+@settings(deadline=None)
 @given(copied=st.sets(NAMES, max_size=6), taken=st.sets(NAMES, max_size=4))
 def test_links_show_every_copy_once_and_cover_nothing_else(
-    tmp_path_factory: pytest.TempPathFactory, copied: set[str], taken: set[str]
+    copied: set[str], taken: set[str]
 ) -> None:
-    folder = tmp_path_factory.mktemp("links")
     files = {name for name in copied if not any(o.startswith(f"{name}/") for o in copied)}
-    for name in files:
-        file = folder / "etc" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
     shown = [f"/etc/{name}" for name in taken]
+    with TemporaryDirectory() as folder:
+        for name in files:
+            file = Path(folder) / "etc" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
 
-    links = links_to(str(folder), shown)
+        links = links_to(folder, shown)
 
     assert links == {path: SHOWN_AT + path for path in links}
     for path in links:

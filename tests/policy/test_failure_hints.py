@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager, ToolExecutor, tool
+from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.needs import Need
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
@@ -311,6 +312,7 @@ SAYS_NOTHING = "print('made no PDF'); raise SystemExit(1)"
         (f"# runs something else\n{SAYS_NOTHING}\n", False),
         ("# soffice\nprint('usage: x.py FILE'); raise SystemExit(2)\n", False),
         ("# soffice\nimport quokka_of_nowhere\n", False),
+        ("# soffice\nraise SystemExit('missing required tool: pdftoppm')\n", False),
         ("print('soffice: command not found'); raise SystemExit(1)\n", False),
         ("# soffice\nprint('made the PDF')\n", False),
     ],
@@ -323,3 +325,22 @@ def test_libreoffice_fails_without_a_word_so_its_name_is_enough(
     content = content_of(home, workspace)
 
     assert ("skillpouch trust demo --local-sockets" in content) is is_named
+
+
+def test_a_file_that_was_changed_on_the_machine_is_named_with_its_grant(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    copies = packaged_configuration()
+    if not copies:
+        pytest.skip("this machine has no lists of packages that dpkg made")
+    with Path(f"{copies}.changed").open("a") as changed:
+        changed.write("\n/etc/quokka/settings.xml")
+    home = write_skill(files={"scripts/x.sh": "# X.\ncat /etc/quokka/settings.xml /etc/other\n"})
+
+    content = content_of(home, workspace)
+
+    assert content.splitlines()[-1] == (
+        "note: /etc/quokka/settings.xml was changed on this machine, so tools do not see it; the"
+        " user can grant it:"
+        f" `skillpouch trust demo --read /etc/quokka/settings.xml --root {home.parent}`"
+    )

@@ -31,7 +31,7 @@ from skillpouch.environment import system_directory
 from skillpouch.runtime.removal import remove_tree
 
 _DPKG, _UCF = "/var/lib/dpkg", "/var/lib/ucf/hashfile"
-_FORMAT = "1"  # of the copies; another number makes them again
+_FORMAT = "2"  # of the copies; another number makes them again
 _CONFFILE = re.compile(rb"^ (/etc/\S+) ([0-9a-f]{32})(?: |$)", re.MULTILINE)
 _CHECKSUM = re.compile(rb"^([0-9a-f]{32})  /?(etc/.+)$", re.MULTILINE)
 _DATA = ("/var/lib/", "/var/cache/", "/var/spool/")
@@ -40,6 +40,7 @@ _LARGEST_FOLDER = 64 * 1024 * 1024  # of one folder in /var
 _MOST_ENTRIES = 4_096  # of one folder in /var
 _MOST_LINKS = 10  # that lead to each other
 _ENTER = stat.S_IROTH | stat.S_IXOTH
+_CHANGED = ".changed"  # the ending of the list of files that are not shown
 _KEPT = 3  # copies of earlier states, which processes that still run may show
 
 
@@ -107,6 +108,7 @@ class _Copy:
 
     root: str
     folder: str
+    changed: list[str] = field(default_factory=list)  # what a package brought, and somebody changed
     _open: dict[str, bool] = field(default_factory=dict)  # folder → whether everybody may enter it
 
     def make(self, packages: _Packages) -> None:
@@ -151,6 +153,8 @@ class _Copy:
         # brought, and whoever could choose the content of /etc needs no sandbox.
         if hashlib.md5(data[1], usedforsecurity=False).hexdigest() == checksum:
             self._write(path, *data)
+        else:
+            self.changed.append(path)
 
     def _public(self, path: str) -> tuple[int, bytes] | None:
         """Return mode and content of a regular file that everybody may read."""
@@ -254,13 +258,17 @@ def _is_for_everybody(mode: int) -> bool:
     return stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and bool(mode & stat.S_IROTH))
 
 
-def copy_configuration(folder: str, root: str = "") -> bool:
-    """Copy what may be shown into `folder`; return whether this machine has lists of packages."""
+def copy_configuration(folder: str, root: str = "") -> list[str] | None:
+    """Copy what may be shown into `folder`; return what was changed, and so is not shown.
+
+    None if this machine has no lists of packages.
+    """
     packages = read_packages(root)
     if packages is None:
-        return False
-    _Copy(root, folder).make(packages)
-    return True
+        return None
+    copy = _Copy(root, folder)
+    copy.make(packages)
+    return copy.changed
 
 
 _lock = Lock()
@@ -277,6 +285,15 @@ def packaged_configuration() -> str:
         if _known[0] != state or not os.path.isdir(_known[1] or "/"):
             _known = (state, _find_or_make(state))
         return _known[1]
+
+
+def changed_files() -> frozenset[str]:
+    """Return the files in /etc that packages brought, and that were changed on this machine."""
+    folder = packaged_configuration()
+    try:
+        return frozenset(os.fsdecode(_read(f"{folder}{_CHANGED}")).split("\n"))
+    except OSError:
+        return frozenset()
 
 
 def _state() -> str:
@@ -311,7 +328,9 @@ def _make(place: Path) -> None:
     unfinished = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
     unfinished.mkdir(mode=0o755)
     try:
-        copy_configuration(str(unfinished))
+        changed = copy_configuration(str(unfinished)) or []
+        # Beside the copies, because sandboxes show what is in them.
+        Path(f"{place}{_CHANGED}").write_bytes(os.fsencode("\n".join(changed)))
         with suppress(FileExistsError, OSError):  # another process was faster
             unfinished.rename(place)
     finally:
@@ -321,6 +340,7 @@ def _make(place: Path) -> None:
     for each in others[_KEPT:]:
         with suppress(OSError):
             remove_tree(each)
+            Path(f"{each}{_CHANGED}").unlink()
 
 
 SHOWN_AT = "/run/skillpouch/system"  # where a sandbox has the copies; links lead there

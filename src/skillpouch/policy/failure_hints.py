@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
+from skillpouch.execution.package_files import changed_files
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
@@ -52,12 +53,13 @@ _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNOREC
 # scripts start it.
 _OFFICE = re.compile(r"\b(?:soffice|libreoffice|unoconv|unoserver)\b", re.IGNORECASE)
 _OTHER_REASON = re.compile(
-    r"^usage:|No module named|SyntaxError|NameError"
+    r"^usage:|No module named|SyntaxError|NameError|missing required"
     r"|(?:office|unoconv|unoserver)\b.{0,40}(?:not found|not installed|no such file)"
     r"|no such file.{0,40}(?:office|unoconv|unoserver)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _LARGEST_SCRIPT = 1_000_000
+_IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
 
 def with_notes(
@@ -72,6 +74,7 @@ def with_notes(
     if result.outcome == "failed":
         notes = notes or _network(result, call, permit, roots)
         notes += _local_sockets(result, call, permit, roots)
+        notes += _changed_files(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
         notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
     if result.outcome == "failed" and any(_OURS in text for text in (result.stdout, result.stderr)):
@@ -121,6 +124,23 @@ def _local_sockets(
         return []
     command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
     return [f"note: {reason}; the user can grant it: `{command}`"]
+
+
+def _changed_files(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a call that missed a file in /etc that was changed on this machine."""
+    named = set(_IN_ETC.findall(f"{result.stdout}\n{result.stderr}"))
+    if not named or call.is_unconfined:
+        return []
+    missed = sorted(named & changed_files() - set(map(str, permit.access.readable)))
+    if not missed:
+        return []
+    needs = [Need(kind="read", value=path) for path in missed]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    verb = "was" if len(missed) == 1 else "were"
+    said = f"note: {', '.join(missed)} {verb} changed on this machine, so tools do not see it"
+    return [f"{said}; the user can grant it: `{command}`"]
 
 
 def _text_of(call: ToolCall) -> str:
