@@ -302,6 +302,7 @@ async def test_an_executor_has_skillpouchs_own_tools_when_it_is_told_to(
 
     assert (result.outcome, "note.txt" in result.content) == ("ok", True)
     names = [tool.id for tool in executor.tools]
-    assert names == ["bash", "read", "write", "edit", "grep", "glob", "ls"]
+    own = ["bash", "read", "write", "edit", "grep", "glob", "ls", "run_for_skill"]
+    assert names == own
     assert ToolExecutor(manager.source).tools == []
     assert manager.tools == []

@@ -32,7 +32,7 @@ from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy, limits_of, time_note
-from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
+from skillpouch.registry.registry import FOR_SKILL, ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
@@ -40,6 +40,7 @@ from skillpouch.secrets.redaction import redact_result
 from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import (
     Binary,
+    BuiltIn,
     Function,
     Hosted,
     Http,
@@ -108,7 +109,7 @@ class ToolExecutor(Shared):
         self._source = _source_of(tools, self)
         if builtins:
             # In an overlay, not in the source itself: other executors may share the source.
-            self._source = ToolOverlay(self._source, workspace_tools(), caller=self)
+            self._source = ToolOverlay(self._source, workspace_tools(self._source), caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
 
     @property
@@ -258,6 +259,8 @@ class ToolExecutor(Shared):
         watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
+        if isinstance(tool.runs, BuiltIn) and tool.id == FOR_SKILL:
+            tool, arguments = tool.runs.session.bind(tool, arguments)
         policy = self._in_force.policy
         terms, run_later = self._terms(policy, tool)
         return ToolCall(

@@ -49,7 +49,8 @@ class SkillManager:
 
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
     searched: the user's, then the project's. `cache=False` reads every file anew. `builtins=True`
-    adds Skillpouch's own tools: bash, read, write, edit, grep, glob and ls in the workspace.
+    adds Skillpouch's own tools in the workspace: bash, read, write, edit, grep, glob, ls, and
+    run_for_skill, which runs commands that the instructions of a skill ask for.
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
     `disclosure=True` adds tools to search and read many skills: activate_skill, read_skill_file
     and search_tools. `source` finds all tools by name; a ToolExecutor or a SessionManager over the
@@ -122,7 +123,9 @@ class SkillManager:
             ),
         )
         self.source = ToolOverlay(self._library, caller=caller)
-        self._library.own = made_once(partial(_own_tools, builtins, self if define_tools else None))
+        self._library.own = made_once(
+            partial(_own_tools, self.source if builtins else None, self if define_tools else None)
+        )
         if define_tools:
             self._library.own()  # resolves its folder now: a link made later is not followed
         self._library.discloses = disclosure
@@ -340,8 +343,8 @@ def _absolute(root: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100
 
 
-def _own_tools(builtins: bool, author: SkillManager | None) -> tuple[Tool, ...]:
-    tools = workspace_tools() if builtins else []
+def _own_tools(skills: ToolOverlay | None, author: SkillManager | None) -> tuple[Tool, ...]:
+    tools = [] if skills is None else workspace_tools(skills)
     return (*tools, *(authoring_tools(author) if author else ()))
 
 

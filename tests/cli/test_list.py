@@ -129,9 +129,10 @@ def test_list_shows_skillpouchs_own_tools_when_asked(
     ran = skillpouch("list", "--builtin")
     as_json = skillpouch("list", "--builtin", "--json")
 
-    names = ["bash", "read", "write", "edit", "grep", "glob", "ls", "greeter.greet"]
+    own = ["bash", "read", "write", "edit", "grep", "glob", "ls", "run_for_skill"]
+    names = [*own, "greeter.greet"]
     assert [line.split("\t")[0] for line in ran.out.splitlines()] == names
-    assert ran.err == "1 skill, 8 tools\n"
+    assert ran.err == "1 skill, 9 tools\n"
     assert [tool["id"] for tool in as_json.json["tools"]] == names
     assert as_json.json["tools"][1]["kind"] == "built-in"
 

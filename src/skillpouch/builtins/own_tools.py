@@ -22,11 +22,11 @@ class Manager(Protocol):
     def discover(self) -> None: ...
 
 
-def workspace_tools() -> list[Tool]:
-    """Return bash, read, write, edit, grep, glob and ls."""
+def workspace_tools(skills: object | None = None) -> list[Tool]:
+    """Return bash, read, write, edit, grep, glob and ls; where there are skills, run_for_skill."""
     from skillpouch.builtins.workspace.running import built_in_tools
 
-    return built_in_tools()
+    return built_in_tools(skills=skills)
 
 
 def authoring_tools(manager: Manager) -> list[Tool]:

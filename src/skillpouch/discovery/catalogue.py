@@ -13,14 +13,14 @@ from skillpouch.discovery.discovery import Discovered, find_skills
 from skillpouch.discovery.index import Index
 from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, UnknownToolError
 from skillpouch.problems import Problem
-from skillpouch.registry.registry import BUILT_IN_NAMES, ToolRegistry, is_built_in
+from skillpouch.registry.registry import BUILT_IN_NAMES, FOR_SKILL, ToolRegistry, is_built_in
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import OWN_FILES, Skill
 from skillpouch.tools import Caller, Script, Tool, bind, in_any_form
 from skillpouch.untrusted_files import follow_links_anew
 
 if TYPE_CHECKING:
-    from skillpouch.discovery.skill_copies import SkillVersion
+    from skillpouch.discovery.skill_copies import SkillCopy, SkillVersion
     from skillpouch.discovery.tool_reading import Complete, ToolReader
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.tools import SkillTools
@@ -133,6 +133,17 @@ class Catalogue:
             skill = replace(skill)
         _ = skill.body  # the first access reads and caches it
         return skill
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether an agent can run commands for these skills."""
+        return any(tool.id == FOR_SKILL for tool in self._own())
+
+    def served(self, name: str) -> "tuple[Skill, SkillCopy | None]":
+        """Find a skill, and the copy of it that calls run from, if there is one."""
+        skill = self.skill(name)
+        version = self._versions.get(skill.file)
+        return skill, version.copy if version else None
 
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]:
         """Return the tools of some skills, in order."""
@@ -322,9 +333,18 @@ class SkillLibrary:
         """Find a tool for a call."""
         return self.current.to_run(name)
 
+    @property
+    def knows_skills(self) -> bool:
+        """Whether there is a skill to run commands for."""
+        return bool(self.current.skills)
+
+    def skill_named(self, name: str) -> "tuple[Skill, SkillCopy | None]":
+        """Find a skill for a call, and the copy of it that calls run from, if there is one."""
+        return self.current.served(name)
+
     def __iter__(self) -> Iterator[Tool]:
         catalogue = self.current
-        yield from self.own()
+        yield from (each for each in self.own() if each.id != FOR_SKILL or self.knows_skills)
         if self.discloses:
             yield from catalogue.disclosure
         yield from catalogue.tools_of(catalogue.skills.values())

@@ -357,7 +357,9 @@ class Authorizer:
 
     def _remember(self, case: _Case, decision: Decision, answer: Answer) -> None:
         at_place = replace(case.tool, home=case.tool.place)
-        skill = skill_of(at_place) if case.seen and answer.remember == "always" else None
+        # What an agent wrote for a skill is not under its digest, so nothing is kept for it.
+        is_kept = case.seen and not isinstance(case.tool.runs, BuiltIn)
+        skill = skill_of(at_place) if is_kept and answer.remember == "always" else None
         if skill is not None:
             # A new version of a package would replace the granted one, which another script of the
             # skill may need: so the granted packages are granted again, together with the new.

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
@@ -11,7 +12,8 @@ from skillpouch.execution.package_files import changed_files
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
-from skillpouch.tools import Binary, InlineScript, Script
+from skillpouch.signatures.shebang import EXTENSIONS
+from skillpouch.tools import Binary, BuiltIn, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
@@ -76,7 +78,11 @@ def with_notes(
         notes += _local_sockets(result, call, permit, roots)
         notes += _changed_files(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
-        notes += [*_variables(call, permit, roots), *_packages(result, call, permit, roots)]
+        notes += _variables(call, permit, roots)
+        notes += _packages(result, call, permit, roots, [call.tool])
+    if result.outcome == "failed" and _is_command(call):
+        notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
+        notes += _not_fetched(result, call, roots)
     if result.outcome == "failed" and any(_OURS in text for text in (result.stdout, result.stderr)):
         notes.append(_NOT_OURS)
     if not notes:
@@ -87,7 +93,7 @@ def with_notes(
 def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
     if not result.refused_hosts:
         return []
-    needs = [Need(kind="host", value=host) for host in result.refused_hosts]
+    needs = [Need(kind="host", value=host) for host in result.refused_hosts] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it was not allowed to reach {', '.join(result.refused_hosts)}"
     return [f"{said}; the user can grant it: `{command}`"]
@@ -96,12 +102,12 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     """Name the hosts that the call wanted, if its output or its arguments contain them."""
     said = f"{result.stdout}\n{result.stderr}"
-    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
+    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
     if not runs_here or call.is_unconfined or permit.access.hosts or not _NO_NETWORK.search(said):
         return []
     found = _WANTED.findall(said) or _WANTED.findall(json.dumps(call.arguments, default=str))
     hosts = list(dict.fromkeys(name.lower() for name in found))[:_MOST_HOSTS]
-    needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]]
+    needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     wanted = ", ".join(hosts) or "a host that it does not name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
@@ -173,7 +179,7 @@ def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str
 
 
 def _packages(
-    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str], tools: Sequence[Tool]
 ) -> list[str]:
     """Name the packages that a script lacked: those that its own code imports, and no others.
 
@@ -189,7 +195,7 @@ def _packages(
     given = permit.access.packages
     lacking = [
         each
-        for each in (propose_packages(skill, [call.tool]) if skill else ())
+        for each in (propose_packages(skill, tools) if skill else ())
         if not each.optional or named & _names_of(each)
         if not any(covers_package(package, each.package) for package in given)
     ]
@@ -219,3 +225,66 @@ def _names_of(proposal: Proposal) -> set[str]:
 
 def _described(proposal: Proposal) -> str:
     return f"{proposal.package}, a guess" if proposal.confidence == "guess" else proposal.package
+
+
+def _is_command(call: ToolCall) -> bool:
+    """Tell whether an agent wrote what ran, for a skill."""
+    return isinstance(call.tool.runs, BuiltIn) and bool(call.tool.home)
+
+
+def _as_command(call: ToolCall) -> list[Need]:
+    return [Need(kind="commands")] if _is_command(call) else []
+
+
+_PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
+_MOST_PATHS = 200
+
+
+def files_named(command: str, home: str) -> Iterator[str]:
+    """Yield the files of a skill that a command names, by their paths in the skill."""
+    for found in islice(_PATH.finditer(command), _MOST_PATHS):
+        parts = [part for part in found[0].split("/") if part != "."]
+        for start in range(max(len(parts) - 1, 1)):
+            inside = "/".join(parts[start:])
+            if ".." not in parts and Path(home, inside).is_file():
+                yield inside
+                break
+
+
+def _scripts_named(call: ToolCall) -> Iterator[Tool]:
+    """Yield a tool for each script of the skill in a command: its imports count, as for any."""
+    for file in dict.fromkeys(files_named(call.arguments["command"], call.tool.home)):
+        language = EXTENSIONS.get(Path(file).suffix)
+        if language:
+            path = f"{call.tool.home}/{file}"
+            yield replace(call.tool, runs=Script(file=path, language=language, convention="stdin"))
+
+
+NOT_FETCHED = "nothing is fetched here"  # what the shell of a skill prints
+_RUNNERS = {"npx": "npm:", "bunx": "npm:", "uvx": "", "pipx": ""}
+_INSTALLERS = re.compile(r"\b(?:uv )?pip3? install((?: [^\s;&|]+)+)")
+
+
+def _not_fetched(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Name the packages that a command wanted to fetch, by its own words and not by its output."""
+    if NOT_FETCHED not in result.stderr:
+        return []
+    command, said = call.arguments["command"], result.stderr
+    names = [f"{prefix}{name}" for prefix, name in _fetched(command) if name and name in said]
+    needs = [Need(kind="packages", value=name) for name in dict.fromkeys(names)]
+    if not needs:
+        return []
+    granting = trust_command(call.tool.skill, needs, roots=roots)
+    listed = ", ".join(need.value for need in needs)
+    return [f"note: {listed} was not granted to it; the user can grant it: `{granting}`"]
+
+
+def _fetched(command: str) -> Iterator[tuple[str, str]]:
+    for runner, name in re.findall(r"\b(npx|bunx|uvx|pipx)((?: -?[^\s;&|]+)+)", command):
+        words = [word for word in name.split() if not word.startswith("-") and word != "run"]
+        if words:
+            yield _RUNNERS[runner], re.sub(r"(?<=.)@.*", "", words[0])
+    for name in re.findall(r"\buv run(?: -\S+)* ([\w.-]+)", command):
+        yield "", name
+    for names in _INSTALLERS.findall(command):
+        yield from (("", split_package(word.strip("'\""))[0]) for word in names.split())

@@ -455,7 +455,7 @@ def _starts_job(tool: Tool, arguments: Mapping[str, Any]) -> bool:
 
 
 def _is_bash(tool: Tool) -> bool:
-    return isinstance(tool.runs, BuiltIn) and tool.runs.name == "bash"
+    return isinstance(tool.runs, BuiltIn) and tool.runs.name in ("bash", "run_for_skill")
 
 
 def _usual_limits(runs: Runs) -> Limits:
@@ -463,7 +463,7 @@ def _usual_limits(runs: Runs) -> Limits:
     match runs:
         case Binary() | InlineScript():
             return _OF_PROGRAMS
-        case BuiltIn(name="bash"):
+        case BuiltIn(name="bash" | "run_for_skill"):
             return _OF_BASH
         case _:
             return _USUAL

@@ -16,9 +16,10 @@ from skillpouch.tools import BuiltIn, Caller, Tool, in_any_form, qualified_wire_
 
 # Names of tools that Skillpouch itself provides; no skill can take one of them.
 WORKSPACE_NAMES = frozenset(("bash", "read", "write", "edit", "grep", "glob", "ls"))
+FOR_SKILL = "run_for_skill"
 AUTHORING_NAMES = frozenset(("define_tool", "remove_tool"))
 DISCLOSURE_NAMES = frozenset(("activate_skill", "read_skill_file", "search_tools"))
-BUILT_IN_NAMES = WORKSPACE_NAMES | AUTHORING_NAMES | DISCLOSURE_NAMES
+BUILT_IN_NAMES = WORKSPACE_NAMES | AUTHORING_NAMES | DISCLOSURE_NAMES | {FOR_SKILL}
 
 
 # Comparing a wrong name with a hundred thousand names takes a second: if there are more than this,
@@ -306,8 +307,16 @@ class ToolOverlay:
         below = (_named(tool, layer) for tool in shared if not self._is_hidden(tool, layer))
         own = {tool.id for tool in self._own}
         added = (tool for tool in layer.registry if tool.id not in own)
-        for tool in (*self._own, *below, *added):
+        for tool in (*self._offered(), *below, *added):
             yield tool if tool.caller is self.caller else replace(tool, caller=self.caller)
+
+    @property
+    def knows_skills(self) -> bool:
+        """Whether a command can be run for a skill of the shared source."""
+        return bool(getattr(self.shared, "knows_skills", False))
+
+    def _offered(self) -> Iterator[Tool]:
+        return (tool for tool in self._own if tool.id != FOR_SKILL or self.knows_skills)
 
     def put(self, skill: str, tools: Iterable[Tool]) -> list[str]:
         """Add the tools of a skill, replacing its earlier ones; return their wire names."""

@@ -76,7 +76,7 @@ class SessionFactory:
     def make(self, row: Row) -> Session:
         """Return a session without any skills yet."""
         memory = WorkspaceSession()
-        own = built_in_tools(memory) if self._builtins else []
+        own = built_in_tools(memory, self._shared) if self._builtins else []
         caller = AwaitedCaller(partial(self._sessions.execute, row.id))
         added = ToolOverlay(self._shared, own, caller=caller, private=True)
         session = Session(row, added, lambda tools: self._executor(tools, row), memory)

@@ -343,6 +343,12 @@ def _literal(word: _Word, folder: str, home: str) -> str:
     )
 
 
+def names_skill_folder(text: str) -> bool:
+    """Tell whether `{baseDir}`, `$SKILL_DIR`, `<path-to-skill>` … stands for a skill's folder."""
+    named = _NAMES_FOLDER.fullmatch(text)
+    return named is not None and _is_skill_folder(named)
+
+
 def _is_skill_folder(named: re.Match[str]) -> bool:
     name = named[named.lastgroup or 0]
     return _OF_SKILL.search(re.sub(r"[\W_]", "", name).lower()) is not None

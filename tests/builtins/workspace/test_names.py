@@ -82,7 +82,7 @@ def test_a_skills_tool_of_the_same_name_is_called_otherwise(write_skill: WriteSk
 
     manager = SkillManager(home.parent, builtins=True)
 
-    assert [each.name for each in manager.tools] == [*ORDER, "one__read"]
+    assert [each.name for each in manager.tools] == [*ORDER, "run_for_skill", "one__read"]
     assert manager.get_tool("read").kind == "built-in"
     assert manager.get_tool("one__read").skill == "one"
 

@@ -39,7 +39,7 @@ def manager(write_skill: WriteSkill, tmp_path: Path) -> SkillManager:
 def test_the_seven_are_there(manager: SkillManager) -> None:
     names = [tool.name for tool in manager.tools if tool.kind == "built-in"]
 
-    assert names == list(SEVEN)
+    assert names == [*SEVEN, "run_for_skill"]
 
 
 def test_each_does_what_the_seed_says_it_is_for(manager: SkillManager, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _substitute(skill: Skill, arguments: str, home: str) -> tuple[str, bool]:
         if match["home"]:
             return home or str(skill.home)
         if match["plugin"]:
-            return str((not home and _plugin_root(skill.home)) or match[0])
+            return str((not home and plugin_root(skill.home)) or match[0])
         if match[0] == "$$ARGUMENTS":
             return "$ARGUMENTS"
         if not match["number"]:
@@ -70,7 +70,8 @@ def _words(arguments: str) -> list[str]:
         return arguments.split()
 
 
-def _plugin_root(home: Path) -> Path | None:
+def plugin_root(home: Path) -> Path | None:
+    """Return the folder of the plugin that a skill belongs to, None if it belongs to none."""
     return next((folder for folder in home.parents if (folder / PLUGIN_FOLDER).is_dir()), None)
 
 

@@ -89,9 +89,13 @@ def activate_one(call: ToolCall, found: "DisclosedSkills") -> ToolAnswer:
         raise ToolFaultError("not_found", str(error), hint=error.advice) from None
     tools = found.tools_of([skill])
     listed = "\n".join(_line(tool) for tool in tools)
-    text = marked("skill_content", instructions, name=skill.name)
+    parts = [marked("skill_content", instructions, name=skill.name)]
+    parts += [f"<skill_tools>\n{listed}\n</skill_tools>"] if tools else []
+    if found.runs_commands:
+        said = "commands of these instructions: run_for_skill, as they are written"
+        parts.append(element("skill_commands", said, skill=skill.name))
     return ToolAnswer(
-        text="\n".join([text, f"<skill_tools>\n{listed}\n</skill_tools>"]) if tools else text,
+        text="\n".join(parts),
         structured={
             "skill": skill.name,
             "instructions": instructions,
@@ -276,6 +280,8 @@ class DisclosedSkills(Protocol):
 
     skills: dict[str, Skill]
 
+    @property
+    def runs_commands(self) -> bool: ...
     def tools_of(self, skills: Iterable[Skill]) -> list[Tool]: ...
 
 

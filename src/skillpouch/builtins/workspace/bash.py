@@ -143,7 +143,7 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
     given = call.arguments
     if ("command" in given) == ("job" in given):
         raise InvalidArgumentsError(call.tool.id, ["give either `command` or `job`"])
-    call = _with_limits(call)
+    call = with_limits(call)
     if "job" in given or given.get("background", False):
         return await run_in_background(call, session, _start)
     command, note = _command(call, session)
@@ -158,7 +158,7 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
     return replace(result, content="\n".join(filter(None, (result.content, note))))
 
 
-def _with_limits(call: ToolCall) -> ToolCall:
+def with_limits(call: ToolCall) -> ToolCall:
     """Return the call with the limits in its arguments, which can only be lower."""
     given, limits = call.arguments, call.limits
     seconds = limits.timeout_seconds
@@ -175,14 +175,19 @@ def _start(call: ToolCall, session: WorkspaceSession) -> Command:
     return replace(command, argv=(*words, _RUN, name, line), answers=False)
 
 
-def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
-    line = call.arguments["command"]
+def check_line(line: str) -> str:
+    """Return a command; raise ToolFaultError if no process can be given it."""
     if len(line.encode()) > _LONGEST or "\0" in line:
         hint = "write it to a file and run that"
         raise ToolFaultError("invalid_argument", f"more than {_LONGEST:,} bytes, or NUL", hint=hint)
+    return line
+
+
+def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
+    line = check_line(call.arguments["command"])
     folder, note = _folder(call, session)
     command = Command(
-        argv=(_bash(call), "--noprofile", "--norc", "-c", _RUN_AND_REPORT, "bash", line),
+        argv=(bash_of(call), "--noprofile", "--norc", "-c", _RUN_AND_REPORT, "bash", line),
         env={**base_environment(), "SKILLPOUCH_WORKDIR": str(call.terms.workspace)},
         cwd=folder,
         stdin=call.stdin or b"",
@@ -194,7 +199,8 @@ def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
     return command, note
 
 
-def _bash(call: ToolCall) -> str:
+def bash_of(call: ToolCall) -> str:
+    """Return the path of bash; raise if there is none that can be trusted."""
     program = find_program("bash")
     if not program:
         raise InterpreterMissingError(["bash"], "bash")
@@ -207,16 +213,17 @@ def _folder(call: ToolCall, session: WorkspaceSession) -> tuple[Path, str]:
     """Return the folder to run in: `cwd`, else the last command's folder if it still exists."""
     workspace = call.terms.workspace
     if "cwd" in call.arguments:
-        return workspace / _real_folder(workspace, call.arguments["cwd"]), ""
+        return workspace / real_folder(workspace, call.arguments["cwd"]), ""
     last = session.folder(workspace)
     try:
-        return workspace / _real_folder(workspace, last), ""
+        return workspace / real_folder(workspace, last), ""
     except (ToolFaultError, CallDeniedError):
         session.move_to(workspace, ".")
         return workspace, f"note: {last!r} is gone, so it ran in the workspace itself"
 
 
-def _real_folder(workspace: Path, path: str) -> str:
+def real_folder(workspace: Path, path: str) -> str:
+    """Return a folder of the workspace as a path inside it, without links."""
     with find_place(workspace, path) as place:
         if place.missing:
             raise not_found(place, path)
@@ -232,7 +239,7 @@ def _move(call: ToolCall, session: WorkspaceSession, answer: bytes) -> str:
         return ""
     workspace = call.terms.workspace
     try:
-        session.move_to(workspace, _real_folder(workspace, reported))
+        session.move_to(workspace, real_folder(workspace, reported))
     except (ToolFaultError, CallDeniedError):
         return "note: it ended outside the workspace; the next command begins where this one did"
     return ""

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from functools import cache
 
-from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, write
+from skillpouch.builtins.workspace import bash, edit, glob, grep, ls, read, skill_shell, write
 from skillpouch.builtins.workspace.context import ToolAnswer, WorkspaceSession
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
@@ -21,14 +21,21 @@ _IN_A_THREAD = {each.DEFINITION.name: each.run for each in (read, write, edit, g
 _HELD_BY = {"fs": "openat"}
 
 
-def built_in_tools(session: WorkspaceSession | None = None) -> list[Tool]:
-    """Return the seven tools of one session, in the order in which models are shown them.
+def built_in_tools(
+    session: WorkspaceSession | None = None, skills: object | None = None
+) -> list[Tool]:
+    """Return the tools of one session, in the order in which models are shown them.
 
-    Tools of one session share its memory: current folder, files read, running jobs.
+    Tools of one session share its memory: current folder, files read, running jobs. For a source
+    of tools that knows skills, `skills`, there is one more, which runs commands for a skill.
     """
     remembered = session or WorkspaceSession()
     # Made once and changed in one place: a thousand sessions share their schemas.
-    return [replace(tool, runs=BuiltIn(name=tool.name, session=remembered)) for tool in _made()]
+    tools = [replace(tool, runs=BuiltIn(name=tool.name, session=remembered)) for tool in _made()]
+    find = skill_shell.finder_of(skills)
+    if find is None:
+        return tools
+    return [*tools, skill_shell.DEFINITION.tool(skill_shell.SkillCommands(find))]
 
 
 @cache
@@ -59,6 +66,8 @@ async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:
     session: WorkspaceSession = built_in.session
     if built_in.name == "bash":
         return await bash.run(call, session)
+    if built_in.name == skill_shell.DEFINITION.name:
+        return await skill_shell.run(call)
     if built_in.name == "grep":
         answer, ended = await grep.run(call)
         return _answered(call, answer, ended)
