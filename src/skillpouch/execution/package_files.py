@@ -35,13 +35,13 @@ _FORMAT = "2"  # of the copies; another number makes them again
 _CONFFILE = re.compile(rb"^ (/etc/\S+) ([0-9a-f]{32})(?: |$)", re.MULTILINE)
 _CHECKSUM = re.compile(rb"^([0-9a-f]{32})  /?(etc/.+)$", re.MULTILINE)
 _DATA = ("/var/lib/", "/var/cache/", "/var/spool/")
-_LARGEST_FILE = 16 * 1024 * 1024
-_LARGEST_FOLDER = 64 * 1024 * 1024  # of one folder in /var
+_LARGEST_FILE = 64 * 1024 * 1024
+_LARGEST_FOLDER = 128 * 1024 * 1024  # of one folder in /var, such as the formats of TeX
 _MOST_ENTRIES = 4_096  # of one folder in /var
 _MOST_LINKS = 10  # that lead to each other
 _ENTER = stat.S_IROTH | stat.S_IXOTH
 _CHANGED = ".changed"  # the ending of the list of files that are not shown
-_KEPT = 3  # copies of earlier states, which processes that still run may show
+_KEPT = 2  # copies of earlier states, which processes that still run may show
 
 
 @dataclass(frozen=True, slots=True)
