@@ -95,3 +95,16 @@ async def test_a_declared_setting_whose_value_is_a_secret_is_asked_for_as_one(
 
     assert [(need.kind, need.value) for need in asked[0].needs] == [("secret", "REPORT_DIR")]
     assert "hunter22" not in result.content
+
+
+def test_a_setting_without_a_value_needs_one(
+    skillpouch: Skillpouch, write_skill: WriteSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = ("--root", str(write_skill(front=FRONT, files=FILES).parent))
+
+    unset = skillpouch("trust", "demo", "--set", "REPORT_DIR", "--yes", *root)
+    monkeypatch.setenv("REPORT_DIR", "/srv/here")
+    here = skillpouch("trust", "demo", "--set", "REPORT_DIR", "--yes", *root)
+
+    assert (unset.code, "--set REPORT_DIR=VALUE" in unset.err) == (2, True)
+    assert "granted to demo: setting REPORT_DIR=/srv/here" in here.err

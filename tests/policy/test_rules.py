@@ -225,6 +225,12 @@ def need(kind: NeedKind, value: str = "") -> Need:
         ("secret", need("host", "x"), False, False),
         ("read:/srv/*", need("read", "/srv/../etc"), False, True),
         ("packages:pandas", need("packages", "numpy, pandas"), False, True),
+        ("setting:A_DIR", need("setting", "A_DIR=/srv/a"), True, True),
+        ("setting:A_DIR=/srv/*", need("setting", "A_DIR=/srv/a"), True, True),
+        ("setting:A_DIR=/srv/*", need("setting", "A_DIR=/etc"), False, False),
+        ("setting:A_DIR", need("setting", "B_DIR=/srv/a"), False, False),
+        ("secret:A_DIR", need("setting", "A_DIR=/srv/a"), False, True),
+        ("secret", need("setting", "A_DIR=/srv/a"), False, False),
         ("unconfined", need("unconfined"), True, True),
     ],
 )

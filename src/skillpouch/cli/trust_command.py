@@ -284,6 +284,9 @@ class _Invocation:
 
 
 def _chosen(named: dict[NeedKind, tuple[str, ...]]) -> tuple[Need, ...]:
+    for name in named.get("setting", ()):
+        if "=" not in name and not is_set(name):
+            raise click.UsageError(f"{name} has no value here: write --set {name}=VALUE")
     paths = ("read", "write")
     return tuple(
         Need(kind=kind, value=str(Path(value).expanduser().absolute()) if kind in paths else value)

@@ -112,10 +112,15 @@ class NeedPattern:
         fits = matcher(_folded(self.kind, self.value))
         if self.kind == "packages" and fits(_folded(self.kind, split_package(need.value)[0])):
             return True  # a pattern without a version covers every version of the package
+        if self.kind == "setting" and fits(need.value.partition("=")[0]):
+            return True  # a name covers every value that can be granted
         return all(fits(_folded(self.kind, text)) for text in spellings(need.value))
 
     def touches(self, need: Need) -> bool:
         """Tell whether the pattern may cover a part of the need; for rules that refuse."""
+        if need.kind == "setting" and self.kind == "secret" and self.value != "*":
+            # Whoever refuses a variable by its name means it, whatever it is called now.
+            return bool(matcher(self.value)(need.value.partition("=")[0]))
         if need.kind != self.kind:
             return False
         if (least := self._size) is not None:
@@ -159,6 +164,8 @@ def _parts(need: Need) -> list[str]:
     if need.kind == "host":
         host, _, port = need.value.rpartition(":")
         texts += [host.strip("[]"), host] if port.isdecimal() else []
+    if need.kind == "setting":
+        texts.append(need.value.partition("=")[0])
     if need.kind == "packages":
         texts += [split_package(need.value)[0], *need.value.replace(",", " ").split()]
         # In doubt a refusal matches: npm has old packages with capitals in their names.
