@@ -444,3 +444,17 @@ def test_a_damaged_record_is_said_aloud(skillpouch: Skillpouch, write_skill: Wri
 
     assert ran.code == 3
     assert "a damaged grant is ignored: secrets is a int; it was moved to " in ran.err
+
+
+def test_a_grant_names_commands_only_when_it_is_told_to(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", FRONT, files=FILES)
+
+    first = skillpouch("trust", "demo", "--host", "api.example.com", "--yes", "--json").json
+    second = skillpouch("trust", "demo", "--commands", "--yes", "--json").json
+    listed = skillpouch("trust", "--list")
+
+    assert (first["granted"]["commands"], second["granted"]["commands"]) == (False, True)
+    assert second["granted"]["hosts"] == ["api.example.com"]
+    assert "all of it for commands that an agent writes" in listed.out

@@ -255,6 +255,30 @@ def test_every_door_refuses_what_a_tool_did_not_promise(
     assert "the answer does not fit the tool's output schema: n: " in said
 
 
+@pytest.mark.timeout(300)
+def test_every_door_knows_an_argument_by_its_flag_and_runs_commands_for_a_skill(
+    tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    script = (
+        '"""Convert."""\nimport argparse\np = argparse.ArgumentParser()\n'
+        'p.add_argument("--in", "-i", dest="input_file")\nprint(p.parse_args().input_file)\n'
+    )
+    write_skill("sums", files={"scripts/convert.py": script})
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path, builtins=True)
+    doors = (by_library, by_script, *DOORS)
+    command = {"skill": "sums", "command": "python scripts/convert.py -i a"}
+
+    named = {door.__name__: door(manager, "sums.convert", {"in": "a"}) for door in doors}
+    ran = {
+        door.__name__: door(manager, "run_for_skill", command)
+        for door in doors
+        if door is not by_script  # where commands are `pouch.…`
+    }
+
+    assert named == dict.fromkeys(named, (False, "a"))
+    assert ran == dict.fromkeys(ran, (False, "a"))
+
+
 # What JSON can spell and few can read: a number beyond all, and very many levels.
 ODD = {"number": "1e999", "levels": "[" * 300 + "]" * 300, "both": '{"n": [-1e999]}'}
 

@@ -21,7 +21,7 @@ from skillpouch.trust.errors import (
     SkillChangedError,
     UngrantedError,
 )
-from skillpouch.trust.grant import Grant, missing, needs_of
+from skillpouch.trust.grant import Grant, missing, needs_of, needs_of_commands
 from skillpouch.trust.grants import Grants, user_name
 from skillpouch.trust.review import PathChange, review_skill
 from skillpouch.untrusted_files import stamp_of
@@ -476,3 +476,26 @@ def test_bytes_that_change_through_a_shared_mapping_end_a_grant(
 def wait_until_settled(file: Path) -> None:
     while not is_settled(stamp_of(file.stat()), time.time_ns()):
         time.sleep(0.02)
+
+
+@pytest.mark.promise("shell-2")
+def test_commands_have_packages_and_settings_of_a_grant_and_the_rest_only_if_it_names_them(
+    make_skill: MakeSkill, grants: Grants
+) -> None:
+    skill = make_skill(files=FILES)
+    given = [
+        Need(kind="secret", value="API_KEY"),
+        Need(kind="setting", value="MODE=fast"),
+        Need(kind="host", value="api.example.com"),
+        Need(kind="packages", value="requests"),
+        Need(kind="unconfined"),
+    ]
+
+    some = grants.grant(skill, given)
+    more = grants.grant(skill, [Need(kind="commands")])
+
+    assert {need.kind for need in needs_of_commands(some)} == {"setting", "packages"}
+    assert {need.kind for need in needs_of_commands(more)} == {
+        *("secret", "setting", "host", "packages"),
+    }
+    assert Need(kind="commands") in needs_of(more)

@@ -177,10 +177,12 @@ def test_nothing_is_fetched_and_the_grant_is_named(run: Run, command: str, grant
 
 @pytest.mark.promise("shell-4")
 def test_finding_files_writes_nothing_into_the_workspace(run: Run, homes_of_module: Path) -> None:
+    before = sorted((homes_of_module / "work").rglob("*"))
+
     result = run("./scripts/go.sh; python scripts/show.py; cd scripts; ls; show.py; npx x")
 
     assert result.files == ()
-    assert [each.name for each in (homes_of_module / "work").iterdir()] == ["in.txt"]
+    assert sorted((homes_of_module / "work").rglob("*")) == before
     assert run("echo x > out.txt; rm out.txt").outcome == "ok"
 
 
@@ -420,3 +422,18 @@ def test_an_agent_that_activates_a_skill_is_told_how_to_run_its_commands(
     )
     without = SkillManager(home.parent, journal=False)
     assert told not in without.call("activate_skill", {"name": "pages"}).content
+
+
+def test_while_skills_are_watched_a_command_sees_the_copy_that_is_served(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill("pages", files=FILES)
+    manager = manager_of(home, tmp_path / "work")
+    command = {"skill": "pages", "command": "cat {baseDir}/assets/page.txt; ./scripts/go.sh x"}
+
+    with manager.watch(polling=True):
+        result = manager.call("run_for_skill", command)
+        place = manager.call("run_for_skill", command | {"command": "echo $SKILL_BASE_DIR"})
+
+    assert result.stdout == "pagewent x\n"
+    assert place.stdout.strip() not in ("", str(home))

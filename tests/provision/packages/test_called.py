@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import Policy, SkillManager
+from skillpouch import Policy, SkillManager, ToolResult
 from skillpouch.declarations.packages.declared_files import InstallError
+from skillpouch.needs import Need
 from skillpouch.provision.packages import lookup
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.provision.packages.registry import Registry
 
@@ -256,3 +258,24 @@ def test_packages_are_installed_where_python_leads_through_a_link(
 
     assert (ran.stdout, ran.returncode) == ("['1.0', True]\n", 0), f"{installer}: {ran.stderr}"
     assert WHEEL in versions.asked
+
+
+@pytest.mark.usefixtures("with_uv")
+def test_a_command_for_a_skill_has_the_packages_that_the_skill_was_granted(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    files = {"scripts/which.py": "import tinylib\nprint(tinylib.VERSION)\n"}
+    home = write_skill("one", files=files)
+    write_skill("two", files=files)
+    manager = SkillManager(home.parent, policy=Policy(), workspace=workspace, builtins=True)
+    granted = [Need(kind="packages", value="tinylib==1.0")]
+    Grants().grant(manager.get_skill("one"), granted)
+
+    def run(skill: str, command: str) -> ToolResult:
+        return manager.call("run_for_skill", {"skill": skill, "command": command})
+
+    for command in ("python scripts/which.py", "uv run scripts/which.py", "./scripts/which.py"):
+        assert run("one", command).stdout == "1.0\n"
+    assert run("one", "pip install tinylib && echo there").stdout.endswith("there\n")
+    assert run("two", "python scripts/which.py").outcome == "failed"
+    assert versions.asked
