@@ -203,7 +203,7 @@ class ToolExecutor(Shared):
         if result.code in ("timeout", "timed_out"):  # a tool's own, a shell script's
             seconds = result.timeout_seconds or call.limits.timeout_seconds
             note = time_note(call, self._in_force.policy, seconds)
-            return replace(result, content="\n".join(filter(None, (result.content, note))))
+            result = replace(result, content="\n".join(filter(None, (result.content, note))))
         return with_notes(result, call, permit, self._controls.roots)
 
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":

@@ -1,12 +1,14 @@
 """What a failed call is told besides its own words."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager, ToolExecutor, tool
+from skillpouch import Policy, SkillManager, ToolExecutor, tool
 from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.needs import Need
+from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
@@ -302,22 +304,27 @@ def test_a_script_that_lacks_unix_sockets_is_told_the_grant_with_which_it_works(
     assert (granted.outcome, granted.stderr) == ("ok", "")
 
 
-SAYS_NOTHING = "print('made no PDF'); raise SystemExit(1)"
+TRIES_A_SOCKET = """
+import os, socket, sys
+try:
+    socket.socket(socket.AF_UNIX)
+except OSError:
+    sys.exit(ENDS)
+"""
+ASKS_FOR_A_NAME = "import os, pwd\npwd.getpwuid(os.getuid())\nraise SystemExit(1)\n"
 
 
 @pytest.mark.parametrize(
     ("script", "is_named"),
     [
-        (f"# runs soffice --headless\n{SAYS_NOTHING}\n", True),
-        (f"# runs something else\n{SAYS_NOTHING}\n", False),
-        ("# soffice\nprint('usage: x.py FILE'); raise SystemExit(2)\n", False),
-        ("# soffice\nimport quokka_of_nowhere\n", False),
-        ("# soffice\nraise SystemExit('missing required tool: pdftoppm')\n", False),
-        ("print('soffice: command not found'); raise SystemExit(1)\n", False),
-        ("# soffice\nprint('made the PDF')\n", False),
+        (TRIES_A_SOCKET.replace("ENDS", "1"), True),
+        (TRIES_A_SOCKET.replace("sys.exit(ENDS)", "os.kill(os.getpid(), 9)"), True),
+        (TRIES_A_SOCKET.replace("ENDS", "0"), False),
+        (ASKS_FOR_A_NAME, False),  # glibc asks nscd by a unix socket, in nearly every program
+        ("raise SystemExit(1)\n", False),
     ],
 )
-def test_libreoffice_fails_without_a_word_so_its_name_is_enough(
+def test_a_program_that_says_nothing_of_the_unix_socket_it_lacks_is_told_all_the_same(
     write_skill: WriteSkill, workspace: Path, script: str, is_named: bool
 ) -> None:
     home = write_skill(files={"scripts/x.py": script})
@@ -344,3 +351,60 @@ def test_a_file_that_was_changed_on_the_machine_is_named_with_its_grant(
         " user can grant it:"
         f" `skillpouch trust demo --read /etc/quokka/settings.xml --root {home.parent}`"
     )
+
+
+@pytest.mark.parametrize("granted", ["", "2GiB"])
+def test_a_call_that_runs_out_of_memory_is_told_the_grant_that_doubles_it(
+    write_skill: WriteSkill, workspace: Path, granted: str
+) -> None:
+    home = write_skill(files={"scripts/x.py": "x = bytearray(3 << 30)\nprint(len(x))\n"})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+    if granted:
+        Grants().grant(manager.get_skill("demo"), [Need(kind="memory", value=granted)])
+
+    failed = manager.call("demo.x")
+    had, more = (granted or "1GiB"), ("4GiB" if granted else "2GiB")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="memory", value="4GiB")])
+    ended = manager.call("demo.x")
+
+    assert failed.content.endswith(
+        f"note: each of its processes may use {had} of memory; the user can grant more:"
+        f" `skillpouch trust demo --memory {more} --root {home.parent}`"
+    )
+    assert (ended.outcome, ended.stdout) == ("ok", f"{3 << 30}\n")
+    assert "memory-4GiB" in ended.protections["profiles"].split("+")
+
+
+@pytest.mark.promise("limit-3")
+def test_a_grant_raises_no_memory_limit_that_the_owner_has_set(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": "x = bytearray(1 << 30)\n"})
+    lower = LimitRule(values={"memory_bytes": 512 << 20}, tools=["demo.x"])
+    manager = SkillManager(
+        home.parent, workspace=workspace, cache=False, policy=Policy(limits=[lower])
+    )
+    Grants().grant(manager.get_skill("demo"), [Need(kind="memory", value="4GiB")])
+
+    failed = manager.call("demo.x")
+
+    assert failed.outcome == "failed"
+    assert failed.content.endswith(
+        "note: each of its processes may use 512MiB of memory; only the user can raise it:"
+        ' `[[limits]]` with `tools = ["demo.x"]` and `memory_bytes = 1073741824` in policy.toml'
+    )
+
+
+@pytest.mark.promise("loop-1")
+def test_a_call_that_finds_nobody_on_loopback_is_told_that_it_is_its_own(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f"import urllib.request\nurllib.request.urlopen('http://127.0.0.1:{port}')\n"
+        home = write_skill(files={"scripts/x.py": script})
+
+        content = content_of(home, workspace)
+
+    assert "Connection refused" in content
+    assert "note: 127.0.0.1 is its own: it reaches no server of this machine" in content

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 from skillpouch.calls import ToolCall
 from skillpouch.environment import SYSTEM_PATH
 from skillpouch.execution.command import Ended
+from skillpouch.execution.confinement import NOTHING
 from skillpouch.execution.streams import save_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
+from skillpouch.limits import size_text
 from skillpouch.results import Captured, ToolResult
 from skillpouch.text import clean
 from skillpouch.workspace.workspace import Before, changed_files
@@ -73,7 +75,7 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
         stderr=stderr,
         truncated=ended.stdout.truncated or ended.stderr.truncated or is_cut,
         duration_ms=round(ended.duration_seconds * 1000, 3),
-        protections=ended.protections,
+        protections=_protections(call, ended),
         warm=ended.warm,
         cold_because=ended.cold_because,
         code=ended.code,
@@ -82,8 +84,20 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
         files=files,
         files_complete=complete,
         refused_hosts=ended.refused_hosts,
+        refused_sockets=ended.refused_sockets,
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _protections(call: ToolCall, ended: Ended) -> Mapping[str, str]:
+    """Return what protected the call, with the memory that it was granted among its profiles."""
+    memory = call.limits.memory_bytes
+    if call.access.memory_bytes is None or memory is None:
+        return ended.protections
+    others = ended.protections.get("profiles", NOTHING)
+    named = f"memory-{size_text(memory)}"
+    both = named if others == NOTHING else f"{others}+{named}"
+    return {**ended.protections, "profiles": both}
 
 
 def _returned(raw: bytes) -> Any:

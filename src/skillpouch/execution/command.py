@@ -109,7 +109,7 @@ class Ended:
     "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm`: a process that was already
     running served it; if that was possible but did not happen, `cold_because` says why.
     `refused_hosts` are hosts that it requested from its proxy without a grant, written as they
-    would have to be granted.
+    would have to be granted; `refused_sockets`: it tried to make a unix socket without one.
     """
 
     outcome: Outcome
@@ -125,6 +125,7 @@ class Ended:
     warm: bool = False
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
+    refused_sockets: bool = False
     laps: tuple[tuple[str, float], ...] = ()  # the steps of the duration, each with its seconds
 
 

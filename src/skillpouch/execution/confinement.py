@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from skillpouch.errors import CommandStartError, SandboxUnavailableError
-from skillpouch.execution.machine import Machine
+from skillpouch.execution.machine import Machine, facts_of
 from skillpouch.execution.proxy.allowlist import PROXY_PORT
 from skillpouch.limits import Layer, Limits, Sandbox
 
@@ -170,6 +170,7 @@ class Plan:
     network: Network
     own_network: bool  # each sandbox has a network namespace of its own
     profiles: tuple[Profile, ...]
+    reports: bool  # refused unix sockets are reported
     proxy_port: int  # 0 without a proxy
     hosts: tuple[str, ...]
     skill_name: str
@@ -235,6 +236,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         network=confinement.network,
         own_network=namespaces and confinement.network != "host",
         profiles=(),
+        reports=False,
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
         hosts=_spelt(confinement.hosts),
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
@@ -248,7 +250,10 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         root=machine.root,
         protections=(),
     )
-    chosen = replace(chosen, profiles=_profiles(confinement, chosen, machine) if on else ())
+    profiles = _profiles(confinement, chosen, machine) if on else ()
+    reports = chosen.own_network and machine.notifications and "local-sockets" not in profiles
+    paths = (*chosen.paths, *_devices(machine)) if "gpu" in profiles else chosen.paths
+    chosen = replace(chosen, profiles=profiles, reports=reports, paths=paths)
     protections = _protections(chosen, machine)
     reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
     _refuse_unprotected(confinement, protections, reason)
@@ -263,6 +268,8 @@ def _profiles(confinement: Confinement, chosen: Plan, machine: Machine) -> tuple
     found: list[Profile] = ["loopback"] if chosen.own_network and chosen.seccomp else []
     if chosen.own_network and not why_not("local-sockets", machine):
         found += [profile for profile in confinement.profiles if profile == "local-sockets"]
+    if chosen.namespaces and not why_not("gpu", machine):
+        found += [profile for profile in confinement.profiles if profile == "gpu"]
     return tuple(found)
 
 
@@ -272,7 +279,16 @@ def why_not(profile: str, machine: Machine) -> str:
         return "it needs namespaces and seccomp, which do not work here"
     if profile == "local-sockets" and not machine.notifications:
         return "the kernel cannot hand over system calls here (seccomp_unotify, Linux 5.19)"
+    if profile == "gpu" and not machine.gpu:
+        return "there are no /dev/nvidia*, /dev/dri/renderD* or /dev/kfd here"
     return ""
+
+
+def _devices(machine: Machine) -> tuple[tuple[str, Right, bool], ...]:
+    """Return the devices of the profile "gpu", and where libraries look for facts about them."""
+    facts = [fact for device in machine.gpu for fact in facts_of(device)]
+    shown: list[tuple[str, Right, bool]] = [(device, "driver", False) for device in machine.gpu]
+    return (*shown, *((fact, "read", False) for fact in dict.fromkeys(facts)))
 
 
 def plan_around(confinement: Confinement, protections: Mapping[str, str], machine: Machine) -> Plan:

@@ -107,7 +107,7 @@ class Engine:
         if chosen is None:  # seldom: our own plans are cached
             command, chosen = await self._confined(command, confinement)
         if chosen.proxy_port:
-            command = through_proxy(command)
+            command = through_proxy(command, chosen.hosts)
         planned = time.monotonic() - started
         pool = self._jobs if command.background else self._pool
         places = self._job_places if command.background else self._places
@@ -402,6 +402,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         warm=ran.warm,
         cold_because=spent.cold_because,
         refused_hosts=ran.refused,
+        refused_sockets=finished is not None and finished.tried_sockets,
         laps=spent.laps,
     )
 

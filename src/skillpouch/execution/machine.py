@@ -1,6 +1,9 @@
 """Machine: which protections were tried on this machine and found to work."""
 
+import os
+import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,7 @@ class Machine:
     adoption: bool = False
     cgroup: str = ""  # the folder in which a cgroup was seen to enforce its limits
     root: bool = False
+    gpu: tuple[str, ...] = ()  # the device files of its graphics processors
     reasons: tuple[tuple[str, str], ...] = field(default=())
 
 
@@ -49,5 +53,34 @@ def read_report(report: str, *, root: bool, cgroup: str = "") -> Machine:
         adoption=bool(given.get("adoption")),
         cgroup=cgroup if given.get("cgroup") else "",
         root=root,
+        gpu=find_gpus(),
         reasons=tuple(reasons),
     )
+
+
+# Those by which programs compute: not /dev/dri/card*, which also control screens.
+_GPUS = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm*", "nvidia-caps/*", "dri/renderD*", "kfd")
+
+
+def find_gpus(devices: Path = Path("/dev")) -> tuple[str, ...]:
+    """Return the device files of the graphics processors of this machine."""
+    found = {path for pattern in _GPUS for path in devices.glob(pattern)}
+    return tuple(sorted(str(path) for path in found if _is_device(path)))
+
+
+def _is_device(path: Path) -> bool:
+    try:
+        return stat.S_ISCHR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def facts_of(device: str) -> tuple[str, ...]:
+    """Return the folders of /sys in which libraries look for what a device is."""
+    try:
+        number = Path(device).stat().st_rdev
+    except OSError:
+        return ()
+    entry = Path(f"/sys/dev/char/{os.major(number)}:{os.minor(number)}")
+    behind = entry / "device"
+    return (str(entry), str(behind.resolve())) if behind.exists() else ()

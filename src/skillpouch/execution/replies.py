@@ -21,6 +21,7 @@ class Finished:
     system_seconds: float
     peak_memory_bytes: int
     reusable: bool
+    tried_sockets: bool = False  # a unix socket, without a grant
     ended_at: float = 0.0  # on the monotonic clock of the machine; 0 if not reported
 
     @property
@@ -90,7 +91,7 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
     if kind == wire.NOT_STARTED:
         call, errno = numbers
         return NotStarted(call=call, errno=errno)
-    call, status, user, system, peak_kib, reusable, *ended_us = numbers
+    call, status, user, system, peak_kib, state, *ended_us = numbers
     if kind != wire.ENDED or not -signal.NSIG < status < 256:  # noqa: PLR2004 - one byte
         raise ValueError(kind)
     if not all(0 <= number < _MOST for number in (user, system, peak_kib, *ended_us)):
@@ -101,6 +102,7 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
         user_seconds=user / 1e6,
         system_seconds=system / 1e6,
         peak_memory_bytes=peak_kib * 1024,
-        reusable=bool(reusable),
+        reusable=bool(state & 1),
+        tried_sockets=bool(state & wire.TRIED_SOCKETS),
         ended_at=ended_us[0] / 1e6 if ended_us else 0.0,
     )

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.execution.package_files import changed_files
+from skillpouch.limits import size_text
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
 from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.tools import Binary, BuiltIn, InlineScript, Script, Tool
-from skillpouch.trust.call_needs import skill_of
+from skillpouch.trust.call_needs import has_usual_memory, skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
@@ -31,6 +32,14 @@ _WANTED = re.compile(
     rf"(?:resolve host:? '?|EAI_AGAIN |ENOTFOUND |host='|https?://(?:[^\s/@]*@)?){_NAME}"
 )
 _MOST_HOSTS = 5
+# How Python, numpy, C, C++, Node, Java, Go and Ruby report that they got no memory.
+_NO_MEMORY = re.compile(
+    r"MemoryError|Unable to allocate|[Cc]annot allocate memory|ENOMEM|bad_alloc|OutOfMemoryError"
+    r"|heap out of memory|Fatal process out of memory|runtime: out of memory|NoMemoryError"
+    r"|failed to allocate memory|memory exhausted|Could not reserve enough space"
+)
+# In a network with nothing but loopback, only loopback can refuse a connection.
+_NOBODY_THERE = re.compile(r"ECONNREFUSED|[Cc]onnection refused")
 _LONGEST_SEARCHED = 20_000  # characters at the end of each stream
 _NO_MODULE = re.compile(
     r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
@@ -51,16 +60,6 @@ _NO_ADVICE = (
 )
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
-# LibreOffice ends without a word if it cannot make a unix socket; these are the names by which
-# scripts start it.
-_OFFICE = re.compile(r"\b(?:soffice|libreoffice|unoconv|unoserver)\b", re.IGNORECASE)
-_OTHER_REASON = re.compile(
-    r"^usage:|No module named|SyntaxError|NameError|missing required"
-    r"|(?:office|unoconv|unoserver)\b.{0,40}(?:not found|not installed|no such file)"
-    r"|no such file.{0,40}(?:office|unoconv|unoserver)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LARGEST_SCRIPT = 1_000_000
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
 
@@ -75,7 +74,11 @@ def with_notes(
     notes = _refused(result, call, roots)
     if result.outcome == "failed":
         notes = notes or _network(result, call, permit, roots)
+    if result.outcome != "ok":
+        notes += _own_loopback(result, permit)
         notes += _local_sockets(result, call, permit, roots)
+        notes += _memory(result, call, permit, roots)
+    if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
         notes += _variables(call, permit, roots)
@@ -116,19 +119,15 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
 def _local_sockets(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
-    """Name the grant of a call that needs unix sockets among its own processes."""
+    """Name the grant of a call that tried to make a unix socket, also if it said nothing of it."""
     is_granted = "local-sockets" in permit.access.profiles
     runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
     if not runs_here or call.is_unconfined or is_granted:
         return []
-    said = f"{result.stdout}\n{result.stderr}"
-    if _NO_UNIX_SOCKET.search(said):
-        reason = "it wanted unix sockets among its own processes, which it was not granted"
-    elif _OFFICE.search(f"{said}\n{_text_of(call)}") and not _OTHER_REASON.search(said):
-        reason = "LibreOffice needs unix sockets among its own processes, which it was not granted"
-    else:
+    if not result.refused_sockets and not _NO_UNIX_SOCKET.search(_last_words(result)):
         return []
     command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
+    reason = "it wanted unix sockets among its own processes, which it was not granted"
     return [f"note: {reason}; the user can grant it: `{command}`"]
 
 
@@ -149,21 +148,33 @@ def _changed_files(
     return [f"{said}; the user can grant it: `{command}`"]
 
 
-def _text_of(call: ToolCall) -> str:
-    """Return the program that ran, as far as it is a text."""
-    match call.tool.runs:
-        case InlineScript(text=text):
-            return text
-        case Binary(path=path):
-            return path or ""
-        case Script(file=file):
-            try:
-                with Path(file).open(encoding="utf-8", errors="replace") as script:
-                    return script.read(_LARGEST_SCRIPT)
-            except OSError:
-                return ""
-        case _:
-            return ""
+def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
+    """Say how much memory the call had, and who can give it more, if that ended it."""
+    most = permit.applied_to(call).limits.memory_bytes
+    ran_out = result.code == "memory_limit" or _NO_MEMORY.search(_last_words(result))
+    if most is None or not result.protections or not ran_out:
+        return []
+    had, more = f"note: each of its processes may use {size_text(most)} of memory", 2 * most
+    if call.tool.home and has_usual_memory(call.limits):
+        need = Need(kind="memory", value=size_text(more))
+        command = trust_command(call.tool.skill, [need], roots=roots)
+        return [f"{had}; the user can grant more: `{command}`"]
+    rule = f"`[[limits]]` with `tools = {json.dumps([call.tool.id])}` and `memory_bytes = {more}`"
+    return [f"{had}; only the user can raise it: {rule} in policy.toml"]
+
+
+def _own_loopback(result: ToolResult, permit: Permit) -> list[str]:
+    """Explain that 127.0.0.1 is the call's own, if it found nobody there."""
+    refused = _NOBODY_THERE.search(_last_words(result))
+    is_own = "loopback" in result.protections.get("profiles", "").split("+")
+    if not refused or not is_own or permit.access.hosts:
+        return []
+    said = "note: 127.0.0.1 is its own: it reaches no server of this machine"
+    return [f"{said} unless one is granted by name and port"]
+
+
+def _last_words(result: ToolResult) -> str:
+    return f"{result.stdout[-_LONGEST_SEARCHED:]}\n{result.stderr[-_LONGEST_SEARCHED:]}"
 
 
 def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:

@@ -1,12 +1,12 @@
 """Allowlist: the hosts granted to a call, and the variables that make programs use the proxy."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillpouch.errors import PortableError
 from skillpouch.execution.command import Command
-from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name
+from skillpouch.net.hosts import Host, covers_host, is_elsewhere, is_private_name, read_host
 
 _WEB = (80, 443)  # a grant without a port covers both, so hints omit these ports
 
@@ -70,18 +70,29 @@ _SET = {
     **{name: _PROXY for lower in _NAMES for name in (lower, lower.upper())},
     "NODE_USE_ENV_PROXY": "1",  # Node reads the other variables only if this is set
 }
-# Hosts that bypass the proxy could not be reached: there is no other way out.
-_UNSET = ("no_proxy", "NO_PROXY")
+# Hosts that bypass the proxy could not be reached: there is no other way out. Only the sandbox's
+# own loopback can, unless a server of this machine's loopback was granted.
+_BYPASS = ("no_proxy", "NO_PROXY")
+_OWN = "localhost,127.0.0.1,::1"
 
 
-def through_proxy(command: Command) -> Command:
-    """Return the command with the proxy variables, also for its warm process."""
+def through_proxy(command: Command, hosts: Sequence[str]) -> Command:
+    """Return the command with the proxy variables, also for its warm process.
+
+    `hosts` are those that the proxy lets it reach.
+    """
+    own = {} if any(map(_is_loopback, hosts)) else dict.fromkeys(_BYPASS, _OWN)
     warm = command.warm
     if warm is not None:
-        warm = replace(warm, env=tuple(_with_proxy(dict(warm.env)).items()))
-    return replace(command, env=_with_proxy(command.env), warm=warm)
+        warm = replace(warm, env=tuple(_with_proxy(dict(warm.env), own).items()))
+    return replace(command, env=_with_proxy(command.env, own), warm=warm)
 
 
-def _with_proxy(env: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if name not in _UNSET}
-    return {**kept, **_SET}
+def _is_loopback(host: str) -> bool:
+    name = read_host(host).name
+    return name.startswith("127.") or name in ("::1", "localhost") or name.endswith(".localhost")
+
+
+def _with_proxy(env: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if name not in _BYPASS}
+    return {**kept, **_SET, **own}

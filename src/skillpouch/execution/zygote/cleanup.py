@@ -69,20 +69,40 @@ class _OwnFolder:
         return True
 
 
+class OwnLoopback:
+    """The loopback interface of this sandbox, to be made before its first call.
+
+    A call that used it leaves counters, and addresses of connections that ended less than a minute
+    ago, tcp(7): what the next call must not find. Any packet shows in the counters.
+    """
+
+    def __init__(self) -> None:
+        self._counters = os.open("/proc/self/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+        self._at_start = self._now()
+
+    def is_as_it_was(self) -> bool:
+        return self._now() == self._at_start
+
+    def _now(self) -> bytes:
+        return os.pread(self._counters, 4096, 0)
+
+
 class OwnFolders:
-    """Folders mounted for this sandbox alone.
+    """Folders mounted for this sandbox alone, and its loopback interface.
 
     If a call left anything there, the sandbox ends, and its folders with it. So nothing is deleted
     by walking a tree that may contain a workspace.
     """
 
-    def __init__(self, granted: list[str]) -> None:
+    def __init__(self, granted: list[str], loopback: OwnLoopback | None) -> None:
         folders = [path for path in namespaces.TEMPORARY if path not in granted]
-        self._folders = [_OwnFolder(path) for path in folders]
+        self._parts: list[_OwnFolder | OwnLoopback] = [_OwnFolder(path) for path in folders]
+        if loopback is not None:
+            self._parts.append(loopback)
 
     def clean(self) -> bool:
         try:
-            return all(folder.is_as_it_was() for folder in self._folders)
+            return all(part.is_as_it_was() for part in self._parts)
         except OSError:
             return False  # the call may have made it unreadable
 

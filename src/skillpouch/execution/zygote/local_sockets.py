@@ -20,6 +20,10 @@ import struct
 
 from skillpouch.execution.zygote import kernel, namespaces, seccomp, wire
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ctypes
+
 # _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp) and
 # _IOW('!', 2, __u64) of linux/seccomp.h.
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -190,11 +194,14 @@ class Supervisor:
         return kernel.connect(sock, _FAMILY.pack(_AF_UNIX) + b"self/fd/%d\0" % file)
 
     def _answer(self, identity: int, code: int) -> None:
-        answer = kernel.buffer_of(_ANSWER.pack(identity, 0, -code, 0))
         try:
-            kernel.control(self._listener, _SEND, answer)
+            kernel.control(self._listener, _SEND, _answer(identity, code))
         except OSError:
             return  # the caller was killed meanwhile
+
+
+def _answer(identity: int, code: int) -> ctypes.Array[ctypes.c_char]:
+    return kernel.buffer_of(_ANSWER.pack(identity, 0, -code, 0))
 
 
 def _own_network() -> int:
@@ -208,3 +215,28 @@ def _own_network() -> int:
 def _network_of(sock: int) -> int:
     """Return the cookie of the network namespace of a socket, which is never used again."""
     return kernel.socket_option(sock, _SO_NETNS_COOKIE)
+
+
+class RefusedSockets:
+    """Answers the first unix socket that a call without local sockets tries to make.
+
+    After that nobody listens, and the kernel refuses the others itself (ENOSYS): a call cannot keep
+    its sandbox busy with them.
+    """
+
+    def __init__(self, listener: int) -> None:
+        self.fd = listener
+        self.were_tried = False
+
+    def refuse(self) -> None:
+        notice = kernel.buffer(_NOTICE.size)
+        try:
+            kernel.control(self.fd, _RECEIVE, notice)
+            identity = _NOTICE.unpack(notice.raw)[0]
+            kernel.control(self.fd, _SEND, _answer(identity, errno.EUNATCH))
+            self.were_tried = True
+        except OSError:
+            return  # the caller was killed meanwhile
+        finally:
+            os.close(self.fd)
+            self.fd = -1

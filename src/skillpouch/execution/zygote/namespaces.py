@@ -185,6 +185,7 @@ _ATTRIBUTES = {
     # Read-only, because the mode and times are those of the machine's device. Writing still works:
     # data goes to the driver and does not change the file.
     "device": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
+    "driver": ATTR_RDONLY | ATTR_NOSUID | ATTR_NOEXEC,
 }
 # Where the new root is built: any folder will do, because all granted paths are already open.
 _BASE = "/dev"

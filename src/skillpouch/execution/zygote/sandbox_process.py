@@ -9,7 +9,13 @@ import select
 import time
 
 from skillpouch.execution.zygote import alarm, kernel, namespaces, signals, wire
-from skillpouch.execution.zygote.cleanup import OwnFolders, Priorities, SharedFolder
+from skillpouch.execution.zygote.cleanup import (
+    OwnFolders,
+    OwnLoopback,
+    Priorities,
+    SharedFolder,
+)
+from skillpouch.execution.zygote.local_sockets import RefusedSockets
 from skillpouch.execution.zygote.seal import Seal
 from skillpouch.execution.zygote.spawn import (
     AdoptedTree,
@@ -51,16 +57,26 @@ class WarmSandboxProcess:
         self._tree = NamespaceTree()
         self._call = 1  # the number of the current or next call
         self._ready = False
+        self._refused = RefusedSockets(-1)
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         for fd in (sock.fileno(), control.fileno(), self._alarm):
             self._poll.register(fd, select.POLLIN)
+
+    def report(self, refused: RefusedSockets) -> None:
+        """Report unix sockets that its calls try to make."""
+        self._refused = refused
+        if refused.fd >= 0:
+            self._poll.register(refused.fd, select.POLLIN)
 
     def serve(self) -> None:
         serving = True
         while serving:
             # Ended processes come first, then the orders of the host about them.
             ready = {fd for fd, _ in self._poll.poll()}
+            if self._refused.fd in ready:
+                self._poll.unregister(self._refused.fd)
+                self._refused.refuse()
             if self._alarm in ready:
                 alarm.clear(self._alarm)
                 reap_ended()
@@ -113,9 +129,10 @@ class WarmSandboxProcess:
         clean = self._end_tree() and self._leftovers.clean()
         # A child that was ended by a signal may have been still waiting: no other child may take
         # its call before the host knows.
-        clean = clean and numbers[0] >= 0
+        clean = clean and numbers[0] >= 0 and not self._refused.were_tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        self._say(wire.ENDED, [self._call, *numbers, int(clean), now])
+        state = int(clean) | wire.TRIED_SOCKETS * self._refused.were_tried
+        self._say(wire.ENDED, [self._call, *numbers, state, now])
         self._call += 1
         return clean and self._ask_for_next()
 
@@ -167,7 +184,8 @@ class WarmSandboxProcess:
 
     def _give_up(self) -> bool:
         self._end_tree()
-        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, 0])
+        state = wire.TRIED_SOCKETS * self._refused.were_tried
+        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, state])
         return False
 
 
@@ -195,6 +213,13 @@ class SandboxProcess:
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
         self._poll.register(self._alarm, select.POLLIN)
+        self._refused = RefusedSockets(-1)
+
+    def report(self, refused: RefusedSockets) -> None:
+        """Report unix sockets that its calls try to make."""
+        self._refused = refused
+        if refused.fd >= 0:
+            self._poll.register(refused.fd, select.POLLIN)
 
     def serve(self) -> None:
         serving = True
@@ -226,10 +251,11 @@ class SandboxProcess:
         self._tree.end()
         if ended is None:
             return False
-        clean = self._is_as_new()
+        clean = self._is_as_new() and not self._refused.were_tried
+        state = int(clean) | wire.TRIED_SOCKETS * self._refused.were_tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
-        figures = (call, status, *microseconds, usage.ru_maxrss, clean)
+        figures = (call, status, *microseconds, usage.ru_maxrss, state)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
 
@@ -253,6 +279,9 @@ class SandboxProcess:
                     ended = _reap_until(pid)
                     if ended is not None:
                         return ended
+                elif fd == self._refused.fd:
+                    self._poll.unregister(fd)
+                    self._refused.refuse()
                 elif not self._obey(call):
                     return None
 
@@ -302,27 +331,32 @@ def _in_namespace(
     # need the descriptors, which are closed before anything runs; and after `hide_from_peers`,
     # /proc/self belongs to root.
     kernel.unshare(kernel.NEWNS)
-    _enter_network(config, limits)
+    loopback = _enter_network(config, limits)
     own = _open_view(config)
-    leftovers = _mount_view(config, limits, root)
+    _mount_view(config, limits, root)
+    leftovers = OwnFolders(root.paths, loopback)
     seal = Seal(config, limits, (_FIRST_PROCESS,), list(namespaces.TEMPORARY))
     _close_opened(config)
-    connects = seal.apply()
-    if connects >= 0:
-        tell_supervisor(limits, (*own, connects))
-        os.close(connects)
+    asked = seal.apply()
+    if limits["supervisor_fd"] >= 0:
+        tell_supervisor(limits, (*own, asked))
+        os.close(asked)
+        asked = -1
     _close(own)
     kernel.hide_from_peers()
-    return SandboxProcess(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+    sandbox = SandboxProcess(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
+    sandbox.report(RefusedSockets(asked))
+    return sandbox
 
 
 def make_warm_sandbox(
     sock: _socket.socket, control: _socket.socket, config: Fields, limits: Fields, root: NewRoot
 ) -> WarmSandboxProcess:
     kernel.unshare(kernel.NEWNS)
-    _enter_network(config, limits)
+    loopback = _enter_network(config, limits)
     own = _open_view(config)
-    leftovers = _mount_view(config, limits, root)
+    _mount_view(config, limits, root)
+    leftovers = OwnFolders(root.paths, loopback)
     if limits["supervisor_fd"] >= 0:
         tell_supervisor(limits, own)
     try:
@@ -332,12 +366,22 @@ def make_warm_sandbox(
         wire.send(sock, wire.LOST + b" 1")
         os._exit(0)
     _close(own)
+    refused = RefusedSockets(_asked_of(control) if config["reports"] else -1)
     # Without Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, but
     # the calls that this process ends are in the domain of the prefork server. This process runs no
     # program itself.
-    Seal({**config, "landlock": 0, "profiles": ()}, limits, (_FIRST_PROCESS,), []).apply()
+    bare = {**config, "landlock": 0, "profiles": (), "reports": False}
+    Seal(bare, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
-    return WarmSandboxProcess(sock, control, leftovers)
+    sandbox = WarmSandboxProcess(sock, control, leftovers)
+    sandbox.report(refused)
+    return sandbox
+
+
+def _asked_of(control: _socket.socket) -> int:
+    """Receive the listener of the prefork server, from our code in it, before any other runs."""
+    message = wire.receive(control)
+    return message.fds[0] if message is not None and message.fds else -1
 
 
 def _open_view(config: Fields) -> tuple[int, ...]:
@@ -359,15 +403,21 @@ def _close(fds: tuple[int, ...]) -> None:
         os.close(fd)
 
 
-def _enter_network(config: Fields, limits: Fields) -> None:
-    """Enter a network of this sandbox's own; with hosts, the host listens there."""
-    if config["own_network"]:
-        namespaces.enter()
+def _enter_network(config: Fields, limits: Fields) -> OwnLoopback | None:
+    """Enter a network of this sandbox's own; with hosts, the host listens there.
+
+    Return its loopback, unless the proxy uses it for every call.
+    """
+    if not config["own_network"]:
+        return None
+    namespaces.enter()
     if config["proxy_port"]:
         namespaces.listen_for_host(limits["listener_fd"], config["proxy_port"])
+        return None
+    return OwnLoopback()
 
 
-def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:
+def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> None:
     """Mount the terminals, processes and temporary folders that only this sandbox sees."""
     namespaces.mount_terminals()
     if config["own_proc"]:
@@ -375,7 +425,6 @@ def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> OwnFolders:
     else:
         namespaces.hide_processes()
     namespaces.mount_temporary(root.paths, root.links, config["temporary_bytes"])
-    return OwnFolders(root.paths)
 
 
 def _as_adopter(sock: _socket.socket, config: Fields, limits: Fields) -> SandboxProcess:

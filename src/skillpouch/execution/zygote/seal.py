@@ -37,7 +37,8 @@ class Seal:
     ) -> None:
         self._limits = limits
         self._privileges = config["confined"]
-        self._listens = seccomp.LOCAL in config["profiles"]
+        opened = (*config["profiles"], *([seccomp.REPORTS] if config["reports"] else ()))
+        self._listens = seccomp.LOCAL in opened or seccomp.REPORTS in opened
         self._machine = os.uname().machine
         self._ruleset = -1
         if config["landlock"]:
@@ -57,14 +58,14 @@ class Seal:
                 shared_pids,
                 shared_user=not config["user"],
                 most_shared=None if memory is None else memory // _SHARED_PART,
-                opened=config["profiles"],
+                opened=opened,
             )
             self._program = seccomp.assemble(self._machine, table)
 
     def apply(self) -> int:
         """Apply all of it to this process; what it starts inherits it.
 
-        With local sockets, return the descriptor by which their supervisor answers, otherwise -1.
+        Return the descriptor by which refused or local sockets are answered, otherwise -1.
         no_new_privs comes before Landlock and seccomp, which require it without privileges
         (landlock_restrict_self(2), seccomp(2)). The filter comes last, so that it need not allow
         the system calls of the other steps.

@@ -124,6 +124,7 @@ _X32_BIT = 0x40000000
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 LOCAL = "local-sockets"
+REPORTS = "reports"
 # SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
 _STREAMS = (1, 0x801, 0x80001, 0x80801)
 _PACKETS = (5, 0x805, 0x80005, 0x80805)
@@ -223,6 +224,8 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
 
     A unix socket that is refused gives EUNATCH and nothing else does, so that an error message
     tells what the call lacked. With EAFNOSUPPORT, LibreOffice would try again until its time is up.
+    With "reports" in it, the sandbox is told of a refused one, too: not of the kind by which glibc
+    asks nscd(8) for names, in nearly every program.
     """
     kinds: list[tuple[tuple[int, ...], ...]] = []
     if network == "host":
@@ -235,7 +238,9 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
         for family in families:
             body += [(_EQUAL, 0, len(rest), family), *rest]
     if LOCAL not in opened:
-        body += [(_EQUAL, 0, 1, AF_UNIX), *_refuse(errno.EUNATCH)]
+        refused = [(_RETURN, 0, 0, _NOTIFY)] if REPORTS in opened else _refuse(errno.EUNATCH)
+        unnoticed = [(_EQUAL, 0, 1, _STREAMS[-1]), *_refuse(errno.EUNATCH)]
+        body += [(_EQUAL, 0, 4, AF_UNIX), (_LOAD, 0, 0, _argument(1)), *unnoticed, *refused]
     table = {"socket": [*body, *_refuse(errno.EACCES)]}
     # Sockets of these types stay connected to each other. A datagram socket could send to any
     # socket whose name is visible.
@@ -309,8 +314,8 @@ def arms(
 
     With `shared_pids` the tool shares the machine's PID namespace, so signals to `guarded`
     processes and to all are refused; with `shared_user` its resources count for the host's user.
-    `most_shared` limits shared memory; `opened` are the profiles of the call. With the profile
-    "local-sockets" the filter needs a listener, which `install` returns.
+    `most_shared` limits shared memory; `opened` are the profiles of the call. With "local-sockets"
+    or "reports" the filter needs a listener, which `install` returns.
     """
     table = {**_for_files(), **_for_memory(most_shared), **_for_sockets(network, opened)}
     if shared_user:

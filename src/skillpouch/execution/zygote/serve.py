@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # (preforked/protocol.py).
 # Descriptors are first moved to this number or above, away from their final places.
 _FIRST_SPARE = 32
+_CONTROL = 4
 
 
 def start_preforked(
@@ -56,10 +57,19 @@ def start_preforked(
     # settings at its start.
     for number in (signals.PIPE, signals.FILE_TOO_LARGE, signals.CHILD):
         signals.leave_to_kernel(number)
-    connects = seal.apply()  # last, because it forbids the setns above
-    if connects >= 0:
-        tell_supervisor(limits, (connects,))
+    asked = seal.apply()  # last, because it forbids the setns above
+    if limits["supervisor_fd"] >= 0:
+        tell_supervisor(limits, (asked,))
+    elif asked >= 0:
+        _hand_over(asked)
     os.execve(prefork["argv"][0], prefork["argv"], prefork["env"])  # noqa: S606
+
+
+def _hand_over(asked: int) -> None:
+    """Give the listener of the filter to the sandbox, before anything of a skill runs here."""
+    control = _socket.socket(fileno=_CONTROL)
+    wire.send(control, wire.READY, (asked,))
+    control.detach()
 
 
 def _enter_view(control: _socket.socket) -> None:
