@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillpouch import Limits, Policy, SkillManager
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
+from skillpouch.limits import read_size, size_text
 from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.policy.policy import Deadline, OwnersTimeout
 from skillpouch.policy.project import Project
@@ -178,3 +181,41 @@ def test_a_declaration_counts_up_to_ten_minutes(manager_of: MakeManager) -> None
     assert manager.problems[0].message == (
         "tool 'x': timeout_ms 3600000 counts as 600000: a skill gives itself ten minutes at most"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4GiB", 4 << 30),
+        ("4G", 4 << 30),
+        (" 1.5 gb ", 3 << 29),
+        ("1536MiB", 3 << 29),
+        ("1073741824", 1 << 30),
+        ("1T", 1 << 40),
+        ("", None),
+        ("GiB", None),
+        ("-4GiB", None),
+        ("4GiBs", None),
+        ("1e9GiB", None),
+        ("12", None),  # bytes: no program starts with that
+        ("٤GiB", None),
+    ],
+)
+def test_a_size_of_memory_is_written_in_these_ways(text: str, size: int | None) -> None:
+    assert read_size(text) == size
+
+
+@given(st.integers(min_value=1 << 20, max_value=1 << 50))
+def test_a_size_that_is_written_out_is_read_as_no_less(count: int) -> None:
+    read = read_size(size_text(count))
+
+    assert read is not None
+    assert count <= read < count + (1 << 20)
+    assert size_text(read) == size_text(count)
+
+
+@given(st.text())
+def test_any_text_is_a_size_or_none(text: str) -> None:
+    size = read_size(text)
+
+    assert size is None or 1 << 20 <= size <= 1 << 50

@@ -55,9 +55,8 @@ def read_size(text: str) -> int | None:
 
 def size_text(count: int) -> str:
     """Return bytes as whole GiB or MiB, never less than they are: `4GiB`."""
-    if count % (1024 * _MIB) == 0:
-        return f"{count // (1024 * _MIB)}GiB"
-    return f"{-(-count // _MIB)}MiB"
+    mebibytes = -(-count // _MIB)
+    return f"{mebibytes}MiB" if mebibytes % 1024 else f"{mebibytes // 1024}GiB"
 
 
 # "on" is our own sandbox, "off" none; any other name is an entry point of an installed package.

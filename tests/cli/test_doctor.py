@@ -15,6 +15,8 @@ def test_doctor_tries_each_protection_and_says_what_happened(skillpouch: Skillpo
     assert set(report["protections"]) >= {"fs", "net", "tree", "memory", "syscalls"}
     assert report["proofs"]["fs"].startswith("reading a file outside: ")
     assert "SUCCEEDED" not in " ".join(report["proofs"].values())
+    assert set(report["profiles"]) == {"loopback", "local-sockets", "gpu"}
+    assert "profiles" not in report["protections"]
     assert report["interpreters"]["python"]["version"].startswith("Python 3.")
     assert report["interpreters"]["bash"]["version"].startswith("GNU bash")
 

@@ -458,3 +458,21 @@ def test_a_grant_names_commands_only_when_it_is_told_to(
     assert (first["granted"]["commands"], second["granted"]["commands"]) == (False, True)
     assert second["granted"]["hosts"] == ["api.example.com"]
     assert "all of it for commands that an agent writes" in listed.out
+
+
+def test_profiles_are_granted_by_their_options_and_explained(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    front = "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    local-sockets: true\n"
+    root = str(write_skill(front=f"{front}    loopback: true\n", files=FILES).parent)
+
+    shown = skillpouch("trust", "demo", "--root", root)
+    options = ("--local-sockets", "--memory", "4G", "--device", "gpu")
+    granted = skillpouch("trust", "demo", *options, "--root", root, "--yes", "--json")
+
+    assert shown.code == 3
+    assert "connect to each other by unix sockets in their own temporary folders" in shown.out
+    assert "needs no grant where calls have a network of their own" in shown.out
+    assert "--local-sockets --root" in shown.err
+    found = granted.json["granted"]
+    assert (found["local_sockets"], found["memory"], found["devices"]) == (True, "4GiB", ["gpu"])

@@ -20,7 +20,7 @@ from skillpouch.errors import (
     ToolRestrictionError,
 )
 from skillpouch.limits import Limits
-from skillpouch.needs import Need
+from skillpouch.needs import Need, profile_of
 from skillpouch.policy import Answer, Condition, Equals, Question, Rule
 from skillpouch.policy.authorize import Authorizer, Permit
 from skillpouch.policy.conditions import readings
@@ -464,3 +464,79 @@ def test_changed_since_it_was_granted_is_told_from_never_granted(
     assert "was granted" not in str(never.value)
     assert "scripts/x.py changed since" in str(changed.value)
     assert changed.value.hint.startswith(f"skillpouch trust demo --renew --root {home.parent}")
+
+
+PROFILES = {"local-sockets": "true", "memory": "4GiB", "devices": "gpu", "loopback": "true"}
+
+
+async def test_whoever_is_asked_for_a_profile_reads_what_it_opens_and_risks(
+    call_of: MakeCall,
+) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(yes=True)
+
+    call = call_of(skillpouch_block(**PROFILES))
+
+    permit = await Authorizer(policy=Policy(), approver=approve).permit(call)
+
+    kinds = [need.kind for need in asked[0].needs]
+    assert kinds == ["devices", "local-sockets", "memory"]
+    said = "\n".join(asked[0].reasons)
+    for kind in (*kinds, "loopback"):
+        opens, risks = profile_of(kind) or ("", "")
+        assert (f"({opens}; the risk: {risks})" in said) is (kind != "loopback")
+    assert permit.access.profiles == ("local-sockets", "loopback", "gpu")
+    assert permit.applied_to(call).limits == replace(call.limits, memory_bytes=4 << 30)
+
+
+async def test_a_trusting_policy_gives_local_sockets_and_asks_for_what_others_may_lack(
+    call_of: MakeCall,
+) -> None:
+    call = call_of(skillpouch_block(**PROFILES))
+
+    with pytest.raises(CallDeniedError) as refusal:
+        await Authorizer(policy=Policy.trusting()).permit(call)
+
+    said = str(refusal.value)
+    assert "4GiB of memory" in said
+    assert "the device gpu" in said
+    assert "local sockets" not in said
+
+
+async def test_memory_that_the_owner_has_given_is_not_asked_for(call_of: MakeCall) -> None:
+    call = call_of(skillpouch_block(memory="4GiB"), limits=Limits(memory_bytes=8 << 30))
+
+    permit = await Authorizer(policy=Policy()).permit(call)
+
+    assert permit.applied_to(call).limits.memory_bytes == 8 << 30
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pattern", "wanted", "allowed"),
+    [
+        ("allow", "memory", "4GiB", True),
+        ("allow", "memory:4GiB", "4GiB", True),
+        ("allow", "memory:4GiB", "5GiB", False),
+        ("deny", "memory:4GiB", "2GiB", True),
+        ("deny", "memory:4GiB", "4096MiB", False),
+        ("allow", "local-sockets", "4GiB", False),
+    ],
+)
+async def test_rules_give_and_refuse_memory_by_its_size(
+    call_of: MakeCall, verdict: Any, pattern: str, wanted: str, allowed: bool
+) -> None:
+    call = call_of(skillpouch_block(memory=wanted))
+    path = str(Path(call.tool.home).parent)
+    rules = [Rule(verdict=verdict, needs=[pattern], path=path)]
+    if verdict == "deny":
+        rules.append(Rule(verdict="allow", needs=["memory"], path=path))
+    authorizer = Authorizer(policy=Policy(rules=rules))
+
+    if allowed:
+        assert (await authorizer.permit(call)).access.memory_bytes is not None
+    else:
+        with pytest.raises(CallDeniedError):
+            await authorizer.permit(call)

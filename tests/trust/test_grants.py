@@ -499,3 +499,34 @@ def test_commands_have_packages_and_settings_of_a_grant_and_the_rest_only_if_it_
         *("secret", "setting", "host", "packages"),
     }
     assert Need(kind="commands") in needs_of(more)
+
+
+PROFILES = (
+    Need(kind="devices", value="gpu"),
+    Need(kind="memory", value="4GiB"),
+    Need(kind="local-sockets"),
+)
+
+
+def test_profiles_are_granted_kept_and_taken_back(make_skill: MakeSkill, grants: Grants) -> None:
+    skill = make_skill()
+    grants.grant(skill, [Need(kind="memory", value="2 gb"), Need(kind="local-sockets")])
+    grants.grant(skill, [*PROFILES, Need(kind="memory", value="3GiB")])
+
+    found = grants.for_skill(skill)
+
+    assert found is not None
+    assert needs_of(found) == PROFILES
+    assert missing([*PROFILES, Need(kind="memory", value="1536MiB")], found) == ()
+    more = Need(kind="memory", value="5GiB")
+    assert missing([more, Need(kind="loopback")], found) == (more,)
+
+
+@pytest.mark.parametrize(
+    "need", [Need(kind="memory", value="much"), Need(kind="devices", value="disk")]
+)
+def test_a_profile_that_does_not_exist_is_not_granted(
+    make_skill: MakeSkill, grants: Grants, need: Need
+) -> None:
+    with pytest.raises(GrantRefusedError):
+        grants.grant(make_skill(), [need])

@@ -213,3 +213,31 @@ def test_any_body_gives_variables_or_none(data: bytes) -> None:
     for name, line in variables_in_body(b"## Configuration\n" + data):
         assert name.isidentifier()
         assert line > 0
+
+
+def test_profiles_are_asked_for_in_the_own_block(write_skill: WriteSkill) -> None:
+    front = (
+        "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    memory: 4 gb\n"
+        "    local-sockets: true\n    loopback: true\n    devices: [gpu, disk]\n"
+        "    commands: true\n"
+    )
+
+    needs = asked(write_skill(front=front))
+
+    assert [(need.kind, need.value) for need in needs] == [
+        ("devices", "gpu"),
+        ("devices", "disk"),
+        ("local-sockets", ""),
+        ("loopback", ""),
+        ("memory", "4GiB"),
+    ]
+    assert [need.asked_in.partition(" ")[0] for need in needs[-1:]] == ["SKILL.md:6"]
+
+
+def test_a_profile_that_is_not_said_in_words_is_none(write_skill: WriteSkill) -> None:
+    front = (
+        "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    memory: true\n"
+        "    local-sockets: 1\n    loopback: false\n    devices: {gpu: true}\n"
+    )
+
+    assert asked(write_skill(front=front)) == ()

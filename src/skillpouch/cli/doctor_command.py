@@ -34,6 +34,8 @@ def command(roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG001 - e
         for layer, by in report["protections"].items()
     ]
     print_table(("protection", "by", "tried just now"), rows)
+    profiles = [(name, why or "can be held") for name, why in report["profiles"].items()]
+    print_table(("profile", "on this machine"), profiles)
     for reason in report["missing"]:
         click.echo(f"missing: {reason}", err=True)
     interpreters = report["interpreters"].items()
@@ -62,6 +64,7 @@ def _report() -> dict[str, Any]:
         "protections": dict(found.protections),
         "proofs": dict(found.proofs),
         "missing": list(found.missing),
+        "profiles": dict(found.profiles),
         "interpreters": {
             name: {"path": path, "version": version}
             for name, (path, version) in found.interpreters.items()

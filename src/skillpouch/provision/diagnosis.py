@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from skillpouch.environment import (
     base_environment,
@@ -18,7 +19,7 @@ from skillpouch.environment import (
 )
 from skillpouch.errors import SkillpouchError
 from skillpouch.execution.command import Command, Ended
-from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.confinement import Confinement, Profile, why_not
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.zygote_client import probe, this_python
 from skillpouch.limits import Limits
@@ -38,6 +39,7 @@ class Diagnosis:
     proofs: Mapping[str, str]
     missing: tuple[str, ...]
     interpreters: Mapping[str, tuple[str, str]]  # name → path, version
+    profiles: Mapping[str, str]  # name → why it cannot be held, "" if it can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,13 @@ def diagnose() -> Diagnosis:
             protections, proofs = dict(ended.protections), _proofs(ended)
         programs = {"python": this_python()} | {name: find_program(name) for name in _PROGRAMS}
         found = {name: (path, _version(path, workspace)) for name, path in programs.items()}
+    protections.pop("profiles", None)  # those of this attempt
     return Diagnosis(
-        protections=protections, proofs=proofs, missing=tuple(missing), interpreters=found
+        protections=protections,
+        proofs=proofs,
+        missing=tuple(missing),
+        interpreters=found,
+        profiles={name: why_not(name, probe()) for name in get_args(Profile)},
     )
 
 
