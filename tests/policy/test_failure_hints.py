@@ -379,7 +379,7 @@ def test_a_call_that_runs_out_of_memory_is_told_the_grant_that_doubles_it(
 def test_a_grant_raises_no_memory_limit_that_the_owner_has_set(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
-    home = write_skill(files={"scripts/x.py": "x = bytearray(1 << 30)\n"})
+    home = write_skill(files={"scripts/x.py": "print(len(bytearray(1 << 30)))\n"})
     lower = LimitRule(values={"memory_bytes": 512 << 20}, tools=["demo.x"])
     manager = SkillManager(
         home.parent, workspace=workspace, cache=False, policy=Policy(limits=[lower])
