@@ -254,8 +254,19 @@ def _problems(schema: JsonSchema, arguments: Any) -> Iterable[str]:
         hint = ""
         if "dditional properties" in error.message:
             hint = _hint(*_inside(schema, arguments, error.instance_path))
-        message = f"{_cut(error.message)}{hint}"
+        message = f"{_cut(_one_missing(schema, error.schema_path) or error.message)}{hint}"
         yield f"{where}: {message}" if where else message
+
+
+def _one_missing(schema: JsonSchema, path: Sequence[str | int]) -> str:
+    """Return a clear message if none of several arguments is there, of which one is required."""
+    if not path or path[-1] != "anyOf":
+        return ""
+    rules: Any = schema
+    for part in path:
+        rules = rules[part]
+    names = [rule["required"][0] for rule in rules if len(rule.get("required", ())) == 1]
+    return f"one of {', '.join(names)} is required" if len(names) == len(rules) else ""
 
 
 def value_problems(schema: JsonSchema, value: Any) -> list[str]:

@@ -18,7 +18,7 @@ from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared, SharedCall, memoize_by_id
 from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.shebang import Language, language_of
-from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema
+from skillpouch.signatures.signature import Convention, Dependencies, JsonSchema, says_only_which
 
 # OpenAI and Anthropic accept no other characters in the name of a tool.
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
@@ -61,18 +61,22 @@ def argument_variable(name: str) -> str:
 
 
 def model_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an input schema for models: every parameter has a name that providers accept."""
+    """Return an input schema for models, with names of parameters that providers accept.
+
+    Providers refuse rules on which of several parameters must be given: descriptions say that.
+    """
     return _shown(schema) or schema
 
 
 @memoize_by_id
 def _shown(schema: dict[str, Any]) -> dict[str, Any] | None:
     safe = {real: said for said, real in real_names(schema).items()}
-    if not safe:
+    rules = [key for key in ("anyOf", "allOf") if says_only_which(schema.get(key))]
+    if not safe and not rules:
         return None
     properties = schema["properties"]
     return {
-        **schema,
+        **{key: each for key, each in schema.items() if key not in rules},
         "properties": {
             safe.get(name, name): _explained(name, each) if name in safe else each
             for name, each in properties.items()

@@ -204,6 +204,15 @@ def test_a_script_seen_to_read_its_argv_takes_a_list_of_words(read: Read) -> Non
     assert tool.convention == "argv"
 
 
+def test_a_group_that_works_without_a_command_is_a_tool_beside_its_commands(read: Read) -> None:
+    script = (
+        "import click\n@click.group(invoke_without_command=True)\n@click.option('--all')\n"
+        "def cli(all): ...\n@cli.command()\ndef add(): ...\ncli()\n"
+    )
+
+    assert set(read(script)) == {"demo.run", "demo.run.add"}
+
+
 def test_one_tool_per_sub_command(read: Read) -> None:
     script = (
         "import argparse\nparser = argparse.ArgumentParser()\n"

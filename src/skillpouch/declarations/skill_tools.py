@@ -145,7 +145,8 @@ class DiscoveredScripts:
         return longer
 
     def _names(self, name: str, script: ScriptFile) -> list[str]:
-        return [f"{name}.{command}" for command in script.signature.commands] or [name]
+        commands = [f"{name}.{command}" for command in script.signature.commands]
+        return commands if commands and not script.signature.runs_alone else [*commands, name]
 
     def _report_doubts(self, script: ScriptFile) -> None:
         signature = script.signature

@@ -139,13 +139,14 @@ class ToolMaker:
     def discovered(self, name: str, script: ScriptFile) -> list[Tool]:
         """Make the tools of a script without a declaration: one, or one per sub-command."""
         signature = script.signature
-        if not signature.commands:
+        alone: list[Tool] = []
+        if not signature.commands or signature.runs_alone:
             declared = Declared(name=name, source="scripts")
             interface = signature.interface
             if signature.takes_nothing:
                 interface = replace(interface, input_schema=_READS_NOTHING)
-            return [self._script_tool(declared, script, interface, signature.reader)]
-        return [
+            alone = [self._script_tool(declared, script, interface, signature.reader)]
+        return alone + [
             self._script_tool(
                 Declared(name=f"{name}.{command}", source="scripts"),
                 script,

@@ -40,6 +40,7 @@ class ArgvArgument(NamedTuple):
     flag and value are always one word (`--out=x`) or always two; None leaves it to the value.
     `first` puts a positional before all flags. `skippable` means that an empty word is the same as
     none. `refuses` is a pattern of values that the script would not take as a value of this one.
+    `literal` means that it reads the value as a literal of Python.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ArgvArgument(NamedTuple):
     first: bool = False
     skippable: bool = False
     refuses: str = ""
+    literal: bool = False
     others: tuple[str, ...] = ()
 
     @property
@@ -208,7 +210,8 @@ def _one_flag(argument: ArgvArgument, value: Any) -> list[str]:
     """Return one occurrence of a flag with its value or values."""
     flag = argument.flag or ""
     if argument.joined is not None and argument.nargs is None:
-        return [f"{flag}={_text(value)}"] if argument.joined else [flag, _text(value)]
+        text = repr(value) if argument.literal else _text(value)
+        return [f"{flag}={text}"] if argument.joined else [flag, text]
     if argument.nargs is None:
         return _with_value(flag, _text(value))
     if argument.nargs == "?":

@@ -39,6 +39,7 @@ class Signature:
     reader: str  # which reader knew the interface: "argparse", "handler", "jsdoc", "comments" …
     interface: Interface
     commands: dict[str, Interface] = field(default_factory=dict)  # sub-command → its interface
+    runs_alone: bool = False  # it has sub-commands, and works without one, too
     uncertain: str = ""  # why the interface is untyped although the script takes arguments
     uncertain_line: int | None = None
     variables: tuple[str, ...] = ()  # environment variables it reads, sorted
@@ -56,6 +57,15 @@ class Signature:
     def is_untyped(self) -> bool:
         """Whether nothing is known of what it takes: it gets any JSON on standard input."""
         return self.interface.convention == "stdin" and self.interface.input_schema is None
+
+
+def says_only_which(rules: Any) -> bool:
+    """Tell whether rules of a schema are only about which of several arguments must be given."""
+    return isinstance(rules, list) and all(
+        isinstance(each, dict)
+        and (each.keys() <= {"required", "properties"} or says_only_which(each.get("anyOf")))
+        for each in rules
+    )
 
 
 # Set by the shell, by the login, by a language's own tools or by Skillpouch itself.

@@ -459,6 +459,14 @@ def _needed_before(known: Iterable[Planned]) -> dict[str, list[str]]:
     return needed
 
 
+def said_when_false(flag: str, text: str) -> str:
+    """Return the description of a switch that is on until its flag is passed, as for `--no-cache`.
+
+    The text of the flag says what happens with it, so it is about the value false.
+    """
+    return f"false passes {flag}: {text}" if text else f"false passes {flag}"
+
+
 def object_schema(properties: dict[str, JsonSchema], required: list[str]) -> JsonSchema:
     """Return the schema of an object; `required` is left out if nothing is required."""
     schema: JsonSchema = {"type": "object", "properties": properties}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.argv import ArgvArgument, FixedWord
 from skillpouch.signatures.javascript.reading import read_javascript
 from skillpouch.signatures.signature import Interface, Signature
 
@@ -48,7 +48,11 @@ program.parse();
                     "file": {"type": "string", "description": "input file"},
                     "out": {"type": "string", "default": "out.txt", "description": "output file"},
                     "debug": {"type": "boolean", "description": "say more"},
-                    "color": {"type": "boolean", "description": "no colours", "default": True},
+                    "color": {
+                        "type": "boolean",
+                        "description": "false passes --no-color: no colours",
+                        "default": True,
+                    },
                     "to": {"type": "string", "description": "format"},
                     "port": {"type": "integer", "default": 80, "description": "port"},
                     "dry_run": {"type": "boolean"},
@@ -79,7 +83,6 @@ program.parse();
     [
         ".option(FLAGS, 'x')",
         ".option(`--${name} <x>`)",
-        ".command('build').option('--x')",
         ".addOption(new Option('--x').choices(['a']))",
         ".option('--x and more words')",
     ],
@@ -142,3 +145,74 @@ def test_unclear_options_of_parse_args_become_words(call: str) -> None:
     assert signature.interface == ARGS
     assert signature.uncertain == "the options given to parseArgs are not all literal"
     assert signature.uncertain_line == 2
+
+
+COMMANDS = """
+const { Command, Option } = require("commander");
+const program = new Command();
+program.name("pouch").description("Keeps things").option("-v, --verbose", "say more");
+program.command("add <item> [note]").description("Add an item").action(() => {});
+const list = new Command("list");
+list.addOption(new Option("--format <kind>", "shape").choices(["json", "text"]).default("text"));
+program.addCommand(list);
+const remote = program.command("remote");
+remote.command("set").argument("<name>").requiredOption("--url <url>", "where");
+program.parse();
+"""
+
+
+def test_each_command_of_commander_is_an_interface() -> None:
+    signature = read_javascript(COMMANDS)
+
+    verbose = ArgvArgument(name="verbose", flag="--verbose", action="store_true", others=("-v",))
+    assert signature.reader == "commander"
+    assert not signature.runs_alone
+    assert {word: one.plan for word, one in signature.commands.items()} == {
+        "add": (
+            verbose,
+            FixedWord("add"),
+            ArgvArgument(name="item", after_dashes=True),
+            ArgvArgument(name="note", nargs="?", after_dashes=True),
+        ),
+        "list": (verbose, FixedWord("list"), ArgvArgument(name="format", flag="--format")),
+        "remote.set": (
+            verbose,
+            FixedWord("remote"),
+            FixedWord("set"),
+            ArgvArgument(name="name", after_dashes=True),
+            ArgvArgument(name="url", flag="--url"),
+        ),
+    }
+    schema: Any = signature.commands["list"].input_schema
+    assert schema["properties"]["format"] == {
+        "type": "string",
+        "description": "shape",
+        "enum": ["json", "text"],
+        "default": "text",
+    }
+    assert signature.commands["remote.set"].input_schema == {
+        "type": "object",
+        "properties": {
+            "verbose": {"type": "boolean", "description": "say more"},
+            "name": {"type": "string"},
+            "url": {"type": "string", "description": "where"},
+        },
+        "required": ["name", "url"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "program.command(name).action(run);",
+        "program.command('install', 'runs another file');",
+        "addCommands(program); program.command('a');",
+        "program.command('a').option(flags);",
+    ],
+)
+def test_commands_that_are_not_all_there_stay_a_list_of_words(text: str) -> None:
+    signature = read_javascript(f"import {{ program }} from 'commander';\n{text}\nprogram.parse();")
+
+    assert signature.commands == {}
+    assert signature.uncertain

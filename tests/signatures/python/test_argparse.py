@@ -158,7 +158,7 @@ def test_nargs_decides_whether_there_is_a_list(
         ("'--x', action='store_true'", {"type": "boolean"}, "store_true"),
         (
             "'--no-x', dest='x', action='store_false'",
-            {"type": "boolean", "default": True},
+            {"type": "boolean", "description": "false passes --no-x", "default": True},
             "store_false",
         ),
         ("'--x', action='store_const', const=3", {"type": "boolean"}, "store_const"),

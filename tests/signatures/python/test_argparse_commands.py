@@ -2,9 +2,13 @@
 
 from textwrap import dedent
 
+import jsonschema_rs
+
+from skillpouch.arguments import value_problems
 from skillpouch.signatures.argv import ArgvArgument, FixedWord
 from skillpouch.signatures.python.reading import read_python
 from skillpouch.signatures.signature import Interface, JsonSchema
+from skillpouch.tools import model_schema
 
 TODO = '''
     """Keep a list of things to do."""
@@ -193,7 +197,7 @@ def test_a_required_group_is_exact_where_a_schema_can_say_it() -> None:
     assert not {"anyOf", "oneOf", "allOf"} & schema.keys()
 
 
-def test_a_required_group_of_switches_is_left_to_argparse() -> None:
+def test_a_required_group_of_switches_is_checked_but_not_shown_as_a_rule() -> None:
     schema = schema_of("""
         import argparse
         parser = argparse.ArgumentParser()
@@ -203,8 +207,50 @@ def test_a_required_group_of_switches_is_left_to_argparse() -> None:
         parser.parse_args()
     """)
 
-    assert "minProperties" not in schema
+    assert not jsonschema_rs.is_valid(schema, {})
+    assert not jsonschema_rs.is_valid(schema, {"on": False, "off": False})
+    assert not jsonschema_rs.is_valid(schema, {"on": True, "off": True})
+    assert jsonschema_rs.is_valid(schema, {"on": True, "off": False})
+    assert jsonschema_rs.is_valid(schema, {"off": True})
+    assert not {"anyOf", "oneOf", "allOf", "minProperties"} & model_schema(schema).keys()
     assert schema["properties"]["off"]["description"] == "(exactly one of on, off is required)"
+
+
+def test_two_required_groups_are_both_checked() -> None:
+    schema = schema_of("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--verbose", action="store_true")
+        for pair in (("--a", "--b"), ("--c", "--d")):
+            group = parser.add_mutually_exclusive_group(required=True)
+            for flag in pair:
+                group.add_argument(flag)
+        parser.parse_args()
+    """)
+
+    assert jsonschema_rs.is_valid(schema, {"a": "x", "d": "y"})
+    assert not jsonschema_rs.is_valid(schema, {"a": "x"})
+    assert not jsonschema_rs.is_valid(schema, {"d": "y", "verbose": True})
+    assert value_problems(schema, {"a": "x"}) == ["one of c, d is required"]
+
+
+def test_a_switch_that_is_on_says_what_false_means() -> None:
+    schema = schema_of("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--no-cache", dest="cache", action="store_false", help="Do not cache")
+        parser.add_argument("--quick", dest="full", action="store_false")
+        parser.add_argument("--colour", action="store_true", help="Use colours")
+        parser.add_argument("--plain", dest="colour", action="store_false", help="Use none")
+        parser.parse_args()
+    """)
+
+    described = {name: one.get("description") for name, one in schema["properties"].items()}
+    assert described == {
+        "cache": "false passes --no-cache: Do not cache",
+        "full": "false passes --quick",
+        "colour": "Use colours; false passes --plain: Use none",
+    }
 
 
 def test_a_positional_that_may_be_left_out_needs_the_ones_before_it() -> None:

@@ -210,3 +210,27 @@ def test_what_is_not_literal_is_uncertain(decorator: str, reason: str) -> None:
 
 def test_click_only_used_for_output_is_no_command_line() -> None:
     assert read_python("import click\nclick.echo('hi')").reader == "comments"
+
+
+@pytest.mark.parametrize(
+    ("body", "runs_alone"),
+    [
+        ("    click.echo('all')", True),
+        ("    if ctx.invoked_subcommand is None:\n        click.echo(ctx.get_help())", False),
+    ],
+)
+def test_a_group_that_works_without_a_command_is_an_interface_as_well(
+    body: str, runs_alone: bool
+) -> None:
+    signature = read_python(
+        "import click\n"
+        "@click.group(invoke_without_command=True)\n"
+        "@click.pass_context\n"
+        f"def cli(ctx):\n{body}\n"
+        "@cli.command()\n@click.argument('name')\ndef add(name): ...\n"
+        "cli()\n"
+    )
+
+    assert signature.runs_alone is runs_alone
+    assert list(signature.commands) == ["add"]
+    assert (signature.interface.plan == ()) is runs_alone

@@ -44,7 +44,7 @@ def test_a_script_that_says_nothing_takes_json_on_stdin() -> None:
     )
 
 
-@pytest.mark.parametrize("library", ["fire", "optparse", "docopt"])
+@pytest.mark.parametrize("library", ["optparse", "docopt"])
 def test_a_command_line_read_by_another_library_is_uncertain(library: str) -> None:
     signature = read(f"import {library}\n{library}.Fire(print)")
 

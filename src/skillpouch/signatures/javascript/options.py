@@ -1,11 +1,17 @@
 """Options that are declared with commander or with util.parseArgs."""
 
+import ast
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.command_tree import CliCommand, CommandParameter
+from skillpouch.signatures.javascript.expressions import FunctionExpression
 from skillpouch.signatures.javascript.functions import schema_of_default
 from skillpouch.signatures.javascript.statements import declared_names
+from skillpouch.signatures.javascript.syntax import read_program
 from skillpouch.signatures.javascript.tokens import Code, Span
 from skillpouch.signatures.javascript.values import (
     NOT_LITERAL,
@@ -14,9 +20,9 @@ from skillpouch.signatures.javascript.values import (
     read_literal,
 )
 from skillpouch.signatures.signature import JsonSchema
-from skillpouch.signatures.usage_lines import Planned
+from skillpouch.signatures.usage_lines import Planned, said_when_false
 
-# Sub-commands and option objects are not read: a plan without them would be wrong.
+# Calls of which only `read_commands` knows the order and the owner.
 _UNCLEAR = frozenset({"command", "addCommand", "addOption", "addArgument", "addHelpOption"})
 _READ = frozenset({"option", "requiredOption", "argument", "arguments"})
 _FLAG = re.compile(r"(?:(-\w)(?:[ ,|]+|$))?(--[A-Za-z][\w-]*)?(?:[ =](<[^<>]*>|\[[^\[\]]*\]))?")
@@ -96,7 +102,8 @@ def _read_switch(name: str, flag: str, others: tuple[str, ...], values: list[Any
     if name.startswith("no_"):
         name = name.removeprefix("no_")
         argument = ArgvArgument(name=name, flag=flag, action="store_false", others=others)
-        return Planned(argument, {**schema, "default": True})
+        said = said_when_false(flag, schema.get("description", ""))
+        return Planned(argument, {**schema, "description": said, "default": True})
     argument = ArgvArgument(name=name, flag=flag, action="store_true", others=others)
     return Planned(argument, schema)
 
@@ -226,3 +233,212 @@ def _words(options: list[Planned]) -> list[Planned]:
     name = next(name for name in ("args", "positionals", "_") if name not in taken)
     words = {"type": "array", "items": {"type": "string"}}
     return [Planned(ArgvArgument(name=name, nargs="*", after_dashes=True), words)]
+
+
+class _UnreadError(Exception):
+    """A command is made in a way that is not read."""
+
+
+@dataclass(slots=True, eq=False)
+class _Command:
+    """A command of commander while the program is read."""
+
+    word: str = ""
+    description: str = ""
+    planned: list[Planned] = field(default_factory=list)
+    commands: dict[str, "_Command"] = field(default_factory=dict)
+    acts: bool = False
+    parses: bool = False
+    is_attached: bool = False
+
+    def made(self) -> CliCommand:
+        return CliCommand(
+            description=self.description,
+            parameters=[
+                CommandParameter(
+                    name=one.argument.name,
+                    argument=one.argument,
+                    schema=one.schema,
+                    required=one.required,
+                )
+                for one in self.planned
+            ],
+            commands={word: one.made() for word, one in self.commands.items()},
+            alone=self.acts or not self.commands,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Declared:
+    """A `new Option(…)` or `new Argument(…)`."""
+
+    is_option: bool
+    values: list[Any]
+    required: bool = False
+    choices: list[str] = field(default_factory=list)
+
+
+def read_commands(code: Code) -> CliCommand | None:
+    """Return the commands of a program that uses commander; None if one of them is not read."""
+    reader = _CommandReader()
+    try:
+        reader.statements(read_program(code))
+    except _UnreadError:
+        return None
+    roots = [one for one in reader.made if not one.is_attached and (one.commands or one.planned)]
+    parsing = [one for one in roots if one.parses] or roots
+    return parsing[0].made() if len(parsing) == 1 else None
+
+
+class _CommandReader:
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self.made: list[_Command] = []
+        self.program = self._new("")
+
+    def _new(self, word: str) -> _Command:
+        self.made.append(_Command(word))
+        return self.made[-1]
+
+    def statements(self, body: Iterable[ast.AST]) -> None:
+        """Follow statements, also within blocks and functions, in their order."""
+        for node in body:
+            if isinstance(node, ast.Assign):
+                self._assign(node)
+            elif isinstance(node, ast.expr):
+                self.value(node)
+            else:
+                self.statements(ast.iter_child_nodes(node))
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            self.names[target.id] = value
+        elif isinstance(target, ast.Dict) and value is self.program:
+            names = [one.id for one in target.values if isinstance(one, ast.Name)]
+            self.names |= {name: value for name in names if name == "program"}
+
+    def value(self, node: ast.AST) -> Any:
+        """Return the command, option or plain value of an expression; None for anything else."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, self.program if node.id == "program" else None)
+        if isinstance(node, ast.NamedExpr):
+            return self.value(node.value)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, FunctionExpression):
+            if not {"command", "option", "addCommand"}.isdisjoint(node.names):
+                self.statements(node.body)
+            return None
+        for child in ast.iter_child_nodes(node):
+            self.value(child)
+        return None
+
+    def _call(self, node: ast.Call) -> Any:
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        owner = self.value(called.value) if isinstance(called, ast.Attribute) else None
+        if isinstance(owner, _Command) and name not in ("Command", "Option", "Argument"):
+            return self._on_command(owner, name, node.args)
+        if isinstance(owner, _Declared):
+            return _on_declared(owner, name, [_plain(each) for each in node.args])
+        plain = [_plain(each) for each in node.args]
+        if name == "require" and plain == ["commander"]:
+            return self.program
+        if name == "Command":
+            return self._new(plain[0] if plain and isinstance(plain[0], str) else "")
+        if name in ("Option", "Argument"):
+            return _Declared(name == "Option", plain)
+        if isinstance(called, FunctionExpression):
+            self.value(called)
+        if any(isinstance(self.value(each), _Command) for each in node.args):
+            raise _UnreadError  # another function may add to the command
+        return None
+
+    def _on_command(self, owner: _Command, name: str, nodes: list[ast.expr]) -> Any:
+        plain = [_plain(each) for each in nodes]
+        if name in _READ:
+            owner.planned += _declared_by(name, plain, nodes)
+        elif name == "command":
+            return self._sub_command(owner, plain)
+        elif name in ("addCommand", "addOption", "addArgument"):
+            self._add(owner, self.value(nodes[0]) if nodes else None)
+        elif name in ("description", "name") and plain and isinstance(plain[0], str):
+            setattr(owner, "word" if name == "name" else name, plain[0])
+        owner.parses = owner.parses or name in ("parse", "parseAsync")
+        owner.acts = owner.acts or name == "action"
+        return None if name in ("opts", "args", "getOptionValue") else owner
+
+    def _sub_command(self, owner: _Command, plain: list[Any]) -> _Command:
+        words = plain[0].split() if plain and isinstance(plain[0], str) else []
+        if not words or isinstance(plain[1] if plain[1:] else None, str):
+            raise _UnreadError  # its name is computed, or another file is run
+        made = self._new(words[0])
+        made.is_attached = True
+        for word in words[1:]:
+            made.planned += _known(_read_positional(word, [word]))
+        owner.commands[made.word] = made
+        return made
+
+    def _add(self, owner: _Command, added: Any) -> None:
+        if isinstance(added, _Command) and added.word:
+            added.is_attached = True
+            owner.commands[added.word] = added
+        elif isinstance(added, _Declared) and added.values and isinstance(added.values[0], str):
+            owner.planned.append(_planned(added))
+        else:
+            raise _UnreadError
+
+
+def _known(planned: Planned | None) -> list[Planned]:
+    if planned is None:
+        raise _UnreadError
+    return [planned]
+
+
+def _declared_by(name: str, plain: list[Any], nodes: list[ast.expr]) -> list[Planned]:
+    if not plain or not isinstance(plain[0], str):
+        raise _UnreadError
+    if name == "arguments":
+        return [one for word in plain[0].split() for one in _known(_read_positional(word, [word]))]
+    if name == "argument":
+        return _known(_read_positional(plain[0], plain))
+    third = nodes[2] if nodes[2:] else None
+    parser = _PARSERS.get(third.id, "") if isinstance(third, ast.Name) else ""
+    return _known(_read_option(plain[0], plain, parser, required=name != "option"))
+
+
+def _on_declared(owner: _Declared, name: str, plain: list[Any]) -> _Declared:
+    if name == "default" and plain:
+        owner.values = [*owner.values[:2], *[""][len(owner.values) - 1 :], plain[0]]
+    elif name == "choices" and plain and isinstance(plain[0], list):
+        owner.choices = [choice for choice in plain[0] if isinstance(choice, str)]
+    elif name == "makeOptionMandatory":
+        owner.required = True
+    return owner
+
+
+def _planned(declared: _Declared) -> Planned:
+    flags, values = declared.values[0], declared.values
+    if declared.is_option:
+        read = _read_option(flags, values, "", required=declared.required)
+    else:
+        read = _read_positional(flags, values)
+    planned = _known(read)[0]
+    if declared.choices and planned.schema.get("type") == "string":
+        return planned._replace(schema={**planned.schema, "enum": declared.choices})
+    return planned
+
+
+def _plain(node: ast.AST) -> Any:
+    """Return the value of a literal, or `NOT_LITERAL`."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.List):
+        values = [_plain(each) for each in node.elts]
+        return NOT_LITERAL if NOT_LITERAL in values else values
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _plain(node.operand)
+        return -value if isinstance(value, int | float) else NOT_LITERAL
+    return NOT_LITERAL

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from skillpouch.signatures.command_tree import CliCommand, interfaces_of
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.hand_written.hand_written import read_hand_written
 from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
@@ -23,6 +24,7 @@ from skillpouch.signatures.javascript.options import (
     find_parse_args,
     parse_args_calls,
     read_commander,
+    read_commands,
     read_parse_args,
 )
 from skillpouch.signatures.javascript.statements import (
@@ -416,6 +418,8 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
         known, reader = read_parse_args(code, call), "parseArgs"
         unknown = "the options given to parseArgs are not all literal"
     elif "commander" in modules:
+        if commands := read_commands(code) if code.find("command", "addCommand") else None:
+            return _read_commands(commands, comment)
         known, reader = read_commander(code), "commander"
         unknown = "the options given to commander are not all literal"
         comment = comment or first_paragraph(described_by_commander(code))
@@ -430,6 +434,16 @@ def _read_command_line(text: str, code: Code, modules: frozenset[str], comment: 
         interface=argument_list(comment, own_usage(text)),
         uncertain=unknown,
         uncertain_line=None if call is None else _line(text, code, call),
+    )
+
+
+def _read_commands(commands: CliCommand, comment: str) -> Signature:
+    interface, below = interfaces_of(commands)
+    return Signature(
+        reader="commander",
+        interface=replace(interface, description=comment or interface.description),
+        commands=below,
+        runs_alone=commands.alone and bool(below),
     )
 
 

@@ -32,6 +32,7 @@ from skillpouch.signatures.python.values import (
     is_plain,
 )
 from skillpouch.signatures.signature import JsonSchema, Signature
+from skillpouch.signatures.usage_lines import said_when_false
 
 _PLACEHOLDER = re.compile(r"%(?:%|\((?P<name>\w+)\)[-#0-9.]*[a-zA-Z])")
 
@@ -77,7 +78,10 @@ _TYPES: dict[Kind, type | tuple[type, ...]] = {
 def property_schema(declared: ArgparseArgument, default: Any, prog: str) -> JsonSchema:
     """Return the schema of the argument's property; `default` counts set_defaults()."""
     schema = _shape(declared)
-    if text := help_text(declared, default, prog):
+    text = help_text(declared, default, prog)
+    if declared.action == "store_false" and declared.help != SUPPRESS:
+        text = said_when_false(declared.flag or "", text)
+    if text:
         schema["description"] = text
     shown = _default(declared, default)
     if shown is not None:
@@ -229,6 +233,10 @@ def _opposites(together: list[ArgparseArgument], parser: Parser) -> Named:
     on, off = sorted(together, key=lambda declared: declared.action, reverse=True)
     default = parser.defaults.get(on.dest, on.default if on.default is not None else off.default)
     schema = property_schema(on, None, parser.prog)
+    without = help_text(off, None, parser.prog)
+    if without and off.help != SUPPRESS:
+        shown = [schema.get("description", ""), f"false passes {off.flag}: {without}"]
+        schema["description"] = "; ".join(filter(None, shown))
     if isinstance(default, bool):
         schema["default"] = default
     return Named(
@@ -309,6 +317,14 @@ def _when_off(item: Named) -> Any:
     return {"const": _OFF[action]} if action in _OFF else False
 
 
+def _when_given(item: Named) -> JsonSchema:
+    """Return the schema of an object in which a word is passed for this argument."""
+    given: JsonSchema = {"required": [item.name]}
+    if item.argument.action in _OFF:
+        given["properties"] = {item.name: {"not": {"const": _OFF[item.argument.action]}}}
+    return given
+
+
 def _require_one(schema: JsonSchema, members: Sequence[Named]) -> None:
     names = [item.name for item in members]
     switches = any(item.argument.action in _OFF for item in members)
@@ -317,6 +333,8 @@ def _require_one(schema: JsonSchema, members: Sequence[Named]) -> None:
         schema["required"] = [*required, *names]
     elif not switches and set(schema["properties"]) == {*required, *names}:
         schema["minProperties"] = len(required) + 1
+    else:
+        schema.setdefault("allOf", []).append({"anyOf": [_when_given(item) for item in members]})
     for name in names:
         described = schema["properties"][name].get("description", "")
         rule = f"(exactly one of {', '.join(names)} is required)" if names[1:] else "(required)"

@@ -243,7 +243,7 @@ class ClickCommand:
             description=self.help.partition("\f")[0],
             parameters=self.parameters,
             commands={word: one.command() for word, one in self.commands.items()},
-            alone=not self.is_group or (self.alone and bool(self.parameters)),
+            alone=not self.is_group or (self.alone and not _only_helps(self.node)),
         )
 
 
@@ -260,8 +260,10 @@ def read_click(outline: Outline) -> Signature | None:
             _read_added(node.value, scope, found)
     if not found:
         return None
-    interface, commands = interfaces_of(_root(outline, found).command())
-    return Signature(reader="click", interface=interface, commands=commands)
+    root = _root(outline, found).command()
+    interface, commands = interfaces_of(root)
+    runs_alone = root.alone and bool(commands)
+    return Signature(reader="click", interface=interface, commands=commands, runs_alone=runs_alone)
 
 
 def click_name(node: ast.expr, outline: Outline) -> str:
@@ -325,6 +327,14 @@ def _command(
     if parent:
         _attach(parent, made, made.word)
     return made
+
+
+def _only_helps(node: FunctionNode) -> bool:
+    """Tell whether a group without a command shows its help."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("get_help", "format_help")
+        for part in ast.walk(node)
+    )
 
 
 def _word(name: str) -> str:

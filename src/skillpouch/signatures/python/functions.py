@@ -1,10 +1,16 @@
-"""`handler` and `main`: their parameters, docstrings and the keys that they read."""
+"""`handler`, `main` and what fire runs: parameters, docstrings and the keys that they read."""
 
 import ast
 from dataclasses import dataclass
 from typing import Any
 
-from skillpouch.signatures.command_tree import object_schema
+from skillpouch.signatures.argv import ArgvArgument
+from skillpouch.signatures.command_tree import (
+    CliCommand,
+    CommandParameter,
+    interfaces_of,
+    object_schema,
+)
 from skillpouch.signatures.python.annotations import schema_of
 from skillpouch.signatures.python.docstrings import Documented, documented_parameters
 from skillpouch.signatures.python.outline import Outline, mentions_when_run
@@ -222,3 +228,104 @@ def _default(value: Any) -> JsonSchema:
     if value is None or not is_plain(value):
         return {}
     return {"default": list(value) if isinstance(value, tuple) else value}
+
+
+def read_fire(outline: Outline) -> Signature | None:
+    """Return the interface of the function, class or dictionary that `fire.Fire` runs."""
+    if "fire" not in outline.imports:
+        return None
+    calls = [
+        part
+        for part in ast.walk(outline.tree)
+        if isinstance(part, ast.Call) and outline.dotted(part.func) == "fire.Fire"
+    ]
+    if len(calls) != 1:
+        raise UncertainError("its command line is read by fire")
+    run = _FireReader(outline).command(calls[0])
+    interface, commands = interfaces_of(run)
+    return Signature(reader="fire", interface=interface, commands=commands)
+
+
+class _FireReader:
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.scope = Scope(outline, outline.tree.body)
+
+    def command(self, call: ast.Call) -> CliCommand:
+        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "component")]
+        if {each.arg for each in call.keywords} - {"component", "name"} or len(call.args) > 1:
+            raise UncertainError("fire is given more than what it runs", call.lineno)
+        if given:
+            return self._component(given[0])
+        functions = {name: node for name, node in self.outline.functions.items() if name[0] != "_"}
+        if self.outline.classes or not functions:
+            raise UncertainError("fire shows everything in the file", call.lineno)
+        commands = {name: self._function(node) for name, node in functions.items()}
+        return CliCommand(commands=commands, alone=False)
+
+    def _component(self, node: ast.expr) -> CliCommand:
+        if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+            keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+            values = [self._component(value) for value in node.values]
+            return CliCommand(commands=dict(zip(keys, values, strict=True)), alone=False)
+        name = node.id if isinstance(node, ast.Name) else ""
+        if name in self.outline.functions:
+            return self._function(self.outline.functions[name])
+        if name in self.outline.classes:
+            return self._class(self.outline.classes[name], is_made=False)
+        made = node.func if isinstance(node, ast.Call) else None
+        if isinstance(made, ast.Name) and made.id in self.outline.classes:
+            return self._class(self.outline.classes[made.id], is_made=True)
+        raise UncertainError("what fire runs is not defined in this file", node.lineno)
+
+    def _class(self, node: ast.ClassDef, *, is_made: bool) -> CliCommand:
+        """Return a command for each method; the parameters of the class come before its word."""
+        if any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases):
+            raise UncertainError("the class that fire runs has another class below it", node.lineno)
+        if node.decorator_list:
+            raise UncertainError("the class that fire runs is made by a decorator", node.lineno)
+        methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+        first = methods.get("__init__")
+        parameters = self._parameters(first, 1) if first and not is_made else []
+        commands = {
+            name: self._method(one) for name, one in methods.items() if not name.startswith("_")
+        }
+        own = {one.name for one in parameters}
+        if any(own & {each.name for each in one.parameters} for one in commands.values()):
+            raise UncertainError("a method has a parameter of its class's name", node.lineno)
+        return CliCommand(
+            description=ast.get_docstring(node) or "",
+            parameters=parameters,
+            commands=commands,
+            alone=False,
+        )
+
+    def _method(self, node: FunctionNode) -> CliCommand:
+        decorators = [ast.unparse(each) for each in node.decorator_list]
+        if set(decorators) - {"staticmethod", "classmethod"}:
+            raise UncertainError("a method that fire runs has a decorator", node.lineno)
+        return self._function(node, 0 if "staticmethod" in decorators else 1)
+
+    def _function(self, node: FunctionNode, skipped: int = 0) -> CliCommand:
+        if node.decorator_list and not skipped and "staticmethod" not in ast.dump(node):
+            raise UncertainError("a function that fire runs has a decorator", node.lineno)
+        return CliCommand(
+            description=ast.get_docstring(node) or "", parameters=self._parameters(node, skipped)
+        )
+
+    def _parameters(self, node: FunctionNode, skipped: int) -> list[CommandParameter]:
+        if node.args.vararg or node.args.kwarg or node.args.posonlyargs:
+            raise UncertainError("a function that fire runs takes any number of arguments")
+        schema = _main_schema(node, self.scope)
+        required = schema.get("required", [])
+        names = list(schema["properties"])[skipped:]
+        # Fire reads each value as a literal of Python: only so written, text stays text.
+        return [
+            CommandParameter(
+                name=name,
+                argument=ArgvArgument(name=name, flag=f"--{name}", joined=True, literal=True),
+                schema=schema["properties"][name],
+                required=name in required,
+            )
+            for name in names
+        ]

@@ -10,7 +10,7 @@ from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
 from skillpouch.signatures.python.argparse_reading import read_argparse
 from skillpouch.signatures.python.click import read_click
 from skillpouch.signatures.python.docstrings import leading_comment, leading_docstring
-from skillpouch.signatures.python.functions import read_handler, read_main
+from skillpouch.signatures.python.functions import read_fire, read_handler, read_main
 from skillpouch.signatures.python.outline import (
     LONGEST_TEXT,
     Outline,
@@ -75,7 +75,7 @@ def _asks(node: ast.Call, outline: Outline) -> bool:
 _TESTING = frozenset({"pytest", "unittest"})
 
 # Libraries that derive an interface from a program at run time, so that it cannot be read.
-_NOT_READ = ("fire", "optparse", "docopt", "absl.flags", "absl", "tap", "plac", "cyclopts")
+_NOT_READ = ("optparse", "docopt", "absl.flags", "absl", "tap", "plac", "cyclopts")
 
 # Descriptions without information, such as "Main entry point."
 _SAYS_NOTHING = re.compile(
@@ -89,6 +89,7 @@ _READERS: tuple[Callable[[Outline], Signature | None], ...] = (
     read_argparse,
     read_click,
     read_typer,
+    read_fire,
     read_main,
 )
 

@@ -203,7 +203,12 @@ def read_typer(outline: Outline) -> Signature | None:
     if command is None:
         return None
     interface, commands = interfaces_of(command)
-    return Signature(reader="typer", interface=interface, commands=commands)
+    return Signature(
+        reader="typer",
+        interface=interface,
+        commands=commands,
+        runs_alone=command.alone and bool(commands),
+    )
 
 
 def _run_function(scope: Scope) -> CliCommand | None:
