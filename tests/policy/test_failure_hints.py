@@ -408,3 +408,19 @@ def test_a_call_that_finds_nobody_on_loopback_is_told_that_it_is_its_own(
 
     assert "Connection refused" in content
     assert "note: 127.0.0.1 is its own: it reaches no server of this machine" in content
+
+
+def test_a_command_for_a_skill_is_told_the_grant_of_unix_sockets(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": UNIX_SOCKETS["x.py"]})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False, builtins=True)
+    line = {"skill": "demo", "command": "python scripts/x.py"}
+
+    failed = manager.call("run_for_skill", line)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="local-sockets")])
+    granted = manager.call("run_for_skill", line)
+
+    command = f"skillpouch trust demo --local-sockets --root {home.parent}"
+    assert failed.content.endswith(f"the user can grant it: `{command}`")
+    assert (granted.outcome, granted.stderr) == ("ok", "")

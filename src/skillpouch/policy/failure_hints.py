@@ -121,7 +121,7 @@ def _local_sockets(
 ) -> list[str]:
     """Name the grant of a call that tried to make a unix socket, also if it said nothing of it."""
     is_granted = "local-sockets" in permit.access.profiles
-    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary)
+    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
     if not runs_here or call.is_unconfined or is_granted:
         return []
     if not result.refused_sockets and not _NO_UNIX_SOCKET.search(_last_words(result)):
@@ -141,7 +141,7 @@ def _changed_files(
     missed = sorted(named & changed_files() - set(map(str, permit.access.readable)))
     if not missed:
         return []
-    needs = [Need(kind="read", value=path) for path in missed]
+    needs = [Need(kind="read", value=path) for path in missed] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     verb = "was" if len(missed) == 1 else "were"
     said = f"note: {', '.join(missed)} {verb} changed on this machine, so tools do not see it"
