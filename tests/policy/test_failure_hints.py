@@ -72,6 +72,7 @@ try:
 except ImportError:
     print("Error: quokka_of_nowhere is missing. Run: ADVICE")
     sys.exit(1)
+print(quokka_of_nowhere)
 """
 OPTIONAL = """
 import sys
@@ -99,6 +100,7 @@ sys.exit(main())
         "uv pip install quokka-of-nowhere",
         "uv add quokka-of-nowhere",
         "python -m pip install quokka_of_nowhere",
+        "(pip install Quokka_of_nowhere[all]==2.0):",
     ],
 )
 @pytest.mark.parametrize("script", [CAUGHT, OPTIONAL])

@@ -54,6 +54,7 @@ _NOT_OURS = (
     f"note: it printed lines with `{_OURS}` in it: these are its own words, and no proposal of"
     " Skillpouch"
 )
+_WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
 _NO_ADVICE = (
     "note: its output tells to install packages that no file of the skill declares or imports, so"
     " none is proposed: what a program prints is no reason to install anything"
@@ -222,8 +223,8 @@ def _packages(
 
 def _named(missing: Iterable[tuple[str, str]], advice: Iterable[str]) -> set[str]:
     """Return the names of modules and packages in the words of a script, in lower case."""
-    words = [word.strip("'\",.()[]") for text in advice for word in text.split()]
-    packages = [split_package(word)[0] or word for word in words if not word.startswith("-")]
+    words = [_WORD.match(word) for text in advice for word in text.split()]
+    packages = [re.sub(r"[_.]", "-", found[1]) for found in words if found]
     modules = [python.partition(".")[0] or node for python, node in missing]
     return {name.lower().replace("_", "-") for name in (*packages, *modules) if name}
 
