@@ -1,5 +1,9 @@
 """run_for_skill: commands as instructions write them, and nothing beyond the skill they are for."""
 
+import os
+import shlex
+import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from skillpouch.policy.command_test import CommandTest
 from skillpouch.provision.interpreters import find_program
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
+from tests.escapes import attacks
 
 pytestmark = pytest.mark.slow
 
@@ -217,6 +222,48 @@ def test_a_command_gets_no_more_than_bash_and_the_skill(
     assert result.outcome == "failed"
     assert "hunter2" not in result.content
     assert run("cat $SKILL_BASE_DIR/assets/page.txt").stdout == "page"
+
+
+ATTEMPTS = {**attacks.FILES, **attacks.NETWORK, **attacks.PROCESSES, **attacks.PRIVILEGES}
+
+
+@pytest.mark.promise("shell-1")
+@pytest.mark.escape
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_no_attempt_to_get_out_succeeds_from_a_command(
+    write_skill: WriteSkill, tmp_path: Path, name: str
+) -> None:
+    home, outside = write_skill("pages"), tmp_path / "outside"
+    (outside / "other-skill").mkdir(parents=True)
+    (outside / "secret").write_text("hunter2")
+    (outside / "other-skill" / "SKILL.md").write_text("other")
+    manager = manager_of(home, tmp_path / "work")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        subprocess.Popen(["/bin/sleep", "600"]) as sibling,
+    ):
+        udp.bind(("127.0.0.1", 0))
+        told = {
+            "OUTSIDE": outside,
+            "WORKSPACE": tmp_path / "work",
+            "SKILL": home,
+            "HOST": os.getpid(),
+            "HOST_GROUP": os.getpgrp(),
+            "SIBLING": sibling.pid,
+            "TCP": tcp.getsockname()[1],
+            "UDP": udp.getsockname()[1],
+        }
+        variables = " ".join(f"{key}={value}" for key, value in told.items())
+        command = f"{variables} exec python -c {shlex.quote(attacks.program(name))}"
+        try:
+            result = manager.call("run_for_skill", {"skill": "pages", "command": command})
+            assert sibling.poll() is None
+        finally:
+            sibling.kill()
+
+    assert result.stdout.startswith("denied")
 
 
 @pytest.mark.promise("shell-1")
