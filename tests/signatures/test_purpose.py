@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.purpose import reads_nothing, what_it_defines
+from skillpouch.signatures.purpose import what_it_defines
 from skillpouch.signatures.shebang import Language
+
+
+def reads_nothing(text: str, language: Language) -> bool:
+    return read_signature(text, language).takes_nothing
+
 
 PYTHON = [
     "import sys\nprint(sys.stdin.read())",

@@ -15,6 +15,8 @@ from skillpouch.signatures.usage_lines import run_words
 _QUOTES = "\"'`"
 _PLACEHOLDER = re.compile(r"\$\w+|\$?\{[^{}]*\}|<[^<>]*>|\[[^\[\]]*\]|~|\.{1,2}|")
 _SKIPPED = frozenset({"node_modules", "__pycache__", ".git", ".venv", "venv"})
+_EXTENSION = re.compile(rf"\.(?:{'|'.join(each[1:] for each in EXTENSIONS)})(?!\w)")
+_WORD_BEFORE = re.compile(r"[^\s\"'`()|=]*$")
 _RUN_IN_PROSE = re.compile(
     r"\b(?:run|runs|running|execute|executes|invoke|start|launch)\b[ \t]+(?:the[ \t]+script[ \t]+)?"
     r"`(\./[^`\s]{1,300})[^`\n]{0,300}`",
@@ -42,7 +44,7 @@ def files_run(body: str, home: str) -> RunFiles:
     No link is followed here: one may still lead out of the skill.
     """
     found = RunFiles({}, set())
-    if not any(extension in body for extension in EXTENSIONS) or not _has_other_scripts(home):
+    if not _may_run(body, home):
         return found
     for word, shown in _words_run(body):
         for path in _meant(word, home):
@@ -55,15 +57,18 @@ def files_run(body: str, home: str) -> RunFiles:
     return found
 
 
-def _has_other_scripts(home: str) -> bool:
-    """Tell whether something besides scripts/ could hold a script: most skills have nothing."""
+def _may_run(body: str, home: str) -> bool:
+    """Tell whether the text has a word for a script at the place of one: most texts have none.
+
+    Reading the commands of a text takes ten times as long.
+    """
+    ends = [match.end() for match in _EXTENSION.finditer(body)]
+    if not ends:
+        return False
+    words = {_WORD_BEFORE.search(body, max(0, end - 200), end).group() for end in ends}  # type: ignore[union-attr]  # `$` matches
     with os.scandir(home) as entries:
-        return any(
-            entry.name != "scripts"
-            and (_is_script(entry.name) or entry.is_dir())
-            and entry.name not in _SKIPPED
-            for entry in entries
-        )
+        tops = {entry.name for entry in entries} - {"scripts"}
+    return any(not tops.isdisjoint(word.split("/")) for word in words)
 
 
 def _words_run(body: str) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ def _with_purpose(signature: Signature, text: str, language: Language) -> Signat
         words, line = what_it_defines(text, language)
         signature = replace(signature, defines=words, defines_line=line)
     asks = signature.reads_input or signature.uncertain or signature.commands
-    if signature.is_untyped and not asks and reads_nothing(text, language):
+    if signature.is_untyped and not asks and reads_nothing(text, language, signature.imports):
         return replace(signature, takes_nothing=True)
     return signature
 
