@@ -105,5 +105,5 @@ def _order(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:
         if one.argument.flag is None and one.argument.nargs in ("?", "*", "..."):
             if before:
                 schema.setdefault("dependentRequired", {})[one.name] = list(before)
-            if one.argument.nargs == "?":
+            if one.argument.nargs == "?" and not one.argument.skippable:
                 before.append(one.name)

@@ -108,8 +108,8 @@ convert "$INPUT" "$OUTPUT"
             plan=(
                 ArgvArgument(name="input"),
                 ArgvArgument(name="format"),
-                ArgvArgument(name="output", nargs="?"),
-                ArgvArgument(name="quality", nargs="?"),
+                ArgvArgument(name="output", nargs="?", skippable=True),
+                ArgvArgument(name="quality", nargs="?", skippable=True),
             ),
         ),
         variables=("DEFAULT_QUALITY",),
@@ -126,7 +126,18 @@ def test_what_stands_before_a_needed_word_cannot_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "needed"),
     [
-        ('A="$1"\nB="$2"', ["a", "b"]),
+        ('A="$1"\nB="$2"', []),
+        ('set -u\nA="$1"\nB="${2:-x}"', ["a"]),
+        ('set -euo pipefail\nA="$1"\nif [ -n "${2:-}" ]; then B="$2"; fi', ["a"]),
+        ('A="${1:?no file}"', ["a"]),
+        ('if [ $# -lt 2 ]; then usage; exit 1; fi\nA="$1"\nB="$2"\nC="$3"', ["a", "b"]),
+        ('[ $# -eq 0 ] && exit 2\nA="$1"\nB="$2"', ["a"]),
+        ('[ $# -ge 1 ] || { echo "usage: x A"; exit 1; }\nA="$1"', ["a"]),
+        ('if [ -z "$1" ] || [ -z "$2" ]; then exit 1; fi\nA="$1"\nB="$2"', ["a", "b"]),
+        ('die() { echo "$1"; exit 1; }\n[ -n "$1" ] || die "no file"\nA="$1"', ["a"]),
+        ('A="$1"\nif [ -z "$A" ]; then echo "nothing to do"; exit 0; fi', []),
+        ('if [ -f done ]; then exit 0; fi\nif [ -z "$1" ]; then exit 1; fi\nA="$1"', []),
+        ('A="${1:-x}"\nif [ -z "$A" ]; then exit 1; fi', []),
         ('A="${1:-}"\nif [ -z "$A" ]; then exit 1; fi', ["a"]),
         ('A="$1"\n[ -z "$A" ] && A=default', []),
         ('A="$1"\nif [ -n "$A" ]; then echo; fi', []),
@@ -134,7 +145,9 @@ def test_what_stands_before_a_needed_word_cannot_be_left_out() -> None:
         ('A="${1:-}"', []),
     ],
 )
-def test_a_word_is_needed_unless_the_script_does_without(text: str, needed: list[str]) -> None:
+def test_a_word_is_needed_only_where_the_script_refuses_to_run_without(
+    text: str, needed: list[str]
+) -> None:
     assert required(text) == needed
 
 
@@ -145,29 +158,56 @@ def test_the_function_that_gets_all_words_names_them() -> None:
         "file": {"type": "string"},
         "mode": {"type": "string", "default": "fast"},
     }
-    assert required(text) == ["file"]
+    assert required(text) == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        'A="$1"; shift; B="$1"',
         'A="$1"; run "$@"',
         'A="$1"; C="$3"',
         'A="$1"; echo "$2"',
-        'A="$1"; a="$2"',
         'A="prefix-$1"',
-        'if [ $# -gt 0 ]; then A="$1"; fi',
+        'if true; then A="$1"; else B="$1"; fi',
+        'if true; then shift; fi; A="$1"',
         'A="$1"; set -- x y',
         'A="$1"; if [ "$1" = "--fast" ]; then B=1; fi',
         'A="$1"; case "$1" in -v) B=1 ;; esac',
         'A="$1"; while getopts a: o; do :; done',
-        'for x in 1; do A="$1"; done',
-        '(A="$1")',
     ],
 )
 def test_positionals_taken_in_other_ways_become_words(text: str) -> None:
     assert read_shell(text).interface == ARGS
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('A="$1"; shift; B="$1"', ["a", "b"]),
+        ('A="$1"; shift; run "$@"', ["a", "args"]),
+        ('if [ $# -gt 0 ]; then A="$1"; fi', ["a"]),
+        ('(A="$1")', ["a"]),
+        ('save() { local file="$2" mode="$1"; }; save "$1" "${2:-x}"', ["mode", "file"]),
+    ],
+)
+def test_words_are_followed_through_shifts_and_functions(text: str, names: list[str]) -> None:
+    assert list(properties(text)) == names
+
+
+def test_a_later_word_needs_the_earlier_ones_unless_an_empty_one_means_the_same() -> None:
+    schema = read_shell('A="$1"\nB="${2:-x}"\nC="$3"').interface.input_schema
+
+    assert schema
+    assert schema["dependentRequired"] == {"b": ["a"], "c": ["a"]}
+
+
+def test_an_empty_word_is_no_default_for_a_script_that_counts_its_words() -> None:
+    text = 'A="${1:-}"\nif [ $# -gt 1 ]; then B="$2"; fi\n'
+
+    assert read_shell(text).interface.plan == (
+        ArgvArgument(name="a", nargs="?"),
+        ArgvArgument(name="b", nargs="?"),
+    )
 
 
 def test_the_variables_that_must_come_from_outside_are_known() -> None:

@@ -1,101 +1,15 @@
 """Reads the interface of a shell script: positionals, options, comments."""
 
 import re
-from typing import NamedTuple
+from dataclasses import replace
 
-from skillpouch.signatures.argv import ArgvArgument
 from skillpouch.signatures.comments import first_comment
+from skillpouch.signatures.shell.command_line import line_of, signature_of
+from skillpouch.signatures.shell.conditions import UnclearWordsError
 from skillpouch.signatures.shell.scan import Read, ShellFacts, scan_shell
+from skillpouch.signatures.shell.word_flow import follow_words
 from skillpouch.signatures.signature import Interface, Signature, first_paragraph, is_standard
-from skillpouch.signatures.usage_lines import Planned, argument_list, own_usage, planned
-
-_MOST = 20
-_ENDS_VALUE = re.compile(r"\"?(?=[ \t\r]*(?:[;\n#]|\|\||$))")
-_REMARK = re.compile(r"\"?[ \t]*;?[ \t]*#+[ \t]*([^\n]{1,200})")
-_OPTION_TEST = re.compile(r"""\$\{?[1-9]\}?"?[ \t]*==?[ \t]*["']?(-[\w-]+)""")
-_CASE_OF_WORD = re.compile(r"case[ \t]+\"?\$\{?[1-9]")
-_NEW_WORDS = re.compile(r"set[ \t]+--")
-_HELP = frozenset({"-h", "--help"})
-_MAY_BE_ABSENT = frozenset({"-", ":-", "=", ":=", "+", ":+"})
-_NOT_LITERAL = re.compile(r"[$`\\\"']")
-
-
-class _Positional(NamedTuple):
-    """`OUTPUT="${2:-out.txt}"`."""
-
-    number: int
-    variable: str
-    read: Read
-
-
-def read_positionals(text: str, facts: ShellFacts, scope: str) -> list[Planned] | None:
-    """Return an argument for each of `$1`, `$2` …; None if words are read in other ways, too."""
-    named = _named(text, facts, scope)
-    used = {int(read.name) for read in facts.reads if read.scope == scope and read.name.isdigit()}
-    if not 0 < len(named) <= _MOST or used - {0} != set(range(1, len(named) + 1)):
-        return None
-    if _is_unclear(text, facts, scope):
-        return None
-    planned: list[Planned] = []
-    required = False
-    for number in sorted(named, reverse=True):
-        # A word before a required one is required, too.
-        required = required or not _may_be_absent(text, facts, named[number])
-        planned.insert(0, _plan(text, named[number], required=required))
-    names = {each.argument.name for each in planned}
-    return planned if len(names) == len(planned) else None
-
-
-def _named(text: str, facts: ShellFacts, scope: str) -> dict[int, _Positional]:
-    numbered = {read.start: read for read in facts.reads if read.name.isdigit()}
-    named: dict[int, _Positional] = {}
-    for assignment in facts.assignments:
-        start = assignment.value + text.startswith('"', assignment.value)
-        read = numbered.get(start)
-        if read is None or assignment.scope != scope or not assignment.plain:
-            continue
-        if _ENDS_VALUE.match(text, read.end):
-            number = int(read.name)
-            named.setdefault(number, _Positional(number, assignment.name, read))
-    return named
-
-
-def _is_unclear(text: str, facts: ShellFacts, scope: str) -> bool:
-    """Tell whether words are also read in other ways: all at once, one by one, or as options."""
-    if any(read.scope == scope and read.name in {"@", "*"} for read in facts.reads):
-        return True
-    if any(match.group(1) not in _HELP for match in _OPTION_TEST.finditer(text)):
-        return True
-    return any(
-        command.name in {"shift", "getopts"}
-        or _NEW_WORDS.match(text, command.start)
-        or _CASE_OF_WORD.match(text, command.start)
-        for command in facts.commands
-        if command.scope == scope
-    )
-
-
-def _plan(text: str, positional: _Positional, *, required: bool) -> Planned:
-    schema = {"type": "string"}
-    if remark := _REMARK.match(text, positional.read.end):
-        schema["description"] = remark.group(1).strip()
-    default = positional.read.word.strip("\"'")
-    is_default = positional.read.operator in _MAY_BE_ABSENT
-    if is_default and default and not _NOT_LITERAL.search(default):
-        schema["default"] = default
-    argument = ArgvArgument(name=positional.variable.lower(), nargs=None if required else "?")
-    return Planned(argument, schema, required)
-
-
-def _may_be_absent(text: str, facts: ShellFacts, positional: _Positional) -> bool:
-    names = {positional.variable, str(positional.number)}
-    reads = [read for read in facts.reads if read.name in names]
-    tests = set(re.findall(rf'-([nz])[ \t]+"?\$\{{?(?:{"|".join(sorted(names))})\b', text))
-    assigned = [each for each in facts.assignments if each.name == positional.variable]
-    if "z" in tests and len(assigned) == 1:  # `[ -z "$INPUT" ] && usage`
-        return any(read.operator in _MAY_BE_ABSENT and read.word for read in reads)
-    return bool(tests) or any(read.operator in _MAY_BE_ABSENT for read in reads)
-
+from skillpouch.signatures.usage_lines import argument_list, own_usage
 
 _LONGEST = 120_000  # longer scripts contain data
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -113,6 +27,7 @@ _COMMAND_PART = re.compile(r"\$\([^()]*\)")
 _SOURCED = re.compile(r"(?:source|\.)[ \t]+[\"']?(\$?)(~?[\w./-]+)")
 _CALL_BEFORE = re.compile(r"([\w:.-]{1,100})[ \t]+\"?$")
 _LONGEST_LINE = 1_000
+_LOOP_OVER_WORDS = re.compile(r"^[ \t]*for[ \t]+[A-Za-z_]\w*[ \t]*(?:;|\n|do\b)", re.MULTILINE)
 _ARGUMENT = r"""[ \t]+(?:"[^"\n]{0,300}+"|'[^'\n]{0,300}+'|[^\s"'\#]++)"""
 
 
@@ -123,10 +38,10 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
         reason = f"the script is longer than {_LONGEST:,} characters"
         return Signature(reader="argv", interface=argument_list(description), uncertain=reason)
     facts = scan_shell(text)
-    interface = _read_interface(text, facts, description, filename)
-    return Signature(
-        reader="argv" if interface.convention == "argv" else "comments",
-        interface=interface,
+    read = _read_interface(text, facts, description, filename)
+    interface = read.interface
+    return replace(
+        read,
         variables=_variables(text, facts),
         imports=_imports(text, facts),
         has_entry=interface.convention == "argv" or _does_something(text, facts),
@@ -134,13 +49,25 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
     )
 
 
-def _read_interface(text: str, facts: ShellFacts, description: str, filename: str) -> Interface:
+def _read_interface(text: str, facts: ShellFacts, description: str, filename: str) -> Signature:
     scope = _main_function(text, facts)
-    if named := read_positionals(text, facts, scope):
-        return planned(description, named)
-    if _word_reads(facts, scope) or _calls(facts, scope, {"shift", "getopts"}):
-        return argument_list(description, own_usage(text, filename))
-    return Interface(convention="stdin", description=description)
+    reads = _word_reads(facts, scope) or _calls(facts, scope, {"shift", "getopts"})
+    if not reads and not _LOOP_OVER_WORDS.search(text):
+        interface = Interface(convention="stdin", description=description)
+        return Signature(reader="comments", interface=interface)
+    unclear: UnclearWordsError | None = None
+    try:
+        level = follow_words(text)
+        if level and (signature := signature_of(level, text, description)):
+            return signature
+    except UnclearWordsError as error:
+        unclear = error
+    return Signature(
+        reader="argv",
+        interface=argument_list(description, own_usage(text, filename)),
+        uncertain=unclear.reason if unclear else "",
+        uncertain_line=line_of(text, unclear.start) if unclear else None,
+    )
 
 
 def _word_reads(facts: ShellFacts, scope: str) -> list[Read]:

@@ -11,19 +11,12 @@ class Read(NamedTuple):
 
     name: str
     start: int
-    end: int
     scope: str = ""
-    operator: str = ""
-    word: str = ""
 
 
 class Assignment(NamedTuple):
-    """`plain` when no condition, loop or subshell is around it."""
-
     name: str
     value: int  # where the value begins
-    scope: str
-    plain: bool
 
 
 class ShellCommand(NamedTuple):
@@ -60,12 +53,8 @@ class OpenConstruct:
 
     kind: str
     scope: str = ""
-    is_body: bool = False  # the script itself or a function
     for_value: bool = False
-    nesting: int = 0  # open conditions and loops around it
     cases: int = 0  # open `case` statements directly inside: their `)` close nothing
-    read: int = -1  # the expansion whose braces these are
-    start: int = 0
     outer: CommandPosition = BEGIN
 
 
@@ -74,8 +63,7 @@ class OpenConstruct:
 _EXPANSIONS = r"""
     (?P<arithmetic>\$\(\()
     |(?P<substitution>\$\()
-    |(?P<expansion>\$\{[\#!]?(?P<name>[A-Za-z_]\w*|[0-9]{1,9}+|[@*\#?!$-]|)(?:\[[^\]\n]{0,200}+\])?
-        (?P<operator>:?[-=?+]|))
+    |(?P<expansion>\$\{[\#!]?(?P<name>[A-Za-z_]\w*|[0-9]{1,9}+|[@*\#?!$-]|)(?:\[[^\]\n]{0,200}+\])?)
     |(?P<variable>\$(?:[A-Za-z_]\w*+|[0-9@*\#?!$-]))
     |(?P<backtick>`)
     |(?P<escape>\\.)
@@ -115,9 +103,7 @@ SURROUNDINGS = {
 }
 SURROUNDINGS["inner"] = SURROUNDINGS["arithmetic"]
 
-IN_HERE_DOCUMENT = re.compile(
-    r"\\.|\$\{?(?P<name>[A-Za-z_]\w*|[0-9@*#])(?P<operator>:?[-=?+])?", re.DOTALL
-)
+IN_HERE_DOCUMENT = re.compile(r"\\.|\$\{?(?P<name>[A-Za-z_]\w*|[0-9@*#])", re.DOTALL)
 FUNCTION = re.compile(r"function[ \t]+([\w:.-]+)(?:[ \t]*\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\)")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\n]{0,200}+\])?\+?=")
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -133,7 +119,6 @@ ASSIGN_NAMES = frozenset(
 
 
 _DEEPEST = 500  # quotes in braces in quotes …; no script is deeper, so reading ends
-_LONGEST_DEFAULT = 500  # copying longer nested ones would take quadratic time
 
 
 _Taker = Callable[[re.Match[str]], int]  # returns the next position
@@ -152,9 +137,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.facts = ShellFacts()
-        self.frames = [OpenConstruct("code", is_body=True)]
+        self.frames = [OpenConstruct("code")]
         self.place = BEGIN
-        self.nesting = 0
         self.function = ""  # named, but its body has not begun
         self.here_documents: list[tuple[str, bool]] = []
         self.takers: dict[str | None, _Taker] = {
@@ -172,20 +156,16 @@ class _Scanner:
             taker = self.takers.get(match.lastgroup)
             position = taker(match) if taker else match.end()
 
-    def push(self, kind: str, match: re.Match[str], read: int = -1) -> int:
+    def push(self, kind: str, match: re.Match[str]) -> int:
         if len(self.frames) > _DEEPEST:
             return len(self.text)
-        scope, is_body = self.frames[-1].scope, False
+        scope = self.frames[-1].scope
         if self.function and kind in {"group", "paren"}:
-            scope, is_body, self.function = self.function, True, ""
+            scope, self.function = self.function, ""
         frame = OpenConstruct(
             kind=kind,
             scope=scope,
-            is_body=is_body,
             for_value=self.frames[-1].for_value or kind in {"substitution", "backtick"},
-            nesting=self.nesting,
-            read=read,
-            start=match.end(),
             outer=self.place,
         )
         self.frames.append(frame)
@@ -194,7 +174,7 @@ class _Scanner:
 
     def pop(self) -> None:
         frame = self.frames.pop()
-        self.place, self.nesting = frame.outer, frame.nesting
+        self.place = frame.outer
 
     def begin_word(self, start: int) -> None:
         """Begin a word with an expansion: as a command, it could be any."""
@@ -257,29 +237,17 @@ class _Scanner:
     def take_variable(self, match: re.Match[str]) -> int:
         self.begin_word(match.start())
         scope = self.frames[-1].scope
-        self.facts.reads.append(Read(match.group()[1:], match.start(), match.end(), scope))
+        self.facts.reads.append(Read(match.group()[1:], match.start(), scope))
         return match.end()
 
     def take_expansion(self, match: re.Match[str]) -> int:
         self.begin_word(match.start())
-        read = Read(
-            name=match["name"] or "#",  # ${#} is $#
-            start=match.start(),
-            end=len(self.text),
-            scope=self.frames[-1].scope,
-            operator=match["operator"],
-        )
+        # ${#} is $#
+        read = Read(match["name"] or "#", match.start(), self.frames[-1].scope)
         self.facts.reads.append(read)
-        return self.push("brace", match, read=len(self.facts.reads) - 1)
+        return self.push("brace", match)
 
-    def take_end_brace(self, match: re.Match[str]) -> int:
-        frame = self.frames[-1]
-        short = match.start() - frame.start <= _LONGEST_DEFAULT
-        word = self.text[frame.start : match.start()] if short else "$"
-        read = self.facts.reads[frame.read]
-        self.facts.reads[frame.read] = read._replace(end=match.end(), word=word)
-        self.pop()
-        return match.end()
+    take_end_brace = take_end_double
 
     def take_substitution(self, match: re.Match[str]) -> int:
         self.begin_word(match.start())
@@ -334,8 +302,7 @@ class _Scanner:
             scope = self.frames[-1].scope
             for found in IN_HERE_DOCUMENT.finditer(self.text, position, stop):
                 if name := found["name"]:
-                    read = Read(name, found.start(), found.end(), scope, found["operator"] or "")
-                    self.facts.reads.append(read)
+                    self.facts.reads.append(Read(name, found.start(), scope))
         return end.end() if end else len(self.text)
 
     def take_word(self, match: re.Match[str]) -> int:
@@ -358,9 +325,7 @@ class _Scanner:
         return match.end()
 
     def assign(self, name: str, value: int) -> None:
-        frame = self.frames[-1]
-        plain = frame.is_body and self.nesting == frame.nesting
-        self.facts.assignments.append(Assignment(name, value, frame.scope, plain))
+        self.facts.assignments.append(Assignment(name, value))
 
     def first_word(self, match: re.Match[str]) -> int:
         word = match.group()
@@ -385,7 +350,6 @@ class _Scanner:
             return self.push("group", match)
         if word == "}" and frame.kind == "group":
             self.pop()
-        self.nesting = max(0, self.nesting + (word in OPENS) - (word in CLOSES))
         frame.cases = max(0, frame.cases + (word == "case") - (word == "esac"))
         if word in {"case", "select"}:
             self.call(word, match.start())
