@@ -279,3 +279,25 @@ def test_a_command_for_a_skill_has_the_packages_that_the_skill_was_granted(
     assert run("one", "pip install tinylib && echo there").stdout.endswith("there\n")
     assert run("two", "python scripts/which.py").outcome == "failed"
     assert versions.asked
+
+
+@pytest.mark.usefixtures("without_uv")
+def test_a_command_for_a_skill_runs_the_programs_of_npm_that_it_was_granted(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    for name in ("tinytool", "tsx"):
+        code = {
+            "cli.js": f"#!/usr/bin/env node\nconsole.log('{name}', ...process.argv.slice(2));\n"
+        }
+        registry.add_npm(name, "1.0.0", code, bin={name: "./cli.js"})
+    home = write_skill(files={"scripts/go.ts": "const x: number = 1;\n"})
+    manager = SkillManager(home.parent, policy=Policy(), workspace=workspace, builtins=True)
+    granted = [Need(kind="packages", value=f"npm:{name}@1.0.0") for name in ("tinytool", "tsx")]
+    Grants().grant(manager.get_skill("demo"), granted)
+
+    ran = manager.call(
+        "run_for_skill",
+        {"skill": "demo", "command": "npx -y tinytool@1 a 'b c'; npx tsx scripts/go.ts d"},
+    )
+
+    assert ran.stdout == f"tinytool a b c\ntsx {home}/scripts/go.ts d\n"

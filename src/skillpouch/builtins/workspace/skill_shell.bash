@@ -183,9 +183,23 @@ skillpouch_fetching_runner() {
   skillpouch_refuse "$runner" "$1 is not installed: nothing is fetched here"
 }
 
+# Print the program of a name that is installed by a grant or on this machine, not one of these here.
+skillpouch_real() {
+  local IFS=: each
+  for each in $PATH; do
+    case $each in */skill-shell/bin) continue ;; esac
+    if [ -x "$each/$1" ]; then
+      printf '%s' "$each/$1"
+      return
+    fi
+  done
+  return 1
+}
+
 # TypeScript: by the program itself if it is installed, else by a Node that takes out the types.
 skillpouch_typescript() {
-  local name=$1 real=$2 version
+  local name=$1 real version
+  real=$(skillpouch_real "$name") || real=$2
   shift 2
   [ -z "$real" ] || skillpouch_interpret "$name" "$real" "$@"
   version=$(node --version 2>/dev/null) || skillpouch_refuse "$name" 'node is not installed'
