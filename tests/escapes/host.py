@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,18 @@ sys.path.insert(0, os.environ["SKILLPOUCH_SOURCE"])
 
 from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, PreforkSpec
-from skillpouch.execution.confinement import Confinement, ProfileUnavailableError
+from skillpouch.execution.confinement import Confinement, Profile, ProfileUnavailableError
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
+from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
 from tests.escapes.attacks import EVERYTHING, LOCAL_SOCKETS, PROXIED, USES_TERMINAL, program
 from tests.escapes.marks import marked
 
-# "warm": forked by a prefork server; "hosts": with one host granted; "local": with local sockets.
+# "warm": forked by a prefork server; "hosts": with one host granted; "local", "gpu", "memory": with
+# that profile.
 Ways = list[str]
 PYTHON = "/usr/bin/python3"
 # One script for all of them, so that they are calls of one prefork server after another.
@@ -42,6 +45,7 @@ import ctypes, errno, fcntl, os, socket, struct, sys
 ctypes.CDLL(None).prctl(15, os.environ["CALL"].encode())
 exec(sys.argv[1])
 """
+PROFILES: dict[str, Profile] = {"local": "local-sockets", "gpu": "gpu"}
 NAMESPACES = ("unshare", "setns", "mount", "open_tree", "fsopen", "pivot_root")
 
 
@@ -206,20 +210,23 @@ def confinement_of(outside: Outside, ways: Ways) -> Confinement:
         readable=(PROGRAM.parents[1],),
         network="hosts" if granted else "none",
         hosts=("example.com",) if granted else (),
-        profiles=("local-sockets",) if "local" in ways else (),
+        profiles=tuple(profile for way, profile in PROFILES.items() if way in ways),
     )
 
 
 async def attempts(outside: Outside, ways: Ways) -> dict[str, Any]:
     async def run(code: str, **limits: float) -> Ended:
-        allowed = Limits(**{"timeout_seconds": 20, **limits})  # type: ignore[arg-type]
+        more = {"memory_bytes": 2 << 30} if "memory" in ways else {}
+        allowed = Limits(**{"timeout_seconds": 20, **more, **limits})  # type: ignore[arg-type]
         command = command_for(outside, code, allowed, warm="warm" in ways)
         ended = await engine.run(command, confinement_of(outside, ways))
         paths.append((ended.warm, ended.cold_because))
         return ended
 
     paths: list[tuple[bool, str]] = []
-    async with Engine(grace_seconds=0.1) as engine:
+    # Any device that no tool has otherwise, in the place of a graphics processor.
+    machine = replace(probe(), gpu=("/dev/tty",)) if "gpu" in ways else probe()
+    async with Engine(grace_seconds=0.1, machine=machine) as engine:
         ended = await run("")
         said: dict[str, Any] = {"protections": dict(ended.protections), "paths": paths}
         more = (*(PROXIED if "hosts" in ways else ()), *(LOCAL_SOCKETS if "local" in ways else ()))

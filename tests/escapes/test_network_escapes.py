@@ -1,4 +1,4 @@
-"""Every attempt to get out again, by tools that were granted a host, or local sockets."""
+"""Every attempt to get out again, by tools that were granted a host, or a profile."""
 
 from collections.abc import Callable
 from typing import Any
@@ -96,3 +96,23 @@ def test_no_socket_of_others_was_reached_as_seen_from_outside(said_in: SaidIn, t
 @pytest.mark.promise("local-3")
 def test_where_local_sockets_cannot_be_held_nothing_runs(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier) == {"refused": ["local-sockets"]}
+
+
+OTHERS = ("full+memory", "full+warm+memory", "full+gpu", "full+warm+gpu", "user+gpu")
+
+
+@pytest.mark.parametrize(("tier", "name"), every(EVERYTHING, OTHERS))
+def test_an_attempt_to_get_out_with_more_memory_or_a_device_fails(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize("tier", [pytest.param(tier, marks=on(tier)) for tier in OTHERS])
+@pytest.mark.promise("gpu-1")
+def test_memory_and_devices_open_nothing_else(said_in: SaidIn, tier: str) -> None:
+    said = said_in(tier)
+
+    opened = "loopback+gpu" if "gpu" in tier else "loopback"
+    assert (said["reached"], said["protections"]["profiles"]) == ([], opened)
+    assert said["allocation"] == {"outcome": "failed", "code": None, "said": "", "alive": []}

@@ -157,8 +157,8 @@ def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[
         return []
     had, more = f"note: each of its processes may use {size_text(most)} of memory", 2 * most
     if call.tool.home and has_usual_memory(call.limits):
-        need = Need(kind="memory", value=size_text(more))
-        command = trust_command(call.tool.skill, [need], roots=roots)
+        needs = [Need(kind="memory", value=size_text(more)), *_as_command(call)]
+        command = trust_command(call.tool.skill, needs, roots=roots)
         return [f"{had}; the user can grant more: `{command}`"]
     rule = f"`[[limits]]` with `tools = {json.dumps([call.tool.id])}` and `memory_bytes = {more}`"
     return [f"{had}; only the user can raise it: {rule} in policy.toml"]
