@@ -178,7 +178,7 @@ def test_a_handler_of_node_with_packages_is_served_by_a_node_that_waits(
 def test_a_trust_whose_install_fails_grants_nothing(
     registry: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
-    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+    root = write_skill(files={"scripts/which.py": "import tinylib\nprint(1)\n"}).parent
 
     words = ("trust", "demo", "--package", "tinylib", "--root", str(root))
     ran = skillpouch(*words, "--yes", cwd=workspace)
@@ -191,7 +191,7 @@ def test_a_trust_whose_install_fails_grants_nothing(
 def test_a_trust_that_is_interrupted_while_it_installs_grants_nothing(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
-    root = write_skill(files={"scripts/which.py": "import tinylib\n"}).parent
+    root = write_skill(files={"scripts/which.py": "import tinylib\nprint(1)\n"}).parent
     versions.open.clear()  # it takes requests and answers none
     words = ["trust", "demo", "--package", "tinylib", "--root", str(root), "--yes"]
     command = [sys.executable, "-m", "skillpouch", *words]

@@ -38,7 +38,7 @@ async def test_a_loose_package_is_pinned_to_the_version_that_came(
 ) -> None:
     for version in ("1.0", "2.0"):
         registry.add_wheel("quokka", version)
-    home = write_skill(files={"scripts/x.py": "import quokka\n"})
+    home = write_skill(files={"scripts/x.py": "import quokka\nprint(quokka.VERSION)\n"})
 
     assert await pinned(home, "quokka") == ("quokka==2.0",)
     registry.add_wheel("quokka", "3.0")
@@ -48,7 +48,7 @@ async def test_a_loose_package_is_pinned_to_the_version_that_came(
 async def test_what_is_pinned_already_is_not_installed_for_it(
     registry: Registry, write_skill: WriteSkill
 ) -> None:
-    home = write_skill(files={"scripts/x.py": "import quokka\n"})
+    home = write_skill(files={"scripts/x.py": "import quokka\nprint(quokka.VERSION)\n"})
 
     assert await pinned(home, "quokka==1.0", "npm:ws") == ("npm:ws", "quokka==1.0")
     assert registry.asked == []
@@ -90,7 +90,7 @@ async def test_what_a_skill_declares_keeps_the_versions_it_declares(
 ) -> None:
     registry.add_wheel("quokka", "2.0")
     registry.add_wheel("wombat", "1.0")
-    files = {"scripts/x.py": "import quokka, wombat\n", "requirements.txt": "quokka>=1\n"}
+    files = {"scripts/x.py": "import quokka, wombat\nprint(1)\n", "requirements.txt": "quokka>=1\n"}
     home = write_skill(files=files)
 
     assert await pinned(home, "quokka>=1", "wombat") == ("quokka>=1", "wombat==1.0")
@@ -99,7 +99,7 @@ async def test_what_a_skill_declares_keeps_the_versions_it_declares(
 async def test_without_a_grant_or_a_python_script_nothing_is_pinned(
     registry: Registry, write_skill: WriteSkill
 ) -> None:
-    home = write_skill(files={"scripts/x.py": "import quokka\n"})
+    home = write_skill(files={"scripts/x.py": "import quokka\nprint(quokka.VERSION)\n"})
     other = write_skill("shell", files={"scripts/x.sh": "echo\n"})
 
     assert await pinned(home) == ()
@@ -113,7 +113,7 @@ async def test_what_an_installed_package_brings_is_not_proposed(
     files = {"cv2/__init__.py": "", "visionkit/__init__.py": ""}
     registry.add_wheel("visionkit", files=files, requires="deeplamp")
     registry.add_wheel("deeplamp", files={"fitz.py": ""})
-    script = "import cv2, fitz, quokka\n"
+    script = "import cv2, fitz, quokka\nprint(1)\n"
     home = write_skill(files={"scripts/x.py": script, "requirements.txt": "visionkit\n"})
     manager = SkillManager(home.parent, workspace=tmp_path, policy=Policy.trusting())
     skill, tools = manager.get_skill("demo"), manager.get_skill_tools("demo")
