@@ -21,6 +21,7 @@ _PASSIVE = frozenset(
 )
 _TESTS = frozenset({"[", "[[", "test"})
 _LOOPS = re.compile(r"\b(?:while|until)\s+$")  # `while :; do` runs until it is ended
+_EXPANDED = re.compile(r'"?\$\{?([A-Za-z_]\w*)')
 _PROMPT = re.compile(r"read(?:[ \t]+-[A-Za-z]+(?:[ \t]+\d+)?){0,5}?[ \t]+-[A-Za-z]*p\b")
 _VARIABLE_PART = re.compile(r"\$\{[^{}]*\}|\$\w+")
 _COMMAND_PART = re.compile(r"\$\([^()]*\)")
@@ -110,7 +111,7 @@ def _variables(text: str, facts: ShellFacts) -> tuple[str, ...]:
     assigned = {
         each.name
         for each in facts.assignments
-        if not re.compile(rf'"?\$\{{?{each.name}\b').match(text, each.value)
+        if not (match := _EXPANDED.match(text, each.value)) or match[1] != each.name
     }
     read = {each.name for each in facts.reads if _VARIABLE.fullmatch(each.name)}
     unset = (name for name in read - assigned if not is_standard(name))
