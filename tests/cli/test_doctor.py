@@ -65,8 +65,8 @@ def test_doctor_shows_our_folders_and_what_was_left_behind(
 
     rooms = {each["what"]: each for each in report["folders"]}
     assert 2_000_000 <= rooms["left behind"]["used_bytes"] < 2_200_000
-    assert 2_000_000 <= rooms["temporary files"]["used_bytes"] < 2_200_000
-    assert 2_000_000 <= rooms["cache"]["used_bytes"] < 2_200_000
+    assert rooms["temporary files"]["used_bytes"] >= 2_000_000
+    assert rooms["cache"]["used_bytes"] >= 2_000_000  # and what the command itself put there
     assert rooms["left behind"]["path"] == str(left)
     assert f"rm -r {left}" in shown.err
     assert f"in {tmp_path}/temporary" in shown.out

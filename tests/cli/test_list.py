@@ -114,7 +114,7 @@ def test_a_tool_that_lacks_something_says_so_beside_its_description(
     skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:
     front = "name: demo\ndescription: d\nmetadata: {x: {requires: {bins: [no-such-program]}}}\n"
-    write_skill("demo", front, files={"scripts/run.sh": "# Run it.\necho\n"})
+    write_skill("demo", front, files={"scripts/run.sh": "# Run it.\ncat\n"})
 
     ran = skillpouch("list")
 

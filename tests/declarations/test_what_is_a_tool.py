@@ -47,6 +47,8 @@ LIBRARIES = {
     "remarks.sh": "#!/bin/bash\n# Nothing here yet.\n",
     "defines.py": "import logging\nlog = logging.getLogger()\ndef parse(text):\n    return text\n",
     "settings.py": "import os\nROOT = os.path.join('a', 'b')\nKINDS = {}\nKINDS.update(b=2)\n",
+    "paths.py": "import sys, os\nsys.path.append(str(os.path.dirname(__file__)))\n",
+    "registers.py": "import abc\nclass A(abc.ABC): ...\nA.register(int)\nglobals().update(b=1)\n",
     "refuses.py": "class A: ...\nif __name__ == '__main__':\n    raise SystemExit('import me')\n",
     "guarded.py": "class A: ...\nif __name__ == '__main__':\n    pass\n",
     "uncalled.py": "import argparse as a\ndef main(argv): a.ArgumentParser().parse_args(argv)\n",

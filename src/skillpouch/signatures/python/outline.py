@@ -204,6 +204,7 @@ _SETTING = frozenset(
     {
         *("seed", "manual_seed", "set_option", "set_printoptions", "set_theme", "set_style"),
         *("setLevel", "addHandler", "reconfigure", "basicConfig", "getLogger", "rebuild"),
+        *("register", "__init_subclass__", "filterwarnings"),
     }
 )
 _FILLING = frozenset({"append", "extend", "insert", "update", "setdefault", "add", "register"})
@@ -260,10 +261,7 @@ def _statements_when_run(outline: Outline) -> Iterator[ast.stmt]:
 
 def _does(node: ast.stmt, outline: Outline) -> bool:
     if isinstance(node, ast.Expr):
-        calls = _calls_in(node.value)
-        if calls:
-            return any(_works(call, outline) for call in calls)
-        return not isinstance(node.value, ast.Constant | ast.Name | ast.Attribute)
+        return _expression_does(node.value, outline)
     if isinstance(node, ast.While):
         return True
     # Handlers do not count: after a failed import, libraries print a message and exit, too.
@@ -275,6 +273,16 @@ def _does(node: ast.stmt, outline: Outline) -> bool:
     return isinstance(node, ast.Raise | ast.Assert) or any(
         _acts(call, outline) for part in _expressions(node) for call in _calls_in(part)
     )
+
+
+def _expression_does(node: ast.expr, outline: Outline) -> bool:
+    calls = _calls_in(node)
+    if isinstance(node, ast.Call) and not _works(node, outline):
+        # `sys.path.insert(0, str(Path(__file__).parent))`
+        return any(_acts(call, outline) for call in calls)
+    if calls:
+        return any(_works(call, outline) for call in calls)
+    return not isinstance(node, ast.Constant | ast.Name | ast.Attribute)
 
 
 def _calls_in(node: ast.AST) -> list[ast.Call]:
@@ -292,6 +300,8 @@ def _works(call: ast.Call, outline: Outline) -> bool:
     if call.func.attr in _SETTING:
         return False
     owner = call.func.value
+    if isinstance(owner, ast.Call):  # globals().update(…)
+        owner = owner.func
     return not (
         call.func.attr in _FILLING
         and isinstance(owner, ast.Name)
