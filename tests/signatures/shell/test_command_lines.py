@@ -211,6 +211,13 @@ def test_a_sub_command_that_is_not_certain_keeps_its_words_together() -> None:
     assert schema_of(text, "list")["properties"] == {}
 
 
+def test_a_regular_expression_may_hold_spaces_in_parentheses() -> None:
+    item = 'check) if [[ "$2" =~ (rm -rf|sudo) ]]; then warn; fi ;;'
+    text = f'case "$1" in\n  {item}\n  *) exit 1 ;;\nesac'
+
+    assert list(read_shell(text).commands) == ["check"]
+
+
 def test_a_case_that_only_sets_variables_gives_choices() -> None:
     text = 'case "$1" in\n  fast) N=1 ;;\n  slow) N=9 ;;\n  *) exit 1 ;;\nesac\nMODE="$1"\nrun $N\n'
 

@@ -331,7 +331,7 @@ class WordParser:
             elif char in "<>" and self.text.startswith("(", self.at + 1) and self.at == start:
                 self.at += 2
                 parts.append(self.substitution(quoted=True))
-            elif (regex and char in "()|<>;&") or (char == "(" and self.after_glob(start)):
+            elif (regex and _is_in_regex(char, parts)) or (char == "(" and self.after_glob(start)):
                 parts.append(Text(char, quoted=False) if regex else self.extended_glob())
                 self.at += regex
             elif char in " \t\r\n;&|()<>":
@@ -463,3 +463,9 @@ class WordParser:
             else:
                 parts += self.quoting(self.text[self.at])
         return ShellWord(tuple(parts)) if parts else None
+
+
+def _is_in_regex(char: str, parts: Sequence[Part]) -> bool:
+    """Tell whether a character goes on with a regular expression; a space does in parentheses."""
+    text = "".join(part.text for part in parts if isinstance(part, Text) and not part.quoted)
+    return char in "()|<>;&" or (char == " " and text.count("(") > text.count(")"))
