@@ -410,6 +410,19 @@ def own_usage(text: str, filename: str = "") -> str:
     return " ".join(_ENDS.split(line)[0].strip("` \t").split())[:_LONGEST].rstrip()
 
 
+# A flag in a list of options: at the start of a line, and two spaces before what it means.
+_LISTED_FLAG = re.compile(
+    r"^[\s\"'`+#*/]*+(?:[\w.]+\([\"'`])?\s*+(?:-\w,?\s+)?(--[A-Za-z][\w-]*+)"
+    r"(?:[ =](?:<[^<>\n]*>|\[[^\[\]\n]*\]|[A-Z][A-Z_]*+))?(?:\s{2,}|\t)\S",
+    re.MULTILINE,
+)
+
+
+def listed_flags(text: str) -> frozenset[str]:
+    """Return the flags that a script lists where it says how it is used."""
+    return frozenset(_LISTED_FLAG.findall(text))
+
+
 class Planned(NamedTuple):
     """An argument of a command line with the schema of its value."""
 

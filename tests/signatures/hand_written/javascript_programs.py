@@ -321,4 +321,22 @@ console.log(input);
 const args = process.argv.slice(2);
 console.log(args[args.indexOf("--out") + 1]);
 """,
+    "help knows more": """
+function help() {
+  console.log(`Options:
+  --deep          go deeper
+  --wide <n>      go wider
+`);
+}
+if (process.argv.includes("--help")) help();
+console.log(process.argv.includes("--deep"));
+""",
+    "a flag that only a pattern knows": """
+let mode = 0, all = false;
+for (const arg of process.argv.slice(2)) {
+  if (arg === "--all") all = true;
+  else if (/^--mode=/.test(arg)) mode = arg.replace(/^--mode=/, "");
+}
+console.log(mode, all);
+""",
 }

@@ -284,4 +284,14 @@ import sys
 import subprocess
 subprocess.run(["echo", *sys.argv[1:]])
 """,
+    "help knows more": """
+import sys
+HELP = '''Options:
+  -d, --deep      go deeper
+  --wide N        go wider
+'''
+if "--help" in sys.argv:
+    print(HELP)
+print("--deep" in sys.argv)
+""",
 }

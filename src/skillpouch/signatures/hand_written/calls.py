@@ -347,7 +347,7 @@ class Calls(WordLists):
     def _matches(self, regex: RegexLiteral, node: ast.Call) -> Any:
         value = self.value(node.args[0]) if node.args else UNKNOWN
         word = value.value if isinstance(value, Maybe) else value
-        dashes = re.match(r"/\^(--?)(\??)", regex.text)
+        dashes = re.fullmatch(r"/\^(--?)(\??)/[a-z]*", regex.text)
         if isinstance(word, Word) and dashes:
             prefix = dashes[1][:-1] if dashes[2] else dashes[1]
             return self.word_starts(word, [prefix]) if prefix else OPEN

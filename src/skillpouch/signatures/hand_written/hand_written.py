@@ -26,6 +26,13 @@ _USAGE_FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _SCRIPT = re.compile(r"\.(?:py|js|mjs|cjs|ts)$")
 
 
+class OwnUsage(NamedTuple):
+    """What a program says of its own use: the line after `Usage:`, and the flags that it lists."""
+
+    line: str
+    flags: frozenset[str] = frozenset()
+
+
 class HandWritten(NamedTuple):
     """The interface of a program, or the reason why there is none, and where in the program."""
 
@@ -35,7 +42,7 @@ class HandWritten(NamedTuple):
 
 
 def read_hand_written(
-    program: HandWrittenProgram, usage: str, description: str = ""
+    program: HandWrittenProgram, usage: OwnUsage, description: str = ""
 ) -> HandWritten:
     """Return the interface of a program that reads its words by hand."""
     try:
@@ -48,9 +55,9 @@ def read_hand_written(
 
 
 class _Builder:
-    def __init__(self, reading: Reading, usage: str, program: HandWrittenProgram) -> None:
+    def __init__(self, reading: Reading, usage: OwnUsage, program: HandWrittenProgram) -> None:
         self.reading = reading
-        self.usage = usage
+        self.usage, self.listed = usage
         self.program = program
         self.flags = _distinct(reading)
         self.dependent: dict[str, list[str]] = {}
@@ -271,7 +278,7 @@ class _Builder:
         """Refuse what the usage of the program contradicts."""
         known = {*self.reading.flags, *self.reading.special, *HELP, *self.reading.fixed.values()}
         known |= {text for pattern in self.reading.plain_refuses for text in [_literal(pattern)]}
-        for shown in _USAGE_FLAG.findall(self.usage):
+        for shown in (*_USAGE_FLAG.findall(self.usage), *sorted(self.listed)):
             if shown not in known:
                 raise UnclearError(f"its usage shows {shown}, which was not found in its code")
         names = self._usage_names()
@@ -284,8 +291,9 @@ class _Builder:
 def _distinct(reading: Reading) -> list[Flag]:
     """Return flags without those that do the same as another."""
     groups: list[list[Flag]] = []
+    asking = HELP.union(*(group for group in reading.alike if not HELP.isdisjoint(group)))
     for flag in reading.flags.values():
-        if flag.word in HELP:
+        if flag.word in asking:
             continue
         alike = next((group for group in groups if _are_alike(group[0], flag, reading)), None)
         if alike is None:

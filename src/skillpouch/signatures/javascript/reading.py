@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from skillpouch.signatures.command_tree import CliCommand, interfaces_of
 from skillpouch.signatures.comments import first_comment
-from skillpouch.signatures.hand_written.hand_written import read_hand_written
+from skillpouch.signatures.hand_written.hand_written import OwnUsage, read_hand_written
 from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
 from skillpouch.signatures.javascript.functions import (
     FunctionParameter,
@@ -44,7 +44,13 @@ from skillpouch.signatures.signature import (
     first_paragraph,
     is_standard,
 )
-from skillpouch.signatures.usage_lines import argument_list, object_schema, own_usage, planned
+from skillpouch.signatures.usage_lines import (
+    argument_list,
+    listed_flags,
+    object_schema,
+    own_usage,
+    planned,
+)
 
 _DOTS = frozenset({".", "?."})
 _ASSIGNS = frozenset({"=", "??=", "||=", "+="})
@@ -455,7 +461,7 @@ def _read_words(text: str, code: Code, comment: str) -> Signature:
     """Read a script that reads the words of its command line by hand."""
     program = HandWrittenProgram(body=read_program(code), is_python=False, argv=_ARGV, exits=_EXITS)
     usage = own_usage(text)
-    found = read_hand_written(program, usage, comment)
+    found = read_hand_written(program, OwnUsage(usage, listed_flags(text)), comment)
     return Signature(
         reader="argv",
         interface=found.interface or argument_list(comment, usage),

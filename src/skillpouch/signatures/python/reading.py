@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from skillpouch.signatures.hand_written.hand_written import read_hand_written
+from skillpouch.signatures.hand_written.hand_written import OwnUsage, read_hand_written
 from skillpouch.signatures.hand_written.tracking import HandWrittenProgram
 from skillpouch.signatures.python.argparse_reading import read_argparse
 from skillpouch.signatures.python.click import read_click
@@ -25,7 +25,7 @@ from skillpouch.signatures.python.pep723 import read_dependencies
 from skillpouch.signatures.python.typer import read_typer
 from skillpouch.signatures.python.values import UncertainError
 from skillpouch.signatures.signature import Interface, Signature, first_paragraph
-from skillpouch.signatures.usage_lines import argument_list, own_usage
+from skillpouch.signatures.usage_lines import argument_list, listed_flags, own_usage
 
 _ASKING = {"getpass.getpass", "builtins.input"}
 _CALLED = ("handler", "main")  # by Skillpouch, whether or not the file calls them itself
@@ -166,7 +166,7 @@ def _words(outline: Outline, filename: str) -> Signature:
         origins=outline.origins,
         exits=_EXITS,
     )
-    found = read_hand_written(program, usage)
+    found = read_hand_written(program, OwnUsage(usage, listed_flags(outline.text)))
     return Signature(
         reader="argv",
         interface=found.interface or argument_list("", usage),
