@@ -10,6 +10,8 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillpouch.signatures import read_signature
 from skillpouch.signatures.argv import words
@@ -91,9 +93,9 @@ def test_every_value_arrives_where_its_name_says_and_nowhere_else(language: str)
     results = run_all(language, jobs)
 
     wrong = []
-    for name, made, given in zip(texts, results, expected, strict=True):
+    for name, made, wanted in zip(texts, results, expected, strict=True):
         unset = json.loads(made[-1] or "{}")  # only what is required
-        for printed, call in zip(made, given, strict=True):
+        for printed, call in zip(made, wanted, strict=True):
             shown = json.loads(printed) if printed else {}
             # Where an empty word is the same as none, it gives the default.
             differs = {
@@ -156,3 +158,34 @@ def test_what_is_not_followed_stays_a_list_of_words_and_says_why(language: Any, 
     schema: Any = signature.interface.input_schema
     assert list(schema["properties"]) == ["args"]
     assert signature.uncertain
+
+
+JAVASCRIPT = """args argv = [ ] ( ) { } ; , ? : ! => ... `${ }` /x/ '--x' '--x=' '=' 0 i++ ++i < ===
+|| && if else for while switch case: const of return break; continue; throw .length .slice(2)
+.shift() .push( .find(a=>!a.startsWith('-')) .startsWith('-') .includes( .indexOf( .split('=')"""
+PYTHON = """args sys.argv = [ ] ( ) : , '--x' '--x=' 0 i += 1 < == or and not if else for while in
+return break continue raise len( iter( next( .pop(0) .append( .startswith('-') .index("""
+PIECES = {"javascript": JAVASCRIPT.split(), "python": PYTHON.split()}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(data=st.data())
+def test_any_text_about_words_gives_a_signature(language: Any, data: st.DataObject) -> None:
+    pieces = data.draw(st.lists(st.sampled_from([*PIECES[language], "\n", "\n    "]), max_size=40))
+    start = {
+        "python": "import sys\nargs = sys.argv[1:]\n",
+        "javascript": "const args = process.argv.slice(2);\n",
+    }[language]
+
+    signature = read_signature(start + " ".join(pieces), language)
+
+    assert signature.interface.plan is not None or signature.uncertain
+
+
+@pytest.mark.parametrize(
+    "piece", ["!", "(", "a.", "a?", "x=>", "`${", "args[", "if(x)", "f(function(){"]
+)
+def test_a_program_that_is_nested_too_deeply_stays_a_list_of_words(piece: str) -> None:
+    signature = read_signature(f"process.argv;{piece * 20_000}", "javascript")
+
+    assert signature.interface.plan is not None

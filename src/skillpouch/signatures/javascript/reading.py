@@ -386,7 +386,14 @@ def _read_interface(text: str, code: Code, modules: frozenset[str], comment: str
     if export and not (words and _is_command_line(code, export)) and not _is_library(code, export):
         return _read_handler(text, code, export, comment)
     if words:
-        return _read_command_line(text, code, modules, comment)
+        try:
+            return _read_command_line(text, code, modules, comment)
+        except RecursionError:
+            return Signature(
+                reader="argv",
+                interface=argument_list(comment, own_usage(text)),
+                uncertain="its statements are nested too deeply to follow",
+            )
     return Signature(
         reader="comments", interface=Interface(convention="stdin", description=comment)
     )
