@@ -99,11 +99,20 @@ def _interface(path: Path) -> Interface:
 
 
 def _order(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:
-    """Add to a schema that an optional positional needs all optional ones before it."""
+    """Add to a schema that what comes after an optional positional needs it.
+
+    That is every optional positional, and every flag after one that stands before the flags.
+    """
     before: list[str] = []
+    first: list[str] = []
     for one in level:
-        if one.argument.flag is None and one.argument.nargs in ("?", "*", "..."):
-            if before:
-                schema.setdefault("dependentRequired", {})[one.name] = list(before)
+        is_open = one.argument.nargs in ("?", "*", "...")
+        if one.argument.first and is_open:
+            first.append(one.name)
+        needs = [name for name in first if name != one.name]
+        if one.argument.flag is None and is_open:
+            needs += [name for name in before if name not in needs]
             if one.argument.nargs == "?" and not one.argument.skippable:
                 before.append(one.name)
+        if needs:
+            schema.setdefault("dependentRequired", {})[one.name] = needs

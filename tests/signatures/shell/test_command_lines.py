@@ -237,3 +237,43 @@ def test_sub_commands_beside_which_other_words_mean_something_stay_words(text: s
 
     assert signature.commands == {}
     assert list(schema_of(text)["properties"]) == ["args"]
+
+
+def test_a_flag_that_ends_the_script_makes_words_optional() -> None:
+    text = loop(
+        '--sample) give "$2"; exit 0 ;;\n-v) V=1; shift ;;\n-*) exit 1 ;;\n*) break ;;',
+        '[ $# -eq 2 ] || exit 1\nHOOK="$1"\nINPUT="$2"\nrun "$HOOK" "$INPUT"',
+    )
+    plan = interface_of(text).plan or ()
+
+    assert "required" not in schema_of(text)
+    assert schema_of(text)["dependentRequired"] == {"input": ["hook"]}
+    assert words(plan, {"sample": "Stop"}) == ["--sample", "Stop"]
+
+
+FIRST = 'PAGE="$1"\nshift || true'
+
+
+@pytest.mark.parametrize(
+    ("after", "needed"),
+    [
+        ('[ -z "$PAGE" ] && exit 1', ["page"]),
+        ('if [[ -z "$PAGE" || ! -f "$PAGE" ]]; then echo usage; exit 1; fi', ["page"]),
+        ('[ -z "$PAGE" ] && PAGE=index', []),
+        ("", []),
+    ],
+)
+def test_a_word_before_the_flags_is_needed_where_the_script_refuses_after_them(
+    after: str, needed: list[str]
+) -> None:
+    text = loop("-v) V=1; shift ;;\n*) shift ;;", f'{after}\nrender "$PAGE"', before=FIRST)
+
+    assert schema_of(text).get("required", []) == needed
+
+
+def test_flags_need_an_optional_word_that_stands_before_them() -> None:
+    text = loop(
+        '-v) V=1; shift ;;\n--to) T="$2"; shift 2 ;;\n*) exit 1 ;;', 'show "$PAGE"', before=FIRST
+    )
+
+    assert schema_of(text)["dependentRequired"] == {"v": ["page"], "to": ["page"]}

@@ -152,13 +152,24 @@ def _parameters(
     level: CommandWords, script: _Script, path: tuple[str, ...]
 ) -> Iterator[CommandParameter]:
     names: set[str] = set()
+    ends = any(flag.exits for flag in level.flags)
+    _require_first(level)
     for number, use in sorted(level.before.items()):
         name = _free(_name(use, number, path, script), names)
         yield _positional(use, name, script, first=True)
-    ends = any(flag.exits for flag in level.flags)
     for flag in sorted(level.flags, key=lambda flag: flag.exits):
         yield _flag(flag, level, script, _free(_flag_name(flag), names), certain=not ends)
     yield from _words(level, script, path, names)
+
+
+def _require_first(level: CommandWords) -> None:
+    """Require the words before the flags that the script refuses to be without after them."""
+    changed = {flag.variable for flag in level.flags} | {put.name for put in level.taken}
+    later = False
+    for _, use in sorted(level.before.items(), reverse=True):
+        own = {name for *_, name in use.names} & (level.needed - changed)
+        needed = bool(own) and not use.default and not any(flag.exits for flag in level.flags)
+        use.required = later = use.required or needed or later
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -316,13 +327,17 @@ def _words(
     if rest is not None and rest > len(numbers) + 1:
         raise UnclearWordsError("some of its words are never read", level.start)
     uses = [level.uses[number] for number in numbers]
+    ends = any(flag.exits for flag in level.flags)  # no words are needed with such a flag
     for number, use in enumerate(uses, start=1):
-        use.required = use.required or any(other.required for other in uses[number:])
+        needed = use.required or any(other.required for other in uses[number:])
+        use.required = needed and not ends
         name = _free(_name(use, number, path, script), names)
         yield _positional(use, name, script, level=level)
     if rest is not None:
         yield _list(
-            _free(level.rest_name.lower(), names), level, required=any(u.required for u in beyond)
+            _free(level.rest_name.lower(), names),
+            level,
+            required=any(use.required for use in beyond) and not ends,
         )
 
 
