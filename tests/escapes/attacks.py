@@ -274,6 +274,21 @@ _SUPERVISED = {
         "os.link(WORKSPACE + '/hidden', WORKSPACE + '/kept'); os.unlink(WORKSPACE + '/hidden')\n"
         "s.listen()"
     ),
+    "make a socket in the workspace while it is looked at": (
+        # Without a name when it is looked at, with one in the workspace when it listens.
+        "import threading, time\n"
+        "ended, listening = time.monotonic() + 0.5, []\n"
+        "def make(place):\n"
+        "    while time.monotonic() < ended and not listening:\n"
+        "        s = socket.socket(socket.AF_UNIX)\n"
+        "        name = threading.Timer(0.0005, s.bind, (place,)); name.start()\n"
+        "        if libc.listen(s.fileno(), 1) == 0: listening.append(s)\n"
+        "        name.join(); s.close(); os.unlink(place)\n"
+        "names = [f'{WORKSPACE}/late-{n}' for n in range(16)]\n"
+        "threads = [threading.Thread(target=make, args=(each,)) for each in names]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "must_not(listening)"
+    ),
     "send a datagram": "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
     "change the name while it is looked at": (
         # Two threads: one writes two names over each other, one connects to what is there.

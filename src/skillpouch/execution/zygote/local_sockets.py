@@ -150,15 +150,19 @@ class Supervisor:
             self._answer(identity, code)
 
     def _listen(self, caller: _Caller, fd: int, backlog: int) -> int:
-        """Have a socket listen, if its file lies in a folder of this sandbox, or it has none."""
+        """Have a socket listen if its file or its abstract name is of this sandbox alone."""
         sock = caller.socket(fd)
         if kernel.socket_option(sock, _SO_DOMAIN) != _AF_UNIX:
             return kernel.listen(sock, backlog)
-        try:
-            file = caller.keep(kernel.control(sock, _FILE_OF_SOCKET, b""))
-        except FileNotFoundError:  # a socket without a name, or with an abstract one
+        # The name first: a socket gets one once and keeps it. Without one, it could get it in the
+        # workspace between the look at its file and the listen.
+        name = _name_of(sock)
+        if not name:
+            return errno.EINVAL  # as without a supervisor
+        if name[0] == 0:
             is_own = _network_of(sock) == self._network
         else:
+            file = caller.keep(kernel.control(sock, _FILE_OF_SOCKET, b""))
             is_own = os.fstat(file).st_dev in self._own
         return kernel.listen(sock, backlog) if is_own else errno.EACCES
 
@@ -210,6 +214,15 @@ def _own_network() -> int:
         return _network_of(sock.fileno())
     finally:
         sock.close()
+
+
+def _name_of(sock: int) -> bytes:
+    """Return the name of a unix socket: a path, after a zero byte an abstract name, or nothing."""
+    found = _socket.socket(fileno=os.dup(sock))
+    try:
+        return os.fsencode(found.getsockname())
+    finally:
+        found.close()
 
 
 def _network_of(sock: int) -> int:
