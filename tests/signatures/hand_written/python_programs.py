@@ -9,7 +9,8 @@ import sys, json
 class Reader:
     def __init__(self, path): self.path = path
 reader = Reader(sys.argv[1])
-print(json.dumps({"arg1": reader.path}))
+name = sys.argv[2]
+print(json.dumps({"arg1": reader.path, "name": name}))
 """,
     "named by its usage": """
 import sys, json

@@ -277,3 +277,13 @@ def test_flags_need_an_optional_word_that_stands_before_them() -> None:
     )
 
     assert schema_of(text)["dependentRequired"] == {"v": ["page"], "to": ["page"]}
+
+
+def test_a_case_of_a_later_word_gives_choices_and_no_sub_commands() -> None:
+    text = 'file=$1\nas=${2:-html}\ncase $as in\n  html) web "$file" ;;\n  md) text "$file" ;;\n'
+    text += "  *) echo no >&2; exit 2 ;;\nesac\n"
+
+    assert schema_of(text)["properties"] == {
+        "file": {"type": "string"},
+        "as": {"type": "string", "default": "html", "enum": ["html", "md"]},
+    }

@@ -23,6 +23,7 @@ _MOST = 20
 _MOST_FLAGS = 60
 _USAGE_WORD = re.compile(r"<[^<>]{1,60}>|\[[^\[\]]{1,60}\]|\"[^\"]*\"|'[^']*'|\S+")
 _USAGE_FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+_NUMBERED = re.compile(r"(?:arg|word)\d+")
 _SCRIPT = re.compile(r"\.(?:py|js|mjs|cjs|ts)$")
 
 
@@ -44,7 +45,7 @@ class HandWritten(NamedTuple):
 def read_hand_written(
     program: HandWrittenProgram, usage: OwnUsage, description: str = ""
 ) -> HandWritten:
-    """Return the interface of a program that reads its words by hand."""
+    """Return the interface of a program that reads its words by hand, if they have names."""
     try:
         reading = LoopFollower(program).run()
         return HandWritten(_Builder(reading, usage, program).interface(description))
@@ -64,7 +65,8 @@ class _Builder:
         self.at = self._numbered("at")
         self.plain = self._numbered("plain")
 
-    def interface(self, description: str) -> Interface:
+    def interface(self, description: str) -> Interface | None:
+        """Return the interface; None if numbers would tell no more than a list of words does."""
         self._refuse_gaps()
         positionals = self._positionals()
         flags = [self._planned_flag(flag) for flag in self.flags]
@@ -73,6 +75,8 @@ class _Builder:
         if len(positionals) > _MOST or len(flags) > _MOST_FLAGS:
             raise UnclearError("it has too many arguments")
         self._agree(positionals)
+        if not flags and all(_NUMBERED.fullmatch(one.argument.name) for one in positionals):
+            return None
         self._depend(positionals, flags)
         schema: JsonSchema = {
             **object_schema(

@@ -339,7 +339,7 @@ class Iteration:
 
     def counted(self, test: Counts, way: CodePath) -> bool | None:
         if isinstance(self.first, NoWord):
-            return _COMPARE[test.operator](0, test.number)
+            return bool(_COMPARE[test.operator](0, test.number))
         return _compare(max(0, self.fewest - way.shifted), test.operator, test.number)
 
     def is_empty(self, word: ShellWord, way: CodePath) -> bool | None:

@@ -355,8 +355,9 @@ class WordFlow(WordNotes):
 
     def dispatches(self, statement: Case, view: View) -> bool:
         """Tell whether a `case` chooses among commands, and not among values or help flags."""
-        if not self.subject(statement, view):
-            return False
+        number = self.subject(statement, view)
+        if not number or any(earlier < number.number for earlier in self.level.uses):
+            return False  # after another word it is the value of an argument
         bodies = [item for item in statement.items if not self.is_help(item)]
         named = [item for item in bodies if any(literal_of(each) for each in item.patterns)]
         # Items that only set variables choose among values.
@@ -367,7 +368,7 @@ class WordFlow(WordNotes):
         number = self.subject(statement, view)
         assert number is not None, "the caller has asked"
         level = self.level
-        if level.commands or level.taken or any(n < number.number for n in level.uses):
+        if level.commands or level.taken:
             raise UnclearWordsError("words come before its sub-commands", statement.start)
         if level.rest is not None:
             raise UnclearWordsError("its words are used beside its sub-commands", statement.start)
