@@ -36,7 +36,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
     def make(script: str) -> SkillManager:
-        files = {"scripts/x.sh": script, "scripts/nothing.sh": "true\n"}
+        files = {"scripts/x.sh": script, "scripts/nothing.sh": "echo nothing\n"}
         return SkillManager(write_skill(files=files).parent, workspace=workspace, cache=False)
 
     return make
