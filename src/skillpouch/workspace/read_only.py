@@ -13,6 +13,7 @@ from pathlib import Path
 
 from skillpouch.calls import Terms
 from skillpouch.environment import (
+    cache_directory,
     downloads_directory,
     environments_directory,
     programs_directory,
@@ -52,17 +53,29 @@ Seen = dict[str, int]  # path below the workspace → when a file or link change
 
 def kept_folders(terms: Terms, *more: Path) -> tuple[Path, ...]:
     """Return the folders and files below the workspace that no call may write."""
-    found = (downloads_directory(), environments_directory(), programs_directory())
-    stores = [*filter(None, (*found, system_directory()))]
+    stores = _stores(terms.workspace)
     own = [path.resolve() for path in (*more, Path(sys.prefix))]
     kept = [*own, *stores, *terms.read_only]
     below = [path for path in dict.fromkeys(kept) if terms.workspace in path.parents]
     for store in stores:
         # Only an existing folder can be mounted read-only, and a tool could create it first.
-        if store in below:
-            with suppress(OSError):
-                store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):
+            store.mkdir(mode=0o700, parents=True, exist_ok=True)
     return tuple(path for path in below if path.exists())
+
+
+def _stores(workspace: Path) -> tuple[Path, ...]:
+    """Return the folders below a workspace in which Skillpouch keeps what it runs and trusts.
+
+    By their real paths: a workspace has one, too, and the cache may be named by a link. All of the
+    cache, because its index says what the tools of all skills are.
+    """
+    cache = cache_directory()
+    if cache is not None and workspace in (real := cache.resolve()).parents:
+        return (real,)
+    found = (downloads_directory(), environments_directory(), programs_directory())
+    reals = [path.resolve() for path in (*found, system_directory()) if path is not None]
+    return tuple(path for path in reals if workspace in path.parents)
 
 
 def run_later(terms: Terms, writable: Iterable[Path]) -> tuple[Path, ...]:

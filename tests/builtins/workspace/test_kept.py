@@ -10,11 +10,24 @@ from tests.builtins.workspace.conftest import Use
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["downloads", "environments", "programs"])
-def kept(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+FILES = ("downloads/abc/file", "environments/abc/program", "programs/abc/program", "index.sqlite3")
+
+
+@pytest.fixture(params=[*FILES, f"{FILES[1]} by a link"])
+def kept(
+    request: pytest.FixtureRequest,
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """A file in Skillpouch's cache, which somebody keeps inside the workspace."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(workspace / "cache"))
-    file = workspace / f"cache/skillpouch/{request.param}/abc/program"
+    name, _, is_linked = request.param.partition(" by")
+    place = workspace
+    if is_linked:
+        place = tmp_path / "link-to-workspace"
+        place.symlink_to(workspace)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    file = workspace / "cache/skillpouch" / name
     file.parent.mkdir(parents=True)
     file.write_text("good")
     return file
