@@ -1,7 +1,8 @@
 """Packages without a wheel: built by an explicit grant only, confined, without a network."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from skillpouch import Policy, SkillManager
 from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.needs import Need
+from skillpouch.provision.packages import python_recipe
+from skillpouch.provision.packages.recipe import RecipeError
 from skillpouch.provision.packages.store import downloads_folder, open_store
 from skillpouch.trust.grants import Grants
 from tests.cli.conftest import Skillpouch, skillpouch
@@ -157,6 +160,38 @@ async def test_a_source_that_cannot_be_built_says_why(
 
     with pytest.raises(InstallError, match=reason):
         await installed(script_at(home, "scripts/x.py"), home, builds=("lamp",))
+
+
+def a_pipe(wheels: Path, _outside: Path) -> None:
+    wheels.mkdir()
+    os.mkfifo(wheels / "lamp-1.0-py3-none-any.whl")
+
+
+def a_link(wheels: Path, outside: Path) -> None:
+    wheels.mkdir()
+    (wheels / "lamp-1.0-py3-none-any.whl").symlink_to(outside / "lamp-2.0-py3-none-any.whl")
+
+
+def a_link_to_a_folder(wheels: Path, outside: Path) -> None:
+    wheels.symlink_to(outside)
+
+
+@pytest.mark.promise("dep-8")
+@pytest.mark.parametrize("left", [a_pipe, a_link, a_link_to_a_folder])
+def test_of_what_a_build_left_only_a_file_in_its_own_folder_is_taken(
+    left: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    for each in (folder / "build", folder / "wheels", outside):
+        each.mkdir(parents=True)
+    theirs = outside / "lamp-2.0-py3-none-any.whl"
+    theirs.write_text("not of this build")
+    left(folder / "build" / "wheels", outside)
+
+    with pytest.raises(RecipeError):
+        python_recipe._keep_wheel("lamp", folder)
+
+    assert theirs.read_text() == "not of this build"
 
 
 @pytest.mark.promise("dep-8")

@@ -5,6 +5,7 @@ what reaches the network runs no code of the package, and what runs its code rea
 """
 
 import shlex
+import stat
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -245,13 +246,19 @@ def _build_requirements(name: str, source: Path) -> list[Requirement]:
 def _keep_wheel(name: str, folder: Path) -> str:
     """Move the wheel that was built out of reach of later builds; return its hash."""
     work = folder / "build"
-    wheels = sorted((work / _WHEELS).glob("*.whl")) if (work / _WHEELS).is_dir() else []
-    fitting = [each for each in wheels if _name_of(each) == name and not each.is_symlink()]
+    # The code of the package made them: what it calls a wheel may be a link, or a pipe without end.
+    found = work / _WHEELS
+    wheels = [] if found.is_symlink() or not found.is_dir() else sorted(found.glob("*.whl"))
+    fitting = [each for each in wheels if _name_of(each) == name and _is_file(each)]
     if len(fitting) != 1:
         raise RecipeError(f"building {name} left {len(fitting)} wheels of it")
     kept = fitting[0].rename(folder / _WHEELS / fitting[0].name)
     remove_tree(work)
     return sha256(kept.read_bytes()).hexdigest()
+
+
+def _is_file(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
 
 
 def _name_of(wheel: Path) -> str:
