@@ -11,6 +11,7 @@ from skillpouch import Policy, SkillManager
 from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.needs import Need
 from skillpouch.provision.packages import python_recipe
+from skillpouch.provision.packages.housekeeping import prune
 from skillpouch.provision.packages.recipe import RecipeError
 from skillpouch.provision.packages.store import downloads_folder, open_store
 from skillpouch.trust.grants import Grants
@@ -221,6 +222,30 @@ def test_the_grant_is_for_one_package_and_the_same_bytes(
     assert not grant.covers(Need(kind="build", value="bulb"))
     with pytest.raises(InstallError, match="no wheel that fits"):
         later.call("demo.x")
+
+
+@pytest.mark.promise("shell-1")
+@pytest.mark.usefixtures("without_uv")
+def test_a_command_for_the_skill_has_what_was_built_and_keeps_it_from_being_pruned(
+    registry: Registry, write_skill: WriteSkill, skillpouch: Skillpouch, tmp_path: Path
+) -> None:
+    registry.add_source("lamp", files=source(registry))
+    home = write_skill(files={"scripts/x.py": SCRIPT, "requirements.txt": "lamp\n"})
+    for words in ((), ("--build", "lamp")):
+        skillpouch("trust", "demo", *words, "--yes", "--root", str(home.parent))
+    manager = SkillManager(home.parent, workspace=tmp_path, builtins=True)
+    removed: list[object] = []
+
+    def when_it_runs(_stream: str, _piece: bytes) -> None:
+        removed.append(prune(0).removed)
+        (tmp_path / "pruned").touch()
+
+    waiting = "echo it runs; until [ -e pruned ]; do :; done; python scripts/x.py"
+    arguments = {"skill": "demo", "command": waiting}
+    result = manager.call("run_for_skill", arguments, on_output=when_it_runs)
+
+    assert '"network": false' in result.content
+    assert removed[0] == ()
 
 
 def test_only_the_name_of_a_python_package_can_be_granted(

@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from skillpouch.execution.zygote_client import this_python
 from skillpouch.limits import BASH_SECONDS
 from skillpouch.policy.failure_hints import files_named
 from skillpouch.provision.interpreters import find_program, homes_of
-from skillpouch.provision.packages.lookup import environment_for
+from skillpouch.provision.packages.lookup import environment_in_use
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
@@ -143,9 +143,14 @@ def with_folder(command: str, home: str) -> str:
 async def run(call: ToolCall) -> ToolResult:
     """Run a command for a skill."""
     call = with_limits(call)
-    environments = [await _packages(call, "python"), await _packages(call, "javascript")]
-    command = _command(call, [each for each in environments if each is not None])
-    visible = [path for each in environments if each is not None for path in each.visible]
+    async with AsyncExitStack() as in_use:
+        found = [await _packages(call, each, in_use) for each in ("python", "javascript")]
+        return await _run(call, [each for each in found if each is not None])
+
+
+async def _run(call: ToolCall, environments: list[Environment]) -> ToolResult:
+    command = _command(call, environments)
+    visible = [path for each in environments for path in each.visible]
     programs = (*visible, *homes_of(command.argv[0]), *homes_of(this_python()), _shell().parent)
     exchange = exchange_folder(call.tool.place, call.terms.workspace)
     confinement = confinement_of(call, tuple(dict.fromkeys(programs)), exchange)
@@ -173,7 +178,9 @@ def _command(call: ToolCall, environments: list[Environment]) -> Command:
     )
 
 
-async def _packages(call: ToolCall, language: Language) -> Environment | None:
+async def _packages(
+    call: ToolCall, language: Language, in_use: AsyncExitStack
+) -> Environment | None:
     """Return the packages that were granted to the skill, as one environment."""
     mine = [
         each for each in call.access.packages if each.startswith("npm:") != (language == "python")
@@ -185,15 +192,17 @@ async def _packages(call: ToolCall, language: Language) -> Environment | None:
     for file in (f"{call.tool.home}/command", f"{call.tool.home}.command"):
         script = Script(file=file, language=language, convention="stdin")
         with suppress(UngrantedError, RequirementRefusedError):
-            return await environment_for(
+            found = environment_in_use(
                 script,
                 call.tool.home,
                 text="",
                 packages=call.access.packages,
+                builds=call.access.builds,
                 on_progress=call.on_progress,
                 sandbox=call.sandbox,
                 workspace=call.terms.workspace,
             )
+            return await in_use.enter_async_context(found)
     return None
 
 
