@@ -192,7 +192,9 @@ class ToolExecutor(Shared):
                 before = look_at_run_later(call.terms.workspace)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
-            if result.outcome != "ok" or result.refused_hosts:
+            if (
+                result.outcome != "ok" or result.protections
+            ):  # a program may lack something and go on
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result

@@ -1,6 +1,6 @@
 """ToolResult: what a call returned, for a model and for programs, and how it was confined."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -60,8 +60,9 @@ class ToolResult:
     was not, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `run_later` are paths the call made that other programs run
     unconfined, such as git hooks. `refused_hosts` are hosts that it tried to reach without a
-    grant; with `refused_sockets` it tried to make a unix socket without one. `http` is set when
-    a web service answered. If `files_complete` is false, the workspace has too many files to
+    grant; with `refused_sockets` it tried to make a unix socket without one. `notes` are what
+    Skillpouch added at the end of `content`, a line each. `http` is set when a web service
+    answered. If `files_complete` is false, the workspace has too many files to
     compare all of them: others may have changed, and one that is reported as modified may be new.
     """
 
@@ -85,6 +86,7 @@ class ToolResult:
     run_later: tuple[str, ...] = ()
     refused_hosts: tuple[str, ...] = ()
     refused_sockets: bool = False
+    notes: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None
     warm: bool = False
@@ -109,8 +111,19 @@ class ToolResult:
         named = ", ".join(shown[:_MOST_NAMED])
         more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
         note = f"note: it made {named}{more}, which other programs run unconfined"
-        content = "\n".join(filter(None, (self.content, f"{note}: look at it first")))
-        return replace(self, content=content, run_later=shown)
+        return replace(self.with_notes([f"{note}: look at it first"]), run_later=shown)
+
+    def with_notes(self, notes: Iterable[str]) -> "ToolResult":
+        """Return a copy with these lines at the end of what a model reads, and nowhere else."""
+        added = tuple(notes)
+        content = "\n".join(filter(None, (self.content, *added)))
+        return replace(self, content=content, notes=(*self.notes, *added))
+
+    @property
+    def content_without_notes(self) -> str:
+        return self.content.removesuffix("\n".join(self.notes)).removesuffix(
+            "\n" * bool(self.notes)
+        )
 
     @property
     def is_error(self) -> bool:
@@ -122,7 +135,7 @@ class ToolResult:
         if not self.returned:
             return self.stdout
         if self.structured is None:  # null, or too large to be read as a value
-            return self.content
+            return self.content_without_notes
         return self.structured if isinstance(self.structured, str) else json_text(self.structured)
 
     def content_or_raise(self) -> str:

@@ -150,6 +150,21 @@ def test_what_a_call_did_to_files_is_said(
     ]
 
 
+def test_a_note_on_an_answer_is_kept_out_of_the_pipe(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    script = "import socket\ntry:\n    socket.socket(socket.AF_UNIX)\nexcept OSError:\n    pass\n"
+    write_skill("demo", files={"scripts/count.py": f"{script}print('[1, 2]')\n"})
+
+    said = skillpouch("call", "count")
+    found = json.loads(skillpouch("call", "count", "--json").out)
+
+    assert (said.code, said.out) == (0, "[1, 2]\n")
+    assert said.err.startswith("note: it wanted unix sockets among its own processes")
+    assert found["structured"] == [1, 2]
+    assert found["content"] == f"[1, 2]\n{said.err.strip()}"
+
+
 def test_a_timeout_is_said(skillpouch: Skillpouch, write_skill: WriteSkill) -> None:
     write_skill("demo", files={"scripts/wait.sh": "# Wait.\necho first; sleep 60\n"})
 

@@ -193,6 +193,7 @@ def _bounded(call: ToolCall, result: ToolResult) -> ToolResult:
         stdout=bounded("stdout", result.stdout),
         stderr=bounded("stderr", result.stderr),
         structured=structured,
+        notes=(),
         truncated=result.truncated or bool(cut) or not is_whole,
         protections={key: hidden(value) for key, value in result.protections.items()},
         saved=(

@@ -376,9 +376,11 @@ def _split(pair: str) -> tuple[str, str]:
 
 def _print_text(result: ToolResult) -> None:
     if result.outcome == "ok":
-        click.echo(result.content)
+        click.echo(result.content_without_notes)
         if result.stderr:
             click.echo(result.stderr, err=True, nl=False)
+        for note in result.notes:  # not to the program that reads the answer from a pipe
+            click.echo(note, err=True)
     else:
         click.echo(result.content, err=True)
     for path in result.saved:

@@ -1,4 +1,4 @@
-"""Adds notes to the result of a failed call: what it tried to use and was not granted."""
+"""Adds notes to the result of a call: what it tried to use and was not granted."""
 
 import json
 import re
@@ -22,10 +22,15 @@ from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
 from skillpouch.trust.requested_packages import package_needs, propose_packages
 
-# Messages of programs without a network: a name is not found, or there is no route to it.
-_NO_NETWORK = re.compile(
-    r"Name or service not known|resolve host|name resolution|[Nn]etwork is unreachable"
-    r"|EAI_AGAIN|ENOTFOUND|getaddrinfo"
+# Messages of programs without a network: a name is not found, or there is no route to it. Not a
+# regular expression: they are looked for in the output of every call.
+_NO_NETWORK = (
+    "Name or service not known",
+    "resolve host",
+    "name resolution",
+    "etwork is unreachable",
+    "EAI_AGAIN",
+    "ENOTFOUND",
 )
 _NAME = r"([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
 _WANTED = re.compile(
@@ -39,7 +44,7 @@ _NO_MEMORY = re.compile(
     r"|failed to allocate memory|memory exhausted|Could not reserve enough space"
 )
 # In a network with nothing but loopback, only loopback can refuse a connection.
-_NOBODY_THERE = re.compile(r"ECONNREFUSED|[Cc]onnection refused")
+_NOBODY_THERE = ("ECONNREFUSED", "onnection refused")
 _LONGEST_SEARCHED = 20_000  # characters at the end of each stream
 _NO_MODULE = re.compile(
     r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
@@ -69,15 +74,15 @@ def with_notes(
 ) -> ToolResult:
     """Add the commands that would grant what a script may have lacked.
 
-    A host that the proxy refused is reported even if the call succeeded: a script may continue
-    without what it could not fetch, and nobody would know.
+    What was refused is reported even if the call succeeded: a script may continue without what it
+    could not fetch, or say that it found nothing, and nobody would know.
     """
     notes = _refused(result, call, roots)
-    if result.outcome == "failed":
+    if result.outcome in ("ok", "failed"):
         notes = notes or _network(result, call, permit, roots)
+    notes += _own_loopback(result, permit)
+    notes += _local_sockets(result, call, permit, roots)
     if result.outcome != "ok":
-        notes += _own_loopback(result, permit)
-        notes += _local_sockets(result, call, permit, roots)
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
@@ -87,11 +92,10 @@ def with_notes(
     if result.outcome == "failed" and _is_command(call):
         notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
         notes += _not_fetched(result, call, roots)
-    if result.outcome == "failed" and any(_OURS in text for text in (result.stdout, result.stderr)):
+    is_noted = notes or result.outcome == "failed"
+    if is_noted and any(_OURS in text for text in (result.stdout, result.stderr)):
         notes.append(_NOT_OURS)
-    if not notes:
-        return result
-    return replace(result, content="\n".join(filter(None, [result.content, *notes])))
+    return result.with_notes(notes) if notes else result
 
 
 def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
@@ -105,9 +109,9 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     """Name the hosts that the call wanted, if its output or its arguments contain them."""
-    said = f"{result.stdout}\n{result.stderr}"
-    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
-    if not runs_here or call.is_unconfined or permit.access.hosts or not _NO_NETWORK.search(said):
+    said = _last_words(result)
+    is_told = _says(said, _NO_NETWORK) or (result.is_error and "getaddrinfo" in said)
+    if not is_told or not _runs_here(call) or call.is_unconfined or permit.access.hosts:
         return []
     found = _WANTED.findall(said) or _WANTED.findall(json.dumps(call.arguments, default=str))
     hosts = list(dict.fromkeys(name.lower() for name in found))[:_MOST_HOSTS]
@@ -122,14 +126,15 @@ def _local_sockets(
 ) -> list[str]:
     """Name the grant of a call that tried to make a unix socket, also if it said nothing of it."""
     is_granted = "local-sockets" in permit.access.profiles
-    runs_here = isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
-    if not runs_here or call.is_unconfined or is_granted:
+    if not _runs_here(call) or call.is_unconfined or is_granted:
         return []
-    if not result.refused_sockets and not _NO_UNIX_SOCKET.search(_last_words(result)):
+    is_told = result.is_error and _NO_UNIX_SOCKET.search(_last_words(result))
+    if not result.refused_sockets and not is_told:
         return []
     command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
     reason = "it wanted unix sockets among its own processes, which it was not granted"
-    return [f"note: {reason}; the user can grant it: `{command}`"]
+    went_on = "" if result.is_error else ", and went on without; if its answer lacks something"
+    return [f"note: {reason}{went_on}{',' if went_on else ';'} the user can grant it: `{command}`"]
 
 
 def _changed_files(
@@ -166,12 +171,19 @@ def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[
 
 def _own_loopback(result: ToolResult, permit: Permit) -> list[str]:
     """Explain that 127.0.0.1 is the call's own, if it found nobody there."""
-    refused = _NOBODY_THERE.search(_last_words(result))
     is_own = "loopback" in result.protections.get("profiles", "").split("+")
-    if not refused or not is_own or permit.access.hosts:
+    if not is_own or permit.access.hosts or not _says(_last_words(result), _NOBODY_THERE):
         return []
     said = "note: 127.0.0.1 is its own: it reaches no server of this machine"
     return [f"{said} unless one is granted by name and port"]
+
+
+def _runs_here(call: ToolCall) -> bool:
+    return isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
+
+
+def _says(text: str, messages: Iterable[str]) -> bool:
+    return any(message in text for message in messages)
 
 
 def _last_words(result: ToolResult) -> str:

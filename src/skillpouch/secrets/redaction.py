@@ -271,6 +271,7 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
         run_later=tuple(map(redactor.text, result.run_later)),
         refused_hosts=tuple(map(redactor.text, result.refused_hosts)),
+        notes=tuple(map(redactor.text, result.notes)),
         http=result.http and _answer(result.http, redactor),
     )
 

@@ -22,6 +22,7 @@ from skillpouch.secrets.redaction import Redactor
 # Facts of one machine and one run, which do not matter to an agent.
 _LEFT_OUT = {"saved", "warm", "cold_because", "timings"}
 _DEFAULTS = ToolResult(tool="", outcome="ok")
+_TUPLES = ("run_later", "refused_hosts", "notes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ def _restored(fields: dict[str, Any]) -> ToolResult:
     ]
     http = fields.get("http")
     made = {
+        **{name: tuple(fields[name]) for name in _TUPLES if name in fields},
         "files": tuple(files),
         "attachments": tuple(shown),
         "http": None if http is None else HttpAnswer(**http),
