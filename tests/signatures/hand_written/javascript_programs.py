@@ -22,6 +22,17 @@ const left = args[0], right = args[1];
 const label = args[2] ?? "none";
 console.log(JSON.stringify({ left, right, label }));
 """,
+    "only if it is run itself": """
+function pack(folder, target) { return { folder, target }; }
+if (require.main === module) {
+  const args = process.argv.slice(2);
+  if (args.length < 1) { console.log("Usage: pack.js <folder> [target]"); process.exit(1); }
+  const folder = args[0];
+  const target = args[1];
+  console.log(JSON.stringify(pack(folder, target)));
+}
+module.exports = { pack };
+""",
     "pattern": """
 const [, , name, count = "1", ...rest] = process.argv;
 if (!name) throw new Error("a name is needed");

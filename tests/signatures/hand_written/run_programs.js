@@ -13,9 +13,10 @@ async function run(text, words) {
   console.log = (...values) => { printed.push(values.join(" ")); };
   console.error = () => {};
   const plain = text.replace(/^import \{ argv \} from "node:process";$/m, "const { argv } = process;");
+  const module = { exports: {} };
   try {
     new Function("require", "module", "exports", plain.replace(/^\s*#!.*/, ""))(
-      createRequire(__filename), { exports: {} }, {});
+      Object.assign(createRequire(__filename), { main: module }), module, module.exports);
     await new Promise((done) => setImmediate(done));
   } catch (failure) {
     if (failure !== stop) code = 1;

@@ -151,6 +151,40 @@ def test_what_is_required_is_really_refused_without(language: str) -> None:
     assert results == [[None]] * len(jobs)
 
 
+_DIRECTLY = """{
+  const args = process.argv.slice(2);
+  if (args.length < 1) { console.error("usage"); process.exit(1); }
+  console.log(args[0], args[1]);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("test", "needed"),
+    [
+        ("if (require.main === module)", ["arg1"]),
+        ("if (module === require.main || require.main === undefined)", ["arg1"]),
+        ("if (require.main !== module) { module.exports = {}; } else", ["arg1"]),
+        ("if (!module.parent)", ["arg1"]),
+        ("if (import.meta.main)", ["arg1"]),
+        ("if (import.meta.url === `file://${process.argv[1]}`)", ["arg1"]),
+        ("const own = fileURLToPath(import.meta.url) === process.argv[1];\nif (own)", ["arg1"]),
+        (
+            "if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url))",
+            ["arg1"],
+        ),
+        ("if (existsSync(new URL('data', import.meta.url)))", []),
+        ("if (process.env.STRICT === 'yes')", []),
+    ],
+)
+def test_what_javascript_refuses_when_run_directly_is_required(
+    test: str, needed: list[str]
+) -> None:
+    schema: Any = interface_of("javascript", f"const one = 1;\n{test} {_DIRECTLY}").input_schema
+
+    assert schema.get("required", []) == needed
+    assert list(schema["properties"]) == ["arg1", "arg2"]
+
+
 @pytest.mark.parametrize(("language", "name"), DECLINED)
 def test_what_is_not_followed_stays_a_list_of_words_and_says_why(language: Any, name: str) -> None:
     signature = read_signature(programs(language)["DECLINED"][name], language)

@@ -37,6 +37,9 @@ _SAYING = frozenset(
     ]
 )
 _FORMATTING = frozenset({"format", "join", "basename", "strip", "Path", "repr", "str", "repeat"})
+# What a JavaScript program knows when it is started itself, and what it calls its own file.
+_RUN_DIRECTLY = {"import.meta.main": True, "module.parent": False}
+_OWN_FILE = frozenset({"import.meta.url", "import.meta.filename", "__filename"})
 
 
 class Decisions(Tracker):
@@ -58,6 +61,8 @@ class Decisions(Tracker):
             return self._decide_all(node.values, is_and=isinstance(node.op, ast.And))
         if isinstance(node, ast.Call) and self.program.dotted(node.func) in ("Boolean", "bool"):
             return self.decide(node.args[0]) if len(node.args) == 1 else OPEN
+        if (is_main := self._is_run_directly(node)) is not None:
+            return Tested(is_main)
         return self.truth(self.value(node), node)
 
     def _decide_all(self, nodes: list[ast.expr], *, is_and: bool) -> Tested:
@@ -147,7 +152,34 @@ class Decisions(Tracker):
             value = Length(-value.start, value.base)
         return self.compare_length(value, ast.Gt(), 0)
 
+    def _is_run_directly(self, node: ast.AST) -> bool | None:
+        """Tell how JavaScript answers whether it was started itself; None for other tests.
+
+        A tool is always started itself: nothing imports it.
+        """
+        if self.program.is_python:
+            return None
+        if isinstance(node, ast.Attribute):
+            return _RUN_DIRECTLY.get(self.program.dotted(node))
+        if isinstance(node, ast.Subscript):
+            return True if _is_own_path(node, self.program.dotted(node.value)) else None
+        if not isinstance(node, ast.Compare | ast.Call):
+            return None
+        names = {self.program.dotted(part) for part in ast.walk(node)}
+        by_path = any(
+            isinstance(part, ast.Subscript) and _is_own_path(part, self.program.dotted(part.value))
+            for part in ast.walk(node)
+        )
+        if not names >= {"require.main", "module"} and not (by_path and names & _OWN_FILE):
+            return None
+        return not (isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotEq))
+
     def _compare(self, node: ast.Compare, _: str) -> Any:
+        if (is_main := self._is_run_directly(node)) is not None:
+            return Tested(is_main)
+        return self._compared(node)
+
+    def _compared(self, node: ast.Compare) -> Any:
         if len(node.ops) != 1:
             for part in (node.left, *node.comparators):
                 self.use(self.value(part), node)
@@ -427,3 +459,9 @@ def _computes(node: ast.AST) -> bool:
 
 def _is_call(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Call)
+
+
+def _is_own_path(node: ast.Subscript, owner: str) -> bool:
+    """`process.argv[1]`."""
+    is_second = isinstance(node.slice, ast.Constant) and node.slice.value == 1
+    return is_second and owner in ("process.argv", "Bun.argv")
