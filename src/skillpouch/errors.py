@@ -12,6 +12,7 @@ from skillpouch.problems import Problem
 _LOOKS_FOR_SKILLS = re.compile(
     r"`(skillpouch (?:call|check|list|show|trust)(?! --unconfined)(?: (?!--root )[^ `]+)*)`"
 )
+_PASTED = ("skillpouch ", "Policy")
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
@@ -212,10 +213,9 @@ class CallDeniedError(SkillpouchError):
         self.tool = tool
         self.reasons = tuple(reasons)
         self.hints = tuple(hints)
-        because = "; ".join(self.reasons) or "no policy allows it"
-        super().__init__(
-            message or f"{tool} may not run: {because}", hint=hint or " or ".join(self.hints)
-        )
+        ways = (f"`{way}`" if way.startswith(_PASTED) else way for way in self.hints)
+        why = message or f"{tool} may not run: {'; '.join(self.reasons) or 'no policy allows it'}"
+        super().__init__(why, hint=hint or " or ".join(ways))
 
     @property
     def advice(self) -> str:

@@ -203,5 +203,15 @@ def test_a_denial_keeps_its_facts() -> None:
     assert error.hint == "do x or do y"
 
 
+def test_what_would_allow_a_call_can_be_pasted_by_itself() -> None:
+    ways = ["skillpouch trust web --package 'a>=1'", "Policy.trusting()", "change the rule 'x'"]
+
+    hint = CallDeniedError(tool="web.fetch", hints=ways).hint
+
+    assert hint == (
+        "`skillpouch trust web --package 'a>=1'` or `Policy.trusting()` or change the rule 'x'"
+    )
+
+
 def test_a_denial_without_reasons_says_so() -> None:
     assert str(CallDeniedError(tool="t.x")) == "t.x may not run: no policy allows it"

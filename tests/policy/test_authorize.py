@@ -463,7 +463,7 @@ def test_changed_since_it_was_granted_is_told_from_never_granted(
 
     assert "was granted" not in str(never.value)
     assert "scripts/x.py changed since" in str(changed.value)
-    assert changed.value.hint.startswith(f"skillpouch trust demo --renew --root {home.parent}")
+    assert changed.value.hint.startswith(f"`skillpouch trust demo --renew --root {home.parent}`")
 
 
 PROFILES = {"local-sockets": "true", "memory": "4GiB", "devices": "gpu", "loopback": "true"}
