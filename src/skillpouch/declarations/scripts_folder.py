@@ -279,9 +279,12 @@ def _is_own(module: str, language: Language, known: Mapping[str, ScriptFile]) ->
 def _importers(known: Mapping[str, ScriptFile]) -> dict[str, str]:
     """Return path → the first other script that imports it."""
     found: dict[str, str] = {}
+    names = {path.rpartition("/")[2].removesuffix(".py") for path in known}
     for importer, script in known.items():
         folder = importer.rpartition("/")[0] or "."
         for module in script.signature.imports:
+            if script.language == "python" and names.isdisjoint(module.split(".")):
+                continue  # nearly always: no file of the skill has any of these names
             for target in _targets(folder, module, script.language):
                 if target in known and target != importer:
                     found.setdefault(target, importer)

@@ -89,8 +89,12 @@ class CallNeeds:
 def with_asks(skill: Skill, read: SkillTools) -> SkillTools:
     """Return the tools of a skill with their needs, and with stamps of the declaring files."""
     files = DeclaredFiles(str(skill.home))
-    asked = zip(read.tools, declared_asks_of_each(skill, read.tools), strict=True)
-    tools = [replace(tool, asks=_needed(tool, asks, files)) for tool, asks in asked]
+    asked = declared_asks_of_each(skill, read.tools)
+    needed = [_needed(tool, asks, files) for tool, asks in zip(read.tools, asked, strict=True)]
+    tools = [
+        replace(tool, asks=asks) if asks else tool
+        for tool, asks in zip(read.tools, needed, strict=True)
+    ]
     stamps = dict(_stamps_of(files.seen, str(skill.home))) if read.stamps else {}
     return replace(read, tools=tuple(tools), stamps=stamps | read.stamps)
 
@@ -111,7 +115,7 @@ def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[st
             path = os.path.dirname(path)
             found = look(path)
         if found is not None and is_below(path, home):
-            yield os.path.relpath(path, home), found
+            yield path[len(home) + 1 :], found
 
 
 def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:

@@ -171,7 +171,9 @@ def test_the_nearest_file_counts_and_requirements_before_a_project(
 
 
 def test_a_tool_asks_for_what_a_project_declares(write_skill: WriteSkill) -> None:
-    home = write_skill(files={"scripts/x.py": "import lamp\n", "pyproject.toml": PROJECT})
+    home = write_skill(
+        files={"scripts/x.py": "import lamp\n\nlamp.light()\n", "pyproject.toml": PROJECT}
+    )
 
     asks = SkillManager(home.parent).get_tool("demo.x").asks
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.signatures.shebang import language_of, source_text
@@ -66,6 +67,7 @@ class DeclaredFiles:
         self.home = Path(home)
         self.texts = dict(texts or {})
         self.seen: dict[str, Stamp | None] = {}
+        self.by_folder: dict[str, Any] = {}  # what the files around a folder declare
         self._read: dict[str, str | None] = {}  # several scripts of a skill share these files
 
     def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:

@@ -77,7 +77,12 @@ def read_needs(script: Script, files: DeclaredFiles) -> Needs | None:
 
 def _python_needs(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
     # A block in the script is about this script; the files around it may be for something else.
-    needs = _of_block(script, files) or _of_files(script, files)
+    needs = _of_block(script, files)
+    if needs is None:
+        folder = _folder_of(script)
+        if folder not in files.by_folder:  # the scripts of a skill are in few folders
+            files.by_folder[folder] = _of_files(folder, files)
+        needs = files.by_folder[folder]
     if needs is None or not (needs.requirements or needs.requires_python):
         return None
     try:
@@ -118,12 +123,12 @@ def _refuse_sources(table: dict[str, object]) -> None:
         )
 
 
-def _of_files(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
-    """Return what the nearest file declares; in one folder requirements.txt is preferred.
+def _of_files(inner: str, files: DeclaredFiles) -> PythonNeeds | None:
+    """Return what the file nearest to a folder declares; requirements.txt before pyproject.toml.
 
     It may be the pinned form of what pyproject.toml says; `requires-python` is only said there.
     """
-    for folder in _folders(_folder_of(script), files.home, also=files.home / "scripts"):
+    for folder in _folders(inner, files.home, also=files.home / "scripts"):
         path = folder / "requirements.txt"
         listed = read_requirements(files, path)
         project = read_project(files, folder / "pyproject.toml")
