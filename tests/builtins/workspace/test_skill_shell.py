@@ -128,6 +128,24 @@ def test_a_shell_script_needs_no_executable_bit(run: Run, command: str) -> None:
     assert run(command).stdout == "went a b\n"
 
 
+@pytest.mark.promise("shell-3")
+def test_no_file_of_the_skill_takes_the_place_of_a_command(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    names = ("ls", "echo", "cd", "test", "command", "python", "skillpouch_refuse", "unknown")
+    files = dict.fromkeys(names, "#!/bin/bash\nprintf taken")
+    home = write_skill("pages", files={**files, "plain": "printf taken"})
+    manager = SkillManager(home.parent, workspace=tmp_path, builtins=True)
+
+    def run(command: str) -> str:
+        return manager.call("run_for_skill", {"skill": "pages", "command": command}).stdout
+
+    line = "cd . && test -d . && command echo ls; ls -d .; python -c 'print(1)'"
+    assert run(line) == "ls\n.\n1\n"
+    assert run("./ls; unknown; (skillpouch_refuse a b)") == "takentaken"
+    assert run("plain; echo $?") == "126\n"  # nothing says how to run it
+
+
 @pytest.mark.skipif(not find_program("node"), reason="node is not installed")
 def test_a_script_for_node_is_found(run: Run) -> None:
     assert run("node scripts/go.mjs a; ./scripts/go.mjs b").stdout == "went a\nwent b\n"

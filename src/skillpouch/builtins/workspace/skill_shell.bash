@@ -124,7 +124,8 @@ skillpouch_run() {
       esac
       ;;
   esac
-  $program "$file" "$@"
+  # `command`: the path of the file may be the name of a function that would lead here again.
+  if [ -n "$program" ]; then $program "$file" "$@"; else command "$file" "$@"; fi
 }
 
 # `uv run`: its options are about what to install, and what is granted is there already.
@@ -267,10 +268,15 @@ skillpouch_place() {
   [ -e "$1" ] || { mkdir -p -- "$base" && ln -s -- "$SKILL_BASE_DIR" "$1"; } 2>/dev/null
 }
 
-# A file of the skill that a command runs by a path; the workspace's own file comes first.
+# A file of the skill that a command runs by a path; the workspace's own file comes first. What the
+# shell or a program of the machine is called stays that: `rm` is never a file of the skill.
 skillpouch_name() {
   local test=-e
-  case $1 in /*) test=-x ;; esac
+  case $1 in
+    /*) test=-x ;;
+    */*) ;;
+    *) ! type -t -- "$1" >/dev/null || return 0 ;;
+  esac
   eval "function $1 { if [ $test '$1' ]; then command '$1' \"\$@\"; else
     skillpouch_run \"\$SKILL_BASE_DIR/$2\" \"\$@\"; fi; }" 2>/dev/null
 }
