@@ -303,6 +303,32 @@ async def test_a_sandbox_whose_loopback_was_used_serves_no_other_call(
     assert networks[0] == networks[1] != networks[2]
 
 
+# A listener that outlives its process: in messages of two sockets that nobody receives.
+KEEP = """
+import socket
+pair = socket.socketpair(); s = socket.create_server(("127.0.0.1", 4711))
+for each in pair: socket.send_fds(each, [b"x"], [s.fileno(), *(one.fileno() for one in pair)])
+"""
+FIND = """
+import socket
+try: socket.create_connection(("127.0.0.1", 4711))
+except ConnectionRefusedError: print("nobody")
+"""
+
+
+@pytest.mark.parametrize("warm", PATHS)
+@pytest.mark.promise("loop-1")
+async def test_a_listener_that_outlives_its_call_is_not_there_for_the_next(
+    engine: Engine, skill: Skill, warm: bool
+) -> None:
+    file = skill.write("kept", "import sys\nexec(sys.argv[1])\n")
+
+    kept = await engine.run(skill.command(file, KEEP, warm=warm), skill.confinement)
+    found = await engine.run(skill.command(file, FIND, warm=warm), skill.confinement)
+
+    assert (kept.stderr.text, found.stdout.text) == ("", "nobody\n")
+
+
 @pytest.mark.promise("loop-2")
 @pytest.mark.promise("local-3")
 @pytest.mark.parametrize("profile", ["loopback", "local-sockets", "gpu"])

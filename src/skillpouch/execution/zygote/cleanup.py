@@ -73,18 +73,23 @@ class OwnLoopback:
     """The loopback interface of this sandbox, to be made before its first call.
 
     A call that used it leaves counters, and addresses of connections that ended less than a minute
-    ago, tcp(7): what the next call must not find. Any packet shows in the counters.
+    ago, tcp(7): what the next call must not find. Any packet shows in the counters. A socket can be
+    alive when all processes of its call are dead: in a message that nobody received, unix(7).
     """
 
     def __init__(self) -> None:
-        self._counters = os.open("/proc/self/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._counters = os.open("/proc/self/net/dev", flags)
+        self._sockets = os.open("/proc/self/net/sockstat", flags)
         self._at_start = self._now()
 
     def is_as_it_was(self) -> bool:
         return self._now() == self._at_start
 
-    def _now(self) -> bytes:
-        return os.pread(self._counters, 4096, 0)
+    def _now(self) -> tuple[bytes, bytes]:
+        # The first line counts the sockets of this network, the others partly all of the machine.
+        sockets = os.pread(self._sockets, 4096, 0).partition(b"\n")[0]
+        return os.pread(self._counters, 4096, 0), sockets
 
 
 class OwnFolders:
