@@ -62,6 +62,7 @@ def test_a_provided_sandbox_confines_the_calls_of_a_manager(
         "processes": "none",
         "syscalls": "none",
         "temp": "private",
+        "profiles": "none",
     }
 
 

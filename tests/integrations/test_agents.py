@@ -83,7 +83,7 @@ async def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
     await run(provider, agents_tools(manager))
 
     sent = provider.requests[0]["tools"]
-    assert len(sent) == len({each["name"] for each in sent}) == 10
+    assert len(sent) == len({each["name"] for each in sent}) == 11
     for each in sent:
         assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", each["name"])
         assert each["parameters"]["type"] == "object"

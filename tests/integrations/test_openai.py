@@ -119,7 +119,7 @@ def test_what_is_sent_has_names_and_schemas_that_openai_accepts(
 
     sent = [each["function"] for each in provider.requests[0]["tools"]]
     by_name = {each["name"]: each for each in sent}
-    assert len(by_name) == len(sent) == 10
+    assert len(by_name) == len(sent) == 11
     assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in by_name)
     assert all(each["parameters"]["type"] == "object" for each in sent)
     for each in sent:

@@ -217,7 +217,7 @@ def test_needs_of_packages_are_told_one_by_one(manager_of: MakeManager) -> None:
         asked.append(question)
         return False
 
-    files = {"scripts/use.py": "import b\n", "requirements.txt": listed}
+    files = {"scripts/use.py": "import b\nb.run()\n", "requirements.txt": listed}
     with pytest.raises(CallDeniedError):
         call(manager_of(files, approver=refuse))
 

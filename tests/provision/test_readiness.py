@@ -47,7 +47,7 @@ def missing(read: Read, **what: object) -> str:
 def test_a_script_needs_the_interpreter_of_its_language(
     read: Read, script: str, program: str
 ) -> None:
-    assert program in missing(read, files={f"scripts/{script}": ""})
+    assert program in missing(read, files={f"scripts/{script}": "run\n"})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def test_a_script_needs_the_interpreter_of_its_language(
 def test_a_script_whose_interpreter_is_there_is_ready(
     read: Read, script: str, program: str
 ) -> None:
-    assert missing(read, files={f"scripts/{script}": ""}, programs=(program,)) == ""
+    files = {f"scripts/{script}": "run\n"}
+
+    assert missing(read, files=files, programs=(program,)) == ""
 
 
 def test_an_inline_script_needs_exactly_its_interpreter(read: Read) -> None:

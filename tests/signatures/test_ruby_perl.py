@@ -139,10 +139,25 @@ answer = STDIN.gets.chomp
         ("require 'x'\nmodule A\n  def b\n  end\nend\nVERSION = '1'\n", False),
         ("class A\nend\nif __FILE__ == $0\n  A.new\nend\n", True),
         ("puts 1\n", True),
+        ("require 'x'; puts 1\n", True),
+        ("def a; 1; end\n", False),
+        ("def a; 1; end; a\n", True),
     ],
 )
 def test_a_ruby_library_has_no_entry(text: str, has_entry: bool) -> None:
     assert read_ruby(text).has_entry is has_entry
+
+
+@pytest.mark.parametrize(
+    ("text", "has_entry"),
+    [
+        ("package A; use strict;\nsub b { c(); }\n1;\n", False),
+        ("use strict; print 1;\n", True),
+        ("sub a { b(); } a();\n", True),
+    ],
+)
+def test_a_perl_library_has_no_entry(text: str, has_entry: bool) -> None:
+    assert read_perl(text).has_entry is has_entry
 
 
 def test_lines_of_data_are_no_answers() -> None:

@@ -41,10 +41,19 @@ def read_perl(text: str, *, filename: str = "") -> Signature:
         else Interface(convention="stdin", description=description),
         variables=_variables(text, code),
         imports=imports,
-        has_entry=any(not _DECLARES.match(line.group()) for line in _LINE.finditer(code)),
+        has_entry=any(_does(line.group()) for line in _LINE.finditer(code)),
         is_test=bool(imports & _TESTS),
         reads_input=bool(_ANSWER.search(code)) and not _LINES_OF_DATA.search(code),
     )
+
+
+def _does(line: str) -> bool:
+    """Tell whether a line is more than declarations, also after one: `use strict; run();`."""
+    ends = (
+        line.rpartition("}")[2] if line.startswith(("sub ", "package ")) and "}" in line else line
+    )
+    statements = (part.strip() for part in ends.split(";"))
+    return any(part and not _DECLARES.match(f"{part};") for part in statements)
 
 
 def _shifts_words(code: str) -> bool:

@@ -162,10 +162,18 @@ def read_ruby(text: str, *, filename: str = "") -> Signature:
         uncertain="" if known or "OptionParser" not in code else _NOT_LITERAL,
         variables=_variables(text, code),
         imports=imports,
-        has_entry=any(not _DECLARES.match(line.group()) for line in _LINE.finditer(code)),
+        has_entry=any(_does(line.group()) for line in _LINE.finditer(code)),
         is_test=bool(imports & _TESTS),
         reads_input=bool(_ANSWER.search(code)) and not _LINES_OF_DATA.search(code),
     )
+
+
+def _does(line: str) -> bool:
+    """Tell whether a line is more than declarations, also after one: `require "json"; run`."""
+    is_block = re.match(r"(?:def|class|module)\b", line) and re.search(r"\bend\b", line)
+    ends = re.split(r"\bend\b", line)[-1] if is_block else line
+    statements = (part.strip() for part in ends.split(";"))
+    return any(part and not _DECLARES.match(f"{part}  ") for part in statements)
 
 
 def _interface(description: str, known: list[Planned] | None, usage: str | None) -> Interface:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from skillpouch.errors import PortableError
 from skillpouch.signatures.shell.syntax import (
     Arithmetic,
     Chain,
@@ -20,7 +21,7 @@ from skillpouch.signatures.shell.syntax import (
 )
 
 
-class UnclearWordsError(Exception):
+class UnclearWordsError(PortableError):
     """The words are used in a way that is not understood; `start` is where."""
 
     def __init__(self, reason: str, start: int) -> None:

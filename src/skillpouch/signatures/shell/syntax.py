@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from skillpouch.errors import PortableError
+
 
 class Text(NamedTuple):
     text: str
@@ -232,7 +234,7 @@ def cases_in(block: Sequence[Statement]) -> list[Case]:
     return found
 
 
-class ShellSyntaxError(Exception):
+class ShellSyntaxError(PortableError):
     """The text is not shell, or not a form that is understood."""
 
     def __init__(self, position: int) -> None:
