@@ -341,3 +341,34 @@ def test_a_file_out_of_sight_is_told_to_be_out_of_sight_whether_it_exists_or_not
 
     told = "note: it ran confined: no network, and of your files only the workspace and its skill"
     assert notes == [told, told]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "note"),
+    [
+        (
+            "x.py",
+            "open(__file__ + '.tmp', 'w')\n",
+            "note: the folder of a skill is read-only for its tools; they write in the workspace",
+        ),
+        (
+            "x.sh",
+            "# X.\r\n\r\nif true; then\r\necho x\r\nfi\r\n",
+            r"note: its lines end as on Windows, with \r\n, which a shell cannot read",
+        ),
+        (
+            "x.sh",
+            "# X.\necho '[ERR_UNKNOWN_FILE_EXTENSION]: Unknown file extension \".ts\"'\nexit 1",
+            "note: this Node does not run TypeScript; node 22.18 or newer does",
+        ),
+    ],
+)
+def test_a_failure_that_the_words_of_the_program_do_not_explain_is_explained(
+    write_skill: WriteSkill, tmp_path: Path, name: str, text: str, note: str
+) -> None:
+    home = write_skill(files={f"scripts/{name}": text})
+
+    result = SkillManager(home.parent, workspace=tmp_path, cache=False).call("demo.x")
+
+    assert result.outcome == "failed"
+    assert note in result.content.splitlines()

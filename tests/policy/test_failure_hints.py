@@ -540,3 +540,24 @@ def test_a_command_for_a_skill_is_told_the_grant_of_unix_sockets(
     command = f"skillpouch trust demo --local-sockets --root {home.parent}"
     assert failed.content.endswith(f"the user can grant it: `{command}`")
     assert (granted.outcome, granted.stderr) == ("ok", "")
+
+
+CLIENT = """
+import os
+def key():
+    if not os.environ.get("LAMP_API_KEY"):
+        raise SystemExit("LAMP_API_KEY environment variable not set; see OTHER_API_KEY, not set")
+"""
+
+
+def test_a_variable_that_a_module_of_the_skill_reads_is_named_if_the_output_does(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    files = {"scripts/x.py": "import client\nclient.key()\n", "scripts/client.py": CLIENT}
+    home = write_skill(files=files)
+
+    content = content_of(home, workspace)
+
+    command = f"skillpouch trust demo --secret LAMP_API_KEY --root {home.parent}"
+    assert content.endswith(f"`{command}`")
+    assert "--secret OTHER_API_KEY" not in content  # only the output has that name

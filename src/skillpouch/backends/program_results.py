@@ -26,6 +26,11 @@ _DENIED = re.compile(
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
+_READ_ONLY = re.compile(r"[^\n]*(?:EROFS|[Rr]ead-only file system)[^\n]*")
+_NO_TYPESCRIPT = re.compile(r"ERR_UNKNOWN_FILE_EXTENSION\S* Unknown file extension \"\.[mc]?ts\"")
+_WINDOWS_LINES = re.compile(
+    r"\$'[^'\n]*\\r'+: command not found|near unexpected token `\$'[^'\n]*\\r'"
+)
 # How bash, dash, Python, Node, Ruby and Perl report that a program was not found.
 _NO_PROGRAM = re.compile(
     r"(?:^|: )([\w.+-]+): (?:command )?not found$"
@@ -144,10 +149,16 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
 
 def _note(call: ToolCall, output: str) -> str:
     """Say that a tool was confined, if its error looks like a consequence of that."""
+    if _NO_TYPESCRIPT.search(output):
+        return "note: this Node does not run TypeScript; node 22.18 or newer does"
+    if _WINDOWS_LINES.search(output):
+        return "note: its lines end as on Windows, with \\r\\n, which a shell cannot read"
     if program := _program_not_installed(output):
         return f"note: {program} is not installed, or tools cannot see it"
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
         return ""
+    if call.tool.home and any(call.tool.home in line for line in _READ_ONLY.findall(output)):
+        return "note: the folder of a skill is read-only for its tools; they write in the workspace"
     network = (
         f"of the network only {', '.join(call.access.hosts)}" if call.access.hosts else "no network"
     )

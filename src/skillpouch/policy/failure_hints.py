@@ -20,7 +20,7 @@ from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
-from skillpouch.trust.requested_packages import package_needs, propose_packages
+from skillpouch.trust.requested_packages import package_needs, propose_packages, sources_of
 
 # Messages of programs without a network: a name is not found, or there is no route to it. Not a
 # regular expression: they are looked for in the output of every call.
@@ -66,6 +66,12 @@ _NO_ADVICE = (
 )
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
+# A message about a variable: "API_KEY is not set", "set API_KEY in the environment".
+_VARIABLE = re.compile(
+    r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
+    r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
+)
+_MOST_VARIABLES = 5
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
 
@@ -87,7 +93,8 @@ def with_notes(
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
-        notes += _variables(call, permit, roots)
+        names = (*call.tool.variables, *_variables_missed(result, call))
+        notes += _variables(names, call, permit, roots)
         notes += _packages(result, call, permit, roots, [call.tool])
     if result.outcome == "failed" and _is_command(call):
         notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
@@ -190,9 +197,11 @@ def _last_words(result: ToolResult) -> str:
     return f"{result.stdout[-_LONGEST_SEARCHED:]}\n{result.stderr[-_LONGEST_SEARCHED:]}"
 
 
-def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
+def _variables(
+    names: Sequence[str], call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
     given = permit.access.variables
-    wanted = [n for n in call.tool.variables if n not in given and not needs_no_grant(n)]
+    wanted = [n for n in dict.fromkeys(names) if n not in given and not needs_no_grant(n)]
     if not wanted:
         return []
     needs = [Need(kind=kind_of(name), value=name) for name in wanted]
@@ -200,6 +209,20 @@ def _variables(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to it"
     return [f"{said}; the user can grant it: `{command}`"]
+
+
+def _variables_missed(result: ToolResult, call: ToolCall) -> list[str]:
+    """Return the variables that the output names and a file of the skill has in quotes.
+
+    A module may read them for the script. Their names in the output alone would be no reason.
+    """
+    named = list(dict.fromkeys(_VARIABLE.findall(_last_words(result))))[:_MOST_VARIABLES]
+    if not named or not call.tool.home:
+        return []
+    texts = sources_of(call.tool.home)
+    quoted = [re.compile(rf"['\"]{name}['\"]") for name in named]
+    held = [any(each.search(text) for text in texts.values()) for each in quoted]
+    return [name for name, is_held in zip(named, held, strict=True) if is_held]
 
 
 def _packages(

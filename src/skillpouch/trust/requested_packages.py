@@ -101,6 +101,11 @@ class _Files(Mapping[str, str]):
         return source_text(content.data, language_of(path))
 
 
+def sources_of(home: str) -> Mapping[str, str]:
+    """Return the source texts of a skill by path, each read when it is looked at."""
+    return _Files(home)
+
+
 def _sources(home: str) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(home):

@@ -306,3 +306,28 @@ def test_set_defaults_changes_what_is_shown() -> None:
     """)
 
     assert schema["properties"] == {"size": {"type": "integer", "default": 2}}
+
+
+def test_a_positional_that_a_list_before_it_leaves_no_word_is_not_offered() -> None:
+    schema = schema_of("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("sources", nargs="+")
+        parser.add_argument("target", nargs="?")
+        parser.add_argument("--to")
+        parser.parse_args()
+    """)
+
+    assert list(schema["properties"]) == ["sources", "to"]
+
+
+def test_a_positional_that_is_needed_after_a_list_gets_the_last_word() -> None:
+    schema = schema_of("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("sources", nargs="+")
+        parser.add_argument("target")
+        parser.parse_args()
+    """)
+
+    assert schema["required"] == ["sources", "target"]

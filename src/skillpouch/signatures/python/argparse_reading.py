@@ -182,7 +182,11 @@ def name_arguments(parser: Parser) -> list[Named]:
     for declared in parser.arguments:
         shared[declared.dest].append(declared)
     named: dict[str, Named] = {}
+    takes_all = False
     for declared in parser.arguments:
+        if takes_all and not declared.flags and declared.nargs in ("?", "*"):
+            continue  # argparse gives all words to the list before it, and never one to this
+        takes_all = takes_all or (not declared.flags and declared.nargs in ("*", "+", "..."))
         together = shared[declared.dest]
         if len(together) > 1 and _are_opposites(together):
             if declared is together[0]:
