@@ -51,6 +51,56 @@ def test_a_variable_that_it_was_given_is_not_mentioned(
     assert "note:" not in content_of(home, workspace)
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "scripts/x.py": "import client\nprint(client)\n",
+            "scripts/client.py": "import os\nos.environ['A_KEY']\n",
+        },
+        {
+            "scripts/x.py": "from lib.client import key\nkey()\n",
+            "scripts/lib/client.py": "import os\ndef key():\n    return os.environ['A_KEY']\n",
+        },
+        {
+            "scripts/x.sh": 'D="$(dirname "$0")"\n. "$D/lib/client.sh"\nfetch\n',
+            "scripts/lib/client.sh": 'fetch() {\n  [ -n "$A_KEY" ] || exit 1\n}\n',
+        },
+        {
+            "scripts/x.js": "require('./client.js');\n",
+            "scripts/client.js": "if (!process.env.A_KEY) throw new Error('no key');\n",
+        },
+    ],
+)
+def test_a_variable_that_a_module_of_the_skill_reads_is_named(
+    files: dict[str, str], write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files=files)
+
+    content = content_of(home, workspace)
+
+    assert "note: it reads A_KEY, which was not granted to it" in content
+    assert f"`skillpouch trust demo --secret A_KEY --root {home.parent}`" in content
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("x.sh", 'T="${TRIES:-5}"\necho "$T" "${A_KEY:-none}"\nexit 1\n'),
+        ("x.py", "import os\nos.environ.get('TRIES', '5'), os.getenv('A_KEY', '')\n1/0\n"),
+        ("x.py", "import os\nprint(os.getenv('TRIES') or 5, os.getenv('A_KEY') or 5)\n1/0\n"),
+        ("x.js", "const t = process.env.TRIES || 5, k = process.env.A_KEY ?? '';\nthrow t;\n"),
+    ],
+)
+def test_a_setting_with_a_default_is_not_proposed_as_a_secret(
+    file: str, text: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    content = content_of(write_skill(files={f"scripts/{file}": text}), workspace)
+
+    assert "note: it reads A_KEY, which was not granted to it" in content
+    assert "TRIES" not in content.partition("note:")[2]
+
+
 def test_a_script_that_misses_a_package_is_told_the_command(
     write_skill: WriteSkill, workspace: Path
 ) -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from skillpouch import Skill, SkillManager
 from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from skillpouch.trust.requested import asks_of, variables_in_body
+from skillpouch.trust.review import review_skill
 from tests.conftest import WriteSkill
 
 without_deadline = settings(deadline=None)
@@ -241,3 +243,25 @@ def test_a_profile_that_is_not_said_in_words_is_none(write_skill: WriteSkill) ->
     )
 
     assert asked(write_skill(front=front)) == ()
+
+
+def test_a_review_names_the_variables_that_modules_of_the_skill_read(
+    write_skill: WriteSkill,
+) -> None:
+    home = write_skill(
+        files={
+            "scripts/x.py": "import os\nimport client\nos.environ['OWN_KEY'], client.HOST\n",
+            "scripts/client.py": "import os\n\nHOST = os.environ['LAMP_TOKEN'], os.environ\n",
+            "scripts/unused.py": "import os\nos.environ['OTHER_KEY']\n",
+        }
+    )
+    manager = SkillManager(home.parent, cache=False)
+    skill: Skill = manager.get_skill(home.name)
+    tools = [tool for tool in manager.get_skill_tools(skill.name) if tool.id == "demo.x"]
+
+    review = review_skill(skill, lambda: tools, Grants(), lambda _: ())
+
+    assert [need for need in review.asks if need.kind == "secret"] == [
+        Need(kind="secret", value="OWN_KEY", declared=False, asked_in="scripts/x.py:3"),
+        Need(kind="secret", value="LAMP_TOKEN", declared=False, asked_in="scripts/client.py:3"),
+    ]

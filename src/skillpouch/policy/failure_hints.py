@@ -20,7 +20,12 @@ from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
-from skillpouch.trust.requested_packages import package_needs, propose_packages, sources_of
+from skillpouch.trust.requested_packages import (
+    package_needs,
+    propose_packages,
+    sources_of,
+    variables_without_default,
+)
 
 # Messages of programs without a network: a name is not found, or there is no route to it. Not a
 # regular expression: they are looked for in the output of every call.
@@ -93,7 +98,7 @@ def with_notes(
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
     if result.outcome == "failed" and isinstance(call.tool.runs, Script):
-        names = (*call.tool.variables, *_variables_missed(result, call))
+        names = (*variables_without_default(call.tool), *_variables_missed(result, call))
         notes += _variables(names, call, permit, roots)
         notes += _packages(result, call, permit, roots, [call.tool])
     if result.outcome == "failed" and _is_command(call):

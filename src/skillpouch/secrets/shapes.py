@@ -222,9 +222,14 @@ def is_setting(name: str) -> bool:
     return _SETTING.match(name) is not None and not _SECRETIVE.search(name)
 
 
+def is_named_like_a_secret(name: str) -> bool:
+    """Tell whether a word of a variable's name is one for secrets: KEY, TOKEN, PASSWORD."""
+    return _SECRETIVE.search(name.upper()) is not None
+
+
 def reason_against_plain(name: str, value: str) -> str:
     """Return why a variable must not be shown, "" if it may be: then it is no secret."""
-    if _SECRETIVE.search(name.upper()):
+    if is_named_like_a_secret(name):
         return "its name is that of a secret"
     if len(value) > _LONGEST_VALUE or not value.isprintable():
         return "its value is not one line of plain text"

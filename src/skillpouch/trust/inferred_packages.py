@@ -180,6 +180,16 @@ def infer_packages(
     return tuple(sorted(found, key=lambda each: (each.optional, each.package.lower())))
 
 
+def own_modules(script: str, files: Mapping[str, str]) -> list[str]:
+    """Return the files of the skill that a script imports, and those that these import."""
+    follow = _Following(files=files, installed={})
+    if script.endswith(_JAVASCRIPT):
+        follow.javascript(script)
+    else:
+        follow.python(script)
+    return sorted(follow.seen - {script})
+
+
 def _brings(
     declared: str, proposal: Proposal, provided: Callable[[str], Collection[str] | None]
 ) -> bool:
@@ -208,7 +218,7 @@ class _Following:
     files: Mapping[str, str]
     installed: Mapping[str, Iterable[str]]
     found: dict[str, Proposal] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
 
     def proposals(self) -> list[Proposal]:
         return list(self.found.values())
@@ -216,11 +226,11 @@ class _Following:
     def python(self, script: str) -> None:
         pending = [(script, False)]
         places = {dirname(script), "scripts", ""}
-        while pending and len(self._seen) < _MOST_FOLLOWED:
+        while pending and len(self.seen) < _MOST_FOLLOWED:
             path, optional = pending.pop()
-            if path in self._seen:
+            if path in self.seen:
                 continue
-            self._seen.add(path)
+            self.seen.add(path)
             text = self.files.get(path, "")
             if "sys.path" in text:  # the script probably adds a folder of the skill to it
                 places |= {dirname(file) for file in self.files}
@@ -232,11 +242,11 @@ class _Following:
 
     def javascript(self, script: str) -> None:
         pending = [script]
-        while pending and len(self._seen) < _MOST_FOLLOWED:
+        while pending and len(self.seen) < _MOST_FOLLOWED:
             path = pending.pop()
-            if path in self._seen:
+            if path in self.seen:
                 continue
-            self._seen.add(path)
+            self.seen.add(path)
             packages, siblings = javascript_packages(self.files.get(path, ""))
             for name, line in packages.items():
                 self._keep(

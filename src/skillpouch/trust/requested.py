@@ -303,11 +303,12 @@ def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> No
     except CannotReadError:
         text = ""
     for name in names:
-        where = f"{path}{_line_of(name, text)}"
+        where = f"{path}{line_of(name, text)}"
         asked.add(asked.kind(name), name, where, declared=False)
 
 
-def _line_of(name: str, text: str) -> str:
+def line_of(name: str, text: str) -> str:
+    """Return `:12` for a variable that a text names in line 12; "" if it does not."""
     found = re.search(rf"\b{re.escape(name)}\b", text)
     return "" if found is None else f":{text[: found.start()].count(chr(10)) + 1}"
 

@@ -1,4 +1,4 @@
-"""Finds the packages that a skill's scripts need and no file declares."""
+"""Finds what a skill's scripts need by their imports: packages, and variables of its modules."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from posixpath import dirname
+from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
@@ -15,11 +15,14 @@ from skillpouch.declarations.packages.needs import PythonNeeds, read_needs
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
+from skillpouch.secrets.shapes import is_named_like_a_secret
+from skillpouch.signatures import read_signature
 from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.grant import split_package
-from skillpouch.trust.inferred_packages import Proposal, infer_packages
+from skillpouch.trust.inferred_packages import Proposal, infer_packages, own_modules
+from skillpouch.trust.requested import kind_of, line_of, needs_no_grant
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 _SITES = "*/*/python/lib/python*/site-packages"  # below the folder of environments
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
 _MOST_FILES = 2_000
+_MOST_SOURCED = 50
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 
 
@@ -69,6 +73,78 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
     return tuple(sorted(found.values(), key=lambda each: (each.optional, each.package.lower())))
+
+
+def module_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
+    """Return the variables that modules of a skill read, and not the scripts that import them."""
+    files = _Files(str(skill.home))
+    found: dict[str, Need] = {}
+    for tool in tools:
+        for name, path in _module_variables(tool, files).items():
+            where = f"{path}{line_of(name, files.read(path))}"
+            need = Need(kind=kind_of(name), value=name, declared=False, asked_in=where)
+            if not needs_no_grant(name):
+                found.setdefault(name, need)
+    return tuple(found.values())
+
+
+def variables_without_default(tool: Tool) -> list[str]:
+    """Return the variables that a script and its modules read and may fail without.
+
+    A setting that has a default in the text is none of them; a secret is, whatever its default.
+    """
+    if not isinstance(tool.runs, Script) or not tool.home:
+        return list(tool.variables)
+    files = _Files(tool.home)
+    own = os.path.relpath(tool.runs.file, tool.home)
+    places = {**dict.fromkeys(tool.variables, own), **_module_variables(tool, files)}
+    return [
+        name
+        for name, path in sorted(places.items())
+        if is_named_like_a_secret(name) or not _has_default(name, files.read(path))
+    ]
+
+
+_READS_VARIABLES = ("environ", "getenv", "process.env", "Deno.env", "Bun.env")
+
+
+def _module_variables(tool: Tool, files: "_Files") -> dict[str, str]:
+    """Return variable → module of the skill that reads it, except what the script reads itself."""
+    if not isinstance(tool.runs, Script):
+        return {}
+    path = os.path.relpath(tool.runs.file, tool.home)
+    found: dict[str, str] = {}
+    if tool.runs.language == "shell":
+        found = _sourced_variables(path, files)
+    for module in own_modules(path, files) if path.endswith(_SOURCES) else ():
+        text, language = files.get(module, ""), language_of(module)
+        if language is not None and any(word in text for word in _READS_VARIABLES):
+            for name in read_signature(text, language).variables:
+                found.setdefault(name, module)
+    return {name: module for name, module in found.items() if name not in tool.variables}
+
+
+def _sourced_variables(script: str, files: "_Files") -> dict[str, str]:
+    """Return variable → shell file of the skill that reads it, of those that a script sources."""
+    found: dict[str, str] = {}
+    pending, seen = [script], {script}
+    while pending and len(seen) < _MOST_SOURCED:
+        path = pending.pop()
+        signature = read_signature(files.read(path), "shell")
+        for name in signature.variables if path != script else ():
+            found.setdefault(name, path)
+        sourced = {normpath(join(dirname(path), each)) for each in signature.imports}
+        pending += sorted(sourced - seen)
+        seen |= sourced
+    return found
+
+
+def _has_default(name: str, text: str) -> bool:
+    """`${X:-50}`, `os.environ.get("X", "50")`, `process.env.X || 50`, `ENV.fetch("X", 50)`."""
+    quoted = rf"[\"']{name}[\"']"
+    default = rf"\$\{{{name}:?[-=]|\(\s*{quoted}\s*,|\b{name}\s*(?:\|\||\?\?)"
+    default += rf"|{quoted}\s*[\])]\s*(?:\|\||\?\?|or\b)"
+    return re.search(default, text) is not None
 
 
 class _Files(Mapping[str, str]):
