@@ -57,6 +57,20 @@ from skillpouch.workspace.read_only import (
 )
 from skillpouch.workspace.workspace import check_workspace
 
+# Parts of every message from which a note to a call that ended well is made.
+_LACKING = (
+    *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
+    *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
+)
+
+
+def _may_lack(result: ToolResult) -> bool:
+    """Tell whether a program that ended well may have gone on without what it was refused."""
+    if result.refused_hosts or result.refused_sockets:
+        return True
+    said = (result.stdout, result.stderr)
+    return bool(result.protections) and any(part in text for text in said for part in _LACKING)
+
 
 class ToolExecutor(Shared):
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
@@ -192,9 +206,7 @@ class ToolExecutor(Shared):
                 before = look_at_run_later(call.terms.workspace)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
-            if (
-                result.outcome != "ok" or result.protections
-            ):  # a program may lack something and go on
+            if result.outcome != "ok" or _may_lack(result):
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result
