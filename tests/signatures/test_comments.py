@@ -113,6 +113,29 @@ def test_lines_for_machines_and_lawyers_are_left_out(language: Language, before:
     assert describe(f"{before}{marker} Sort the names.\nsort\n", language) == "Sort the names."
 
 
+@pytest.mark.parametrize(
+    ("after", "description"),
+    [
+        (
+            '# Default message\nM="${1:-x}"\n\n# Add all\ngit add .\n\n# Send it\ngit push\n',
+            "",
+        ),
+        ("# Check the words\nif [ $# -lt 1 ]; then exit 1; fi\n\n# Go\ncd /\n\n# Look\nls\n", ""),
+        ("# Save all work\n\ngit add .\n\n# Send it\ngit push\n", "Save all work"),
+        ("# Save all work\ngit add .\ngit push\n", "Save all work"),
+        (
+            "# Save all work,\n# and send it\ngit add .\n\n# Send it\ngit push\n",
+            "Save all work, and send it",
+        ),
+    ],
+)
+def test_a_comment_on_one_step_of_a_shell_script_is_no_description(
+    after: str, description: str
+) -> None:
+    assert describe(f"#!/bin/bash\nset -e\n\n{after}", "shell") == description
+    assert describe(f"#!/bin/bash\n\n# Exit on error\nset -e\n\n{after}", "shell") == description
+
+
 def test_a_whole_licence_is_left_out() -> None:
     assert describe(APACHE, "shell") == "Rotate the pages of a document."
 

@@ -193,20 +193,39 @@ def first_comment(text: str, language: Language, filename: str = "") -> str:
     """Return the first comment block that describes the script, with its paragraphs; "" if none.
 
     Licences, editor and linter lines and repeated file names are left out; so are comments after
-    the first line of code.
+    the first line of code, and in shell scripts the first of comments on one step each.
     """
     if language == "perl" and (described := described_in_pod(text)):
         return described
     lines = text[:_HEAD].removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     position = 1 if lines[0].startswith("#!") else 0
+    after_setting = False
     while position < len(lines):
         block = _next_block(lines, position, _READERS[language])
-        if block is None:
+        if block is None or (after_setting and _is_step(lines, block)):
             return ""
         if useful := useful_text(block.lines, filename):
             return useful
+        after_setting |= language == "shell" and not block.lines and bool(lines[position].strip())
         position = block.end
     return ""
+
+
+def _is_step(lines: list[str], block: _Block) -> bool:
+    """Tell whether a line of comment is about the command below it, the first of three or more."""
+    if len(block.lines) != 1 or not _is_code(lines, block.end):
+        return False
+    later = [
+        number
+        for number, line in enumerate(lines[block.end :], block.end)
+        if line.startswith("#") and not lines[number - 1].strip() and _is_code(lines, number + 1)
+    ]
+    return len(later) > 1
+
+
+def _is_code(lines: list[str], number: int) -> bool:
+    line = lines[number].strip() if number < len(lines) else ""
+    return line != "" and not line.startswith("#") and not _SHELL_SETTING.match(line)
 
 
 def _next_block(lines: list[str], position: int, read: _Reader) -> _Block | None:
