@@ -1,6 +1,6 @@
 import pytest
 
-from skillpouch.checks.report import find_shadowed_modules
+from skillpouch.checks.report import find_shadowed_modules, find_windows_line_ends
 from skillpouch.problems import Problem
 
 
@@ -26,3 +26,23 @@ def test_a_script_named_like_a_built_in_module_cannot_be_imported() -> None:
 @pytest.mark.parametrize("name", ["extract", "Json", "json_tools", "__init__", ""])
 def test_other_names_are_no_problem(name: str) -> None:
     assert find_shadowed_modules(f"a/scripts/{name}.py", name) == []
+
+
+def test_a_shell_script_with_windows_line_ends_is_reported() -> None:
+    [problem] = find_windows_line_ends("a/scripts/x.sh", b"#!/bin/bash\r\necho hi\r\n")
+
+    assert (problem.code, problem.severity) == ("windows-line-ends", "warning")
+    assert "Windows line ends" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.sh", b"echo a\nprintf '\\r\\n'\r\n"),
+        ("x.sh", b""),
+        ("x.py", b"1\r\n"),
+        ("x.bat", b"a\r\n"),
+    ],
+)
+def test_line_ends_that_break_nothing_are_no_problem(name: str, data: bytes) -> None:
+    assert find_windows_line_ends(f"a/scripts/{name}", data) == []

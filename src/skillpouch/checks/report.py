@@ -20,6 +20,7 @@ from skillpouch.discovery.index import Index
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.errors import SkillUnreadableError
 from skillpouch.problems import Problem, Severity
+from skillpouch.signatures.shebang import language_of
 from skillpouch.skills import Skill
 from skillpouch.text import find_hidden
 from skillpouch.tools import Script, Tool
@@ -163,6 +164,16 @@ def find_shadowed_modules(path: str, name: str) -> list[Problem]:
     ]
 
 
+def find_windows_line_ends(path: str, data: bytes) -> list[Problem]:
+    """Check the shell script at `path`: a shell takes the end of each such line for a word."""
+    if language_of(path) != "shell" or not data.partition(b"\n")[0].endswith(b"\r"):
+        return []
+    message = "Windows line ends (CRLF), with which shells do not run it; save it with Unix ones"
+    return [
+        Problem(path=path, code="windows-line-ends", severity="warning", message=message, line=1)
+    ]
+
+
 _MOST_FILES = 512
 _MOST_BYTES = 1024 * 1024
 
@@ -193,6 +204,7 @@ def _check_file(path: str, home: str) -> list[Problem]:
         return problems
     if b"\0" in data:
         return problems
+    problems += find_windows_line_ends(path, data)
     text = data.decode("utf-8", "replace")
     return [*problems, *find_secrets(path, text), *find_hidden_text(path, text)]
 
