@@ -326,6 +326,11 @@ SAID = {
     "First this. Use `run.sh` to count words. Then that.": "Use run.sh to count words.",
     "```\nscripts/\n├── run.sh   # Counts the words\n```": "Counts the words",
     "```bash\n# Count the words of a text\nbash scripts/run.sh\n```": "Count the words of a text",
+    "- `$COUNTER` (usually: `~/x/scripts/run.sh`) \u2014 Counts the words.": "Counts the words.",
+    "## Common errors\n\n`run.sh` stops early.\n\n## Use\n\nCount words by `run.sh` first.": (
+        "Count words by run.sh first."
+    ),
+    "### Counting of words (`run.sh`)": "Counting of words",
     "See [the counter](scripts/run.sh) for counting.": "See the counter for counting.",
 }
 
@@ -350,6 +355,8 @@ def test_a_script_that_says_nothing_is_described_by_the_text(read: Read, body: s
         "- `scripts/run.sh`",
         "```bash\n# First\nbash scripts/run.sh a\nbash scripts/run.sh b\n```",
         "Use prerun.sh to count, or run.sh.bak.",
+        '- **"No words"**: Ensure `bash scripts/run.sh all` was run before the others.',
+        "## Troubleshooting\n\n### Too slow\n\n- Start `scripts/run.sh` again if nothing is shown.",
     ],
 )
 def test_a_text_without_a_word_about_it_leaves_the_default(read: Read, body: str) -> None:

@@ -131,6 +131,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z`*\[(])")
 _AFTER_NAME = re.compile(
     r"[\s`*_)\]]*(?:\([^()]*\)[\s`*_]*)?(?:[-:=\u2013\u2014\u2192]+|#)[\s*_]*(.+)"
 )
+# Sections about what goes wrong, and items about one message: `"Not found": run x.sh first`.
+_TROUBLE = re.compile(
+    r"troubleshoot|\bfaq\b|error messages"
+    r"|(?:common|known|frequent|possible) (?:\w+ )?(?:errors|issues|problems|mistakes|failures)",
+    re.IGNORECASE,
+)
+_MESSAGE = re.compile(r"""[*_]*["'\u201c][^"'\u201d]+["'\u201d][*_]*\s*[:\u2013\u2014\u2192-]""")
+# `$CLIENT` (by default `scripts/x.js`): the words after it are about the script.
+_OTHER_NAME = re.compile(r"[*_]*`[^`]+`[*_]*\s*\([^()]*")
+_EMPTY = re.compile(r"\(\W*\)")  # what is left of a name in parentheses
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _FEWEST_LETTERS = 8
 
@@ -155,18 +165,28 @@ def said_about(body: str, script: str) -> Mention | None:
 def _mentions(body: str, name: re.Pattern[str], script: str) -> Iterator[tuple[int, str, int]]:
     """Yield a rank, the best first, the words and the line of each mention."""
     lines = body.split("\n")
-    fenced = False
+    fenced, trouble = False, 0  # the level of the heading above, if it is about trouble
     for number, line in enumerate(lines, 1):
         if _FENCE.match(line):
             fenced = not fenced
             continue
+        if not fenced and line.startswith("#"):
+            trouble = _trouble(line, trouble)
         match = name.search(line)
-        if match is None or not _means(match.group(), script):
+        if match is None or trouble or not _means(match.group(), script):
             continue
         if fenced:
             yield from _in_code(lines, number, match)
         else:
             yield from _in_text(lines, number, match)
+
+
+def _trouble(heading: str, level: int) -> int:
+    """Return the level of the heading that begins a section about trouble; 0 outside of one."""
+    own = len(heading) - len(heading.lstrip("#"))
+    if level and own > level:
+        return level
+    return own if _TROUBLE.search(heading) else 0
 
 
 def _means(written: str, script: str) -> bool:
@@ -197,14 +217,14 @@ def _in_text(lines: list[str], number: int, match: re.Match[str]) -> Iterator[tu
         cells = [cell for cell in line.strip().strip("|").split("|") if match.group() not in cell]
         yield 0, _plain(max(cells, key=len, default="")), number
     elif heading := _HEADING.match(line):
-        title = heading.group(1).replace(match.group(), "")
+        title = _EMPTY.sub("", heading.group(1).replace(match.group(), ""))
         yield 3, _plain(after.group(1) if after else title), number
         below = next((text for text in lines[number : number + 3] if text.strip()), "")
         if below and not below.lstrip().startswith(("#", "|", "`", "-", "*", ">", "<")):
             yield 1, _plain(_SENTENCE_END.split(below.strip())[0]), number
     elif (item := _ITEM.match(line)) and after and _begins(item.group(1), match.group()):
         yield 0, _plain(after.group(1)), number
-    else:
+    elif not _MESSAGE.match(item.group(1) if item else line.lstrip()):
         sentence = _sentence(line, match.start())
         if _says_something(_CODE_SPAN.sub("", sentence)):  # not only a command to run
             yield 3, _plain(sentence), number
@@ -215,7 +235,9 @@ def _says_something(text: str) -> bool:
 
 
 def _begins(item: str, written: str) -> bool:
-    return item.lstrip("*_`[ ").startswith(written)
+    if item.lstrip("*_`[ ").startswith(written):
+        return True
+    return _OTHER_NAME.fullmatch(item.partition(written)[0]) is not None
 
 
 def _sentence(line: str, position: int) -> str:
