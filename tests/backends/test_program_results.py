@@ -347,11 +347,6 @@ def test_a_file_out_of_sight_is_told_to_be_out_of_sight_whether_it_exists_or_not
     ("name", "text", "note"),
     [
         (
-            "x.py",
-            "open(__file__ + '.tmp', 'w')\n",
-            "note: the folder of a skill is read-only for its tools; they write in the workspace",
-        ),
-        (
             "x.sh",
             "# X.\r\n\r\nif true; then\r\necho x\r\nfi\r\n",
             r"note: its lines end as on Windows, with \r\n, which a shell cannot read",
@@ -372,3 +367,23 @@ def test_a_failure_that_the_words_of_the_program_do_not_explain_is_explained(
 
     assert result.outcome == "failed"
     assert note in result.content.splitlines()
+
+
+WRITES_BESIDE_ITSELF = {
+    "x.py": "open(__file__ + '.log', 'w')\n",
+    "x.sh": 'cd "$(dirname "$0")"\nset -e\necho a > x.log\n',
+    "x.cjs": "require('fs').writeFileSync(__dirname + '/x.log', 'a');\n",
+}
+
+
+@pytest.mark.parametrize("name", WRITES_BESIDE_ITSELF)
+def test_a_script_that_writes_beside_itself_is_told_where_it_can_write(
+    run: Run, tmp_path: Path, name: str
+) -> None:
+    result = run(WRITES_BESIDE_ITSELF[name], name)
+
+    assert result.outcome == "failed"
+    assert result.content.splitlines()[-1] == (
+        "note: the folder of a skill is read-only for its tools; they write in the workspace"
+        f" {tmp_path / 'workspace'} and /tmp"
+    )

@@ -26,7 +26,7 @@ _DENIED = re.compile(
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
-_READ_ONLY = re.compile(r"[^\n]*(?:EROFS|[Rr]ead-only file system)[^\n]*")
+_READ_ONLY = re.compile(r"EROFS|[Rr]ead-only file system")
 _NO_TYPESCRIPT = re.compile(r"ERR_UNKNOWN_FILE_EXTENSION\S* Unknown file extension \"\.[mc]?ts\"")
 _WINDOWS_LINES = re.compile(
     r"\$'[^'\n]*\\r'+: command not found|near unexpected token `\$'[^'\n]*\\r'"
@@ -157,8 +157,10 @@ def _note(call: ToolCall, output: str) -> str:
         return f"note: {program} is not installed, or tools cannot see it"
     if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
         return ""
-    if call.tool.home and any(call.tool.home in line for line in _READ_ONLY.findall(output)):
-        return "note: the folder of a skill is read-only for its tools; they write in the workspace"
+    if call.tool.home and _READ_ONLY.search(output):
+        folders = ", ".join(map(str, (call.terms.workspace, *call.access.writable)))
+        said = "note: the folder of a skill is read-only for its tools; they write in the workspace"
+        return f"{said} {folders} and /tmp"
     network = (
         f"of the network only {', '.join(call.access.hosts)}" if call.access.hosts else "no network"
     )
