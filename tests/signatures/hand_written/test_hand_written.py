@@ -154,23 +154,24 @@ def test_what_is_required_is_really_refused_without(language: str) -> None:
 _DIRECTLY = """{
   const args = process.argv.slice(2);
   if (args.length < 1) { console.error("usage"); process.exit(1); }
-  console.log(args[0], args[1]);
+  const source = args[0], target = args[1];
+  console.log(source, target);
 }"""
 
 
 @pytest.mark.parametrize(
     ("test", "needed"),
     [
-        ("if (require.main === module)", ["arg1"]),
-        ("if (module === require.main || require.main === undefined)", ["arg1"]),
-        ("if (require.main !== module) { module.exports = {}; } else", ["arg1"]),
-        ("if (!module.parent)", ["arg1"]),
-        ("if (import.meta.main)", ["arg1"]),
-        ("if (import.meta.url === `file://${process.argv[1]}`)", ["arg1"]),
-        ("const own = fileURLToPath(import.meta.url) === process.argv[1];\nif (own)", ["arg1"]),
+        ("if (require.main === module)", ["source"]),
+        ("if (module === require.main || require.main === undefined)", ["source"]),
+        ("if (require.main !== module) { module.exports = {}; } else", ["source"]),
+        ("if (!module.parent)", ["source"]),
+        ("if (import.meta.main)", ["source"]),
+        ("if (import.meta.url === `file://${process.argv[1]}`)", ["source"]),
+        ("const own = fileURLToPath(import.meta.url) === process.argv[1];\nif (own)", ["source"]),
         (
             "if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url))",
-            ["arg1"],
+            ["source"],
         ),
         ("if (existsSync(new URL('data', import.meta.url)))", []),
         ("if (process.env.STRICT === 'yes')", []),
@@ -182,7 +183,7 @@ def test_what_javascript_refuses_when_run_directly_is_required(
     schema: Any = interface_of("javascript", f"const one = 1;\n{test} {_DIRECTLY}").input_schema
 
     assert schema.get("required", []) == needed
-    assert list(schema["properties"]) == ["arg1", "arg2"]
+    assert list(schema["properties"]) == ["source", "target"]
 
 
 @pytest.mark.parametrize(("language", "name"), DECLINED)
