@@ -21,7 +21,8 @@ def kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A file in Skillpouch's cache, which somebody keeps inside the workspace."""
-    name, _, is_linked = request.param.partition(" by")
+    param: str = request.param
+    name, _, is_linked = param.partition(" by")
     place = workspace
     if is_linked:
         place = tmp_path / "link-to-workspace"

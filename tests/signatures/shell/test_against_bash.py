@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from skillpouch.signatures.argv import words
+from skillpouch.signatures.argv import ArgvArgument, words
 from skillpouch.signatures.shell.reading import read_shell
 from skillpouch.signatures.signature import Interface
 from tests.signatures.shell.traced import trace
@@ -250,7 +250,8 @@ def argument_sets(interface: Interface) -> list[dict[str, Any]]:
         style: {name: value_for(schema, name, style) for name, schema in properties.items()}
         for style in ("{}", "{} b", "{}=c", "-{}")
     }
-    flags = {each.name for each in interface.plan or () if getattr(each, "flag", None)}
+    plan = [each for each in interface.plan or () if isinstance(each, ArgvArgument)]
+    flags = {each.name for each in plan if each.flag}
     dashed = {name: value for name, value in all_of["-{}"].items() if name in flags}
     single = [{name: value} for name, value in all_of["{}"].items()]
     return [{}, all_of["{}"], all_of["{} b"], all_of["{}=c"], dashed, *single]
