@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from skillpouch.execution import engine
 from skillpouch.runtime.loop_thread import run_blocking
@@ -23,6 +24,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # If it were set, every process that a test starts would compile all that it imports anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Hypothesis fails a test whose examples take longer than 200 ms, or are made slowly: that is a
+# statement about how busy the machine is.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
 
 # Until all tests are collected: nothing of what that makes is garbage.
 gc.disable()
