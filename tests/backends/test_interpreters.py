@@ -79,7 +79,7 @@ def call_with(
 def test_a_missing_interpreter_is_a_clear_error_with_the_command_that_installs_it(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:
-    root = write_skill(files={f"scripts/{name}": "1\n" for name in WANTED}).parent
+    root = write_skill(files={f"scripts/{name}": "exit 0\n" for name in WANTED}).parent
 
     said = call_with("", root, tmp_path / "workspace")
 

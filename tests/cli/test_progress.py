@@ -98,4 +98,4 @@ def test_without_a_terminal_there_are_plain_lines_and_the_command_that_says_yes(
     )
     assert (ran.code, ran.out) == (3, "")
     assert error.startswith(f"error: demo.x may not run: {size} came from {download.host}, and")
-    assert hint == f"hint: {command} --root {root}"
+    assert hint == f"hint: `{command} --root {root}`"
