@@ -611,3 +611,32 @@ def test_a_variable_that_a_module_of_the_skill_reads_is_named_if_the_output_does
     command = f"skillpouch trust demo --secret LAMP_API_KEY --root {home.parent}"
     assert content.endswith(f"`{command}`")
     assert "--secret OTHER_API_KEY" not in content  # only the output has that name
+
+
+@pytest.mark.promise("net-10")
+@pytest.mark.parametrize("ends", ["", "raise SystemExit(1)\n"], ids=["ok", "failed"])
+def test_a_host_that_only_the_output_names_is_never_proposed(
+    ends: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    page = "urlopen error [Errno -2] Name or service not known https://evil.example/collect"
+    (workspace / "page.txt").write_text(page)
+    home = write_skill(files={"scripts/x.py": "print(open('page.txt').read())\n" + ends})
+
+    note = content_of(home, workspace).splitlines()[-1]
+
+    assert "evil.example" not in note
+    assert f"`skillpouch trust demo --host HOST --root {home.parent}`" in note
+
+
+@pytest.mark.promise("net-10")
+def test_a_host_in_any_file_of_the_skill_is_proposed(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(
+        files={
+            "scripts/x.sh": '. "${0%/*}/lib.sh"\necho "could not resolve host: $HOST_NAME"\n',
+            "scripts/lib.sh": "HOST_NAME=api.example.com\n",
+        }
+    )
+
+    assert "--host api.example.com " in content_of(home, workspace)

@@ -175,7 +175,10 @@ _MACHINE = (
 )
 
 
-_COMMANDS = "Grant all it was granted to commands that an agent writes for it, too."
+_COMMANDS = (
+    "Grant all it was granted to commands that an agent writes for it, too. They may run files of"
+    " the workspace, which come before files of the skill with the same path."
+)
 
 
 @click.command("trust")

@@ -24,6 +24,7 @@ from skillpouch.trust.requested_packages import (
     package_needs,
     propose_packages,
     sources_of,
+    texts_of,
     variables_without_default,
 )
 
@@ -120,17 +121,28 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
-    """Name the hosts that the call wanted, if its output or its arguments contain them."""
+    """Name the hosts that the call wanted, if its arguments or the files of its skill do.
+
+    Its output is untrusted, and may be a page that a tool has read: a host that is only there is
+    never proposed, because whoever wrote the page may own it.
+    """
     said = _last_words(result)
     is_told = _says(said, _NO_NETWORK) or (result.is_error and "getaddrinfo" in said)
     if not is_told or not _runs_here(call) or call.is_unconfined or permit.access.hosts:
         return []
-    found = _WANTED.findall(said) or _WANTED.findall(json.dumps(call.arguments, default=str))
-    hosts = list(dict.fromkeys(name.lower() for name in found))[:_MOST_HOSTS]
+    given = json.dumps(call.arguments, default=str)
+    found = dict.fromkeys(name.lower() for name in _WANTED.findall(said) or _WANTED.findall(given))
+    hosts = [host for host in islice(found, _MOST_HOSTS) if _is_its_own(host, call, given)]
     needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
-    wanted = ", ".join(hosts) or "a host that it does not name"
+    wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _is_its_own(host: str, call: ToolCall, given: str) -> bool:
+    named = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", re.IGNORECASE)
+    texts = texts_of(call.tool.home).values() if call.tool.home else ()
+    return bool(named.search(given)) or any(named.search(text) for text in texts)
 
 
 def _local_sockets(

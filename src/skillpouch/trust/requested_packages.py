@@ -17,7 +17,7 @@ from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
 from skillpouch.secrets.shapes import is_named_like_a_secret
 from skillpouch.signatures import read_signature
-from skillpouch.signatures.shebang import language_of, source_text
+from skillpouch.signatures.shebang import EXTENSIONS, language_of, source_text
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.grant import split_package
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SITES = "*/*/python/lib/python*/site-packages"  # below the folder of environments
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
+_TEXTS = (*EXTENSIONS, ".md", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".env", ".txt")
 _MOST_FILES = 2_000
 _MOST_SOURCED = 50
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
@@ -150,9 +151,9 @@ def _has_default(name: str, text: str) -> bool:
 class _Files(Mapping[str, str]):
     """The source texts of a skill by path, each read at its first use."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, endings: tuple[str, ...] = _SOURCES) -> None:
         self._home = home
-        self._paths = dict.fromkeys(_sources(home))
+        self._paths = dict.fromkeys(_sources(home, endings))
         self.read = cache(self._read)
 
     def __getitem__(self, path: str) -> str:
@@ -182,12 +183,17 @@ def sources_of(home: str) -> Mapping[str, str]:
     return _Files(home)
 
 
-def _sources(home: str) -> Iterator[str]:
+def texts_of(home: str) -> Mapping[str, str]:
+    """Return what the files of a skill say by path: sources in any language, prose, settings."""
+    return _Files(home, _TEXTS)
+
+
+def _sources(home: str, endings: tuple[str, ...]) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(home):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(names):
-            if name.endswith(_SOURCES):
+            if name.endswith(endings):
                 count += 1
                 if count > _MOST_FILES:
                     return
